@@ -1,0 +1,76 @@
+"""The nouns of a producer: records, where they go, and where they arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+Header: TypeAlias = tuple[str, bytes | None]
+"""One header of a record: its key, and its value or None."""
+
+Headers: TypeAlias = Mapping[str, bytes | None] | Sequence[Header]
+"""What ``send(headers=…)`` takes: a mapping, or pairs (keys may repeat)."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic; prints as ``orders-3``."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class Node(NamedTuple):
+    """A broker's identity and address. Bootstrap servers have negative ids."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    @property
+    def address(self) -> str:
+        """``host:port``, an IPv6 host in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def __str__(self) -> str:
+        if self.id < 0:
+            return f"bootstrap server {self.address}"
+        return f"broker {self.id} ({self.address})"
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRecord:
+    """One record to send; the only argument of ``send()``, or spelled out as its arguments."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    headers: Headers | None = None
+    timestamp_ms: int | None = None
+    """Milliseconds since the epoch; None: the time of the ``send()`` call."""
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record arrived. Source: Kafka's ``RecordMetadata``."""
+
+    topic: str
+    partition: int
+    offset: int
+    """The record's offset in its partition; -1 with ``acks=0``, or for a duplicate whose offset
+    the broker no longer knew."""
+    timestamp_ms: int
+    """The record's own timestamp, or the broker's where the topic uses ``LogAppendTime``."""
+    serialized_key_size: int
+    """Bytes; -1 without a key."""
+    serialized_value_size: int
+    """Bytes; -1 without a value."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition that the record was written to."""
+        return TopicPartition(self.topic, self.partition)

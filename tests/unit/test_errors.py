@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import builtins
+import copy
+import inspect
+import pickle
+import re
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+import aioproducer
+from aioproducer import errors
+from aioproducer.errors import (
+    KafkaError,
+    NetworkError,
+    ProducerError,
+    ProducerTimeoutError,
+    UsageError,
+    code_name,
+    kafka_error,
+)
+
+ALL = {
+    name: each
+    for name, each in vars(errors).items()
+    if inspect.isclass(each) and issubclass(each, ProducerError)
+}
+UNLISTED = (KafkaError, errors.UnlistedKafkaError, errors.UnlistedRetriableError)
+KAFKA = {
+    name: each
+    for name, each in ALL.items()
+    if issubclass(each, KafkaError) and each not in UNLISTED
+}
+
+
+def drawn_tree() -> list[tuple[str, str, str | None]]:
+    """Each line of the tree in the module's docstring: class, the class it hangs from, builtin."""
+    lines = re.findall(r"^    ([│├└─ ]*)(\w+)(?: +\((\w+)\))?", errors.__doc__ or "", re.MULTILINE)
+    path: list[str] = []
+    tree = []
+    for indent, name, builtin in lines:
+        depth = len(indent) // 4
+        del path[depth:]
+        tree.append((name, path[-1] if path else "Exception", builtin or None))
+        path.append(name)
+    return tree
+
+
+def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
+    tree = drawn_tree()
+    assert {name for name, _, _ in tree} == set(ALL) - set(KAFKA) - {
+        each.__name__ for each in UNLISTED[1:]
+    }
+    for name, parent, builtin in tree:
+        bases = [base.__name__ for base in ALL[name].__bases__]
+        expected = [parent, builtin] if builtin else [parent]
+        assert bases == expected, name
+
+
+@pytest.mark.parametrize(
+    ("name", "promised"),
+    [
+        ("ConfigError", (UsageError, ValueError)),
+        ("SerializationError", (UsageError, TypeError)),
+        ("RecordTooLargeError", (UsageError, ValueError)),
+        ("InvalidPartitionError", (UsageError, ValueError)),
+        ("ProducerClosedError", (UsageError, RuntimeError)),
+        ("IllegalStateError", (UsageError, RuntimeError)),
+        ("WrongLoopError", (UsageError, RuntimeError)),
+        ("MissingExtraError", (UsageError, ImportError)),
+        ("DeliveryTimeoutError", (ProducerTimeoutError, TimeoutError)),
+        ("BufferExhaustedError", (ProducerTimeoutError, TimeoutError)),
+        ("MetadataTimeoutError", (ProducerTimeoutError, TimeoutError)),
+        ("RequestTimeoutError", (ProducerTimeoutError, TimeoutError)),
+        ("BootstrapError", (NetworkError, ConnectionError)),
+        ("BrokerConnectionError", (NetworkError, ConnectionError)),
+        ("ProtocolError", (NetworkError, ConnectionError)),
+        ("UnsupportedVersionError", (ProducerError,)),
+        ("ProducerBrokenError", (ProducerError,)),
+        # what a broker says about a record that a UsageError could have said before
+        ("MessageTooLargeError", (KafkaError, errors.RecordTooLargeError, ValueError)),
+        ("RecordListTooLargeError", (KafkaError, errors.RecordTooLargeError, ValueError)),
+        ("InvalidTopicError", (KafkaError, UsageError, ValueError)),
+        ("InvalidTimestampError", (KafkaError, UsageError, ValueError)),
+        ("BrokerUnsupportedVersionError", (KafkaError, errors.UnsupportedVersionError)),
+    ],
+)
+def test_promised_bases(name: str, promised: tuple[type, ...]) -> None:
+    for base in promised:
+        assert issubclass(ALL[name], base), base
+
+
+def test_a_usage_error_is_also_what_python_users_catch() -> None:
+    for name, each in ALL.items():
+        if issubclass(each, UsageError) and each is not UsageError:
+            assert issubclass(each, ValueError | TypeError | RuntimeError | ImportError), name
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_every_error_is_documented_and_survives_pickle_and_copy(name: str) -> None:
+    assert ALL[name].__doc__, name
+    error = ALL[name](f"what happened to {name}")
+    twins = (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error))
+    for twin in twins:
+        assert type(twin) is type(error)
+        assert str(twin) == str(error)
+        assert twin.retriable == error.retriable
+        assert twin.refresh_metadata == error.refresh_metadata
+        if isinstance(error, KafkaError) and isinstance(twin, KafkaError):
+            assert (twin.code, twin.name) == (error.code, error.name)
+
+
+@pytest.mark.parametrize("code", sorted(ErrorCode), ids=lambda code: code.name)
+def test_each_code_of_kafka_becomes_its_error(code: ErrorCode) -> None:
+    error = kafka_error(int(code), "what the broker said")
+    assert str(error) == "what the broker said"
+    assert error.code == int(code)
+    assert error.name == code_name(code) == code.name.upper()
+    assert error.retriable is code.retriable
+
+
+@pytest.mark.parametrize("code", [max(ErrorCode) + 1, 9999, -2, -32768, 32767])
+def test_a_code_that_nobody_knows_keeps_its_number(code: int) -> None:
+    error = kafka_error(code, "odd")
+    assert (error.code, error.name, error.retriable) == (code, f"ERROR_{code}", False)
+    assert code_name(code) == f"ERROR_{code}"
+    twin = pickle.loads(pickle.dumps(error))
+    assert (type(twin), twin.code, twin.name) == (type(error), code, f"ERROR_{code}")
+    assert kafka_error(code + 1, "other").code == code + 1, "codes are kept apart"
+    assert type(error).code == KafkaError.code, "the class is not changed by an instance"
+
+
+def test_one_class_for_one_code() -> None:
+    codes = [each.code for each in KAFKA.values()]
+    assert len(codes) == len(set(codes))
+    with pytest.raises(TypeError, match="CorruptMessageError already stands for error code 2"):
+
+        class TwiceError(KafkaError, code=ErrorCode.corrupt_message):
+            pass
+
+
+def test_a_subclass_without_code_is_not_registered() -> None:
+    class SpecialError(errors.CorruptMessageError):
+        pass
+
+    assert type(kafka_error(2, "x")) is errors.CorruptMessageError
+    assert SpecialError("x").code == 2
+
+
+def test_leaders_are_refreshed_for_what_kafka_calls_invalid_metadata() -> None:
+    """The subclasses of Kafka's InvalidMetadataException that a producer can meet."""
+    assert {each.__name__ for each in KAFKA.values() if each.refresh_metadata} == {
+        "UnknownTopicOrPartitionError",
+        "LeaderNotAvailableError",
+        "NotLeaderOrFollowerError",
+        "ReplicaNotAvailableError",
+        "NetworkExceptionError",
+        "KafkaStorageError",
+        "FencedLeaderEpochError",
+        "UnknownLeaderEpochError",
+        "UnknownTopicIdError",
+        "InconsistentTopicIdError",
+    }
+
+
+def test_what_is_retried_apart_from_brokers_answers() -> None:
+    assert {
+        name for name, each in ALL.items() if not issubclass(each, KafkaError) and each.retriable
+    } == {
+        "NetworkError",
+        "BootstrapError",
+        "BrokerConnectionError",
+        "ProtocolError",
+        "RequestTimeoutError",
+    }
+
+
+def test_public_names_are_there_and_builtins_are_not_shadowed() -> None:
+    for name in errors.__all__:
+        assert hasattr(errors, name), name
+    assert set(errors.__all__) <= set(ALL) | {"kafka_error"}
+    assert not set(ALL) & set(vars(builtins)), "a name that shadows a builtin misleads"
+    assert aioproducer.ProducerError is ProducerError
