@@ -1,0 +1,92 @@
+"""``host:port`` lists, checked by syntax alone; nothing is resolved here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from ipaddress import IPv6Address
+from typing import Final, TypeAlias
+
+__all__ = ["Address", "parse_addresses"]
+
+Address: TypeAlias = tuple[str, int]
+"""Host (a name, an IPv4 address, or an IPv6 address without brackets) and port."""
+
+_SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][\w.+-]*)://(?P<rest>.*)", re.DOTALL)
+_PORT: Final = re.compile(r"[0-9]{1,5}")
+_HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_.])?")
+
+
+def parse_addresses(value: str | Iterable[object]) -> tuple[Address, ...]:
+    """``"a:9092,[::1]:9092"``, or a sequence of such strings and ``(host, port)`` pairs.
+
+    Order is kept, duplicates and empty list elements are dropped.
+
+    Raises:
+        ValueError: an address is malformed, or there is none; the message says which and why.
+    """
+    items: Iterable[object] = value.split(",") if isinstance(value, str) else value
+    addresses: dict[Address, Address] = {}
+    for item in items:
+        for address in _parse_item(item):
+            addresses.setdefault((address[0].lower(), address[1]), address)
+    if not addresses:
+        raise ValueError("the list is empty; give at least one 'host:port'")
+    return tuple(addresses.values())
+
+
+def _parse_item(item: object) -> tuple[Address, ...]:
+    match item:
+        case str():
+            return tuple(_parse_address(part.strip()) for part in item.split(",") if part.strip())
+        case (str() as host, int() as port) if not isinstance(port, bool):
+            bracketed = f"[{host}]" if ":" in host else host
+            return (_parse_address(f"{bracketed}:{port}"),)
+    raise ValueError(f"an address is a 'host:port' string, not {type(item).__name__}")
+
+
+def _parse_address(text: str) -> Address:
+    if "@" in text:
+        raise ValueError("an address holds no credentials ('@'); write 'host:port'")
+    if scheme := _SCHEME.fullmatch(text):
+        if scheme["scheme"].upper() != "PLAINTEXT":
+            raise ValueError(
+                f"{text!r}: write 'host:port'; the protocol is the option security_protocol"
+            )
+        text = scheme["rest"]
+    host, port = _split(text)
+    if not _PORT.fullmatch(port) or not 1 <= int(port) <= 65535:
+        raise ValueError(f"{text!r}: the port must be a number from 1 to 65535, not {port!r}")
+    return host, int(port)
+
+
+def _split(text: str) -> tuple[str, str]:
+    if text.startswith("["):
+        literal, closed, rest = text[1:].partition("]")
+        if not closed:
+            raise ValueError(f"{text!r}: the closing ']' of the IPv6 address is missing")
+        if not _is_ipv6(literal):
+            raise ValueError(f"{text!r}: {literal!r} is not an IPv6 address")
+        if not rest.startswith(":"):
+            raise ValueError(_no_port(text))
+        return literal, rest[1:]
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        raise ValueError(_no_port(text))
+    if ":" in host:
+        raise ValueError(f"{text!r}: write an IPv6 address in brackets, as in '[::1]:9092'")
+    if not _HOST.fullmatch(host):
+        raise ValueError(f"{text!r}: {host!r} is not a host name or address")
+    return host, port
+
+
+def _no_port(text: str) -> str:
+    return f"{text!r} has no port; Kafka's usual one is 9092: '{text}:9092'"
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except ValueError:
+        return False
+    return True

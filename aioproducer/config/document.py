@@ -1,0 +1,118 @@
+"""The option tables of the README, printed from ``options.py``.
+
+``python -m aioproducer.config`` prints them; with ``--write README.md`` it puts them between the
+file's markers.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from aioproducer.config import options
+from aioproducer.config.names import WITHOUT_EFFECT
+from aioproducer.config.option import Group, Option
+from aioproducer.config.options import OPTIONS, OptionTable
+from aioproducer.errors import ConfigError
+
+__all__ = ["BEGIN", "END", "REFRESH_COMMAND", "insert", "markdown", "meanings", "section", "write"]
+
+BEGIN: Final = "<!-- config:begin -->"
+END: Final = "<!-- config:end -->"
+REFRESH_COMMAND: Final = "python -m aioproducer.config --write README.md"
+
+
+def markdown() -> str:
+    """One table per group, then the Java options without effect; ends with a line feed."""
+    return "\n".join(_lines()) + "\n"
+
+
+def section(document: str) -> str:
+    """What stands between the markers.
+
+    Raises:
+        ConfigError: the document does not hold both markers, once and in their order.
+    """
+    return _split(document)[1]
+
+
+def insert(document: str) -> str:
+    """The document with :func:`markdown` between the markers.
+
+    Raises:
+        ConfigError: as :func:`section`.
+    """
+    before, _, after = _split(document)
+    return f"{before}\n{markdown()}{after}"
+
+
+def write(path: Path) -> None:
+    """Refresh the section in a file.
+
+    Raises:
+        ConfigError: as :func:`section`.
+    """
+    path.write_text(insert(path.read_text("utf-8")), "utf-8")
+
+
+@cache
+def meanings() -> dict[str, str]:
+    """The docstring under each field of the table, on one line."""
+    found: dict[str, str] = {}
+    for node in ast.walk(ast.parse(inspect.getsource(options))):
+        if isinstance(node, ast.ClassDef) and node.name == OptionTable.__name__:
+            for row, text in zip(node.body, node.body[1:], strict=False):
+                match row, text:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=name)),
+                        ast.Expr(value=ast.Constant(value=str() as meaning)),
+                    ):
+                        found[name] = " ".join(meaning.split())
+    return found
+
+
+def _split(document: str) -> tuple[str, str, str]:
+    before, begin, rest = document.partition(BEGIN)
+    content, end, after = rest.partition(END)
+    if not begin or not end or BEGIN in rest or END in after:
+        raise ConfigError(f"the document must hold {BEGIN} and, after it, {END}, once each")
+    return before + begin, content.removeprefix("\n"), end + after
+
+
+def _lines() -> Iterator[str]:
+    for group in Group:
+        rows = [option for option in OPTIONS.values() if option.group is group]
+        yield from (f"### {group.value}", "")
+        yield from _table("Option", "Values", "Default", "Importance", "Meaning")
+        yield from map(_row, rows)
+        yield ""
+    yield from ("### Java options without effect", "")
+    yield "In a properties file these are named in one warning; as keywords they are errors."
+    yield ""
+    yield from _table("Java option", "Why")
+    for name, reason in WITHOUT_EFFECT.items():
+        yield f"| `{name}` | {_cell(reason)} |"
+
+
+def _table(*titles: str) -> Iterator[str]:
+    yield f"| {' | '.join(titles)} |"
+    yield f"|{'---|' * len(titles)}"
+
+
+def _row(option: Option) -> str:
+    name = f"`{option.name}`"
+    if option.java_name != option.name.replace("_", "."):
+        name += f" (Java: `{option.java_name}`)"
+    default = "required" if option.required else f"`{option.default!r}`"
+    if option.kafka_default is not None:
+        default += f" (Kafka: {option.kafka_default})"
+    cells = (name, option.kind.wording, default, option.importance.value, meanings()[option.name])
+    return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,220 @@
+"""What values an option takes: one small class per kind, each with check, text form and wording."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar, Final, Generic, TypeVar, get_args
+
+from aioproducer.config.addresses import Address, parse_addresses
+from aioproducer.config.jaas import parse_jaas
+from aioproducer.config.secret import Secret
+
+__all__ = [
+    "INT_MAX",
+    "LONG_MAX",
+    "Acks",
+    "Addresses",
+    "Boolean",
+    "Bytes",
+    "Choice",
+    "Integer",
+    "JaasLine",
+    "Kind",
+    "Milliseconds",
+    "Nullable",
+    "Text",
+    "UnacceptableError",
+]
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+
+T = TypeVar("T")
+
+
+class UnacceptableError(Exception):
+    """A value is not of the kind. ``str()`` says what was expected instead, without the value."""
+
+
+class Kind(ABC, Generic[T]):
+    """The values one option can have."""
+
+    secret: bool = False
+    """Whether a value must never be shown."""
+
+    @abstractmethod
+    def accept(self, value: object) -> T:
+        """The normalised value; accepting that again gives it back.
+
+        Raises:
+            UnacceptableError: the value is of another type or out of range.
+        """
+
+    def parse(self, text: str) -> T:
+        """The value that a ``.properties`` file writes as ``text``.
+
+        Raises:
+            UnacceptableError: as :meth:`accept`.
+        """
+        return self.accept(text)
+
+    @property
+    @abstractmethod
+    def wording(self) -> str:
+        """What is accepted, for error messages and the documentation."""
+
+
+class Boolean(Kind[bool]):
+    wording = "True or False"
+
+    def accept(self, value: object) -> bool:
+        if isinstance(value, bool):
+            return value
+        raise UnacceptableError(self.wording)
+
+    def parse(self, text: str) -> bool:
+        match text.strip().lower():
+            case "true":
+                return True
+            case "false":
+                return False
+        raise UnacceptableError("true or false")
+
+
+class Integer(Kind[int]):
+    """An ``int`` within a range; neither a ``bool`` nor a ``float``."""
+
+    unit: ClassVar[str] = ""
+    _TEXT: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+
+    def __init__(self, minimum: int, maximum: int, *, also: int | None = None) -> None:
+        self.minimum = minimum
+        self.maximum = maximum
+        self.also = also
+
+    def accept(self, value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise UnacceptableError(self.wording)
+        if not self.minimum <= value <= self.maximum and value != self.also:
+            raise UnacceptableError(self._range("an int" + self.unit, open_ended=value < 0))
+        return int(value)
+
+    def parse(self, text: str) -> int:
+        if not self._TEXT.fullmatch(text.strip()):
+            raise UnacceptableError(self.wording)
+        return self.accept(int(text))
+
+    @property
+    def wording(self) -> str:
+        return self._range("an int" + self.unit, open_ended=True)
+
+    def _range(self, what: str, *, open_ended: bool) -> str:
+        if open_ended and self.maximum >= INT_MAX:
+            text = f"{what}, at least {self.minimum}"
+        else:
+            text = f"{what}, from {self.minimum} to {self.maximum}"
+        return text if self.also is None else f"{text}, or {self.also}"
+
+
+class Milliseconds(Integer):
+    unit = " (milliseconds)"
+
+
+class Bytes(Integer):
+    unit = " (bytes)"
+
+
+class Text(Kind[str]):
+    def __init__(self, *, empty: bool = True) -> None:
+        self.empty = empty
+
+    def accept(self, value: object) -> str:
+        if isinstance(value, str) and (value or self.empty):
+            return str(value)
+        raise UnacceptableError(self.wording)
+
+    @property
+    def wording(self) -> str:
+        return "a str" if self.empty else "a str that is not empty"
+
+
+class Choice(Kind[Any]):
+    """One of the strings of a ``Literal`` type, in any case, as Kafka compares most of its own."""
+
+    def __init__(self, literal: object) -> None:
+        self.values: tuple[str, ...] = get_args(literal)
+
+    def accept(self, value: object) -> str:
+        if isinstance(value, str):
+            for known in self.values:
+                if value.strip().lower() == known.lower():
+                    return known
+        raise UnacceptableError(self.wording)
+
+    @property
+    def wording(self) -> str:
+        *most, last = map(repr, self.values)
+        return f"{', '.join(most)} or {last}"
+
+
+class Acks(Choice):
+    """``"all"``, ``"1"`` or ``"0"``; their numbers and ``-1`` are accepted too."""
+
+    def accept(self, value: object) -> str:
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(int(value))
+        if isinstance(value, str) and value.strip() == "-1":
+            value = "all"
+        return super().accept(value)
+
+    @property
+    def wording(self) -> str:
+        return "'all' (or -1), 1 or 0"
+
+
+class Nullable(Kind[T | None]):
+    """``None``, or a value of the inner kind; a ``.properties`` file cannot say ``None``."""
+
+    def __init__(self, inner: Kind[T]) -> None:
+        self.inner = inner
+        self.secret = inner.secret
+
+    def accept(self, value: object) -> T | None:
+        if value is None:
+            return None
+        try:
+            return self.inner.accept(value)
+        except UnacceptableError as error:
+            raise UnacceptableError(f"{error}, or None") from None
+
+    def parse(self, text: str) -> T | None:
+        return self.inner.parse(text)
+
+    @property
+    def wording(self) -> str:
+        return f"{self.inner.wording}, or None"
+
+
+class Addresses(Kind[tuple[Address, ...]]):
+    wording = "'host:port,host:port', or a sequence of 'host:port'"
+
+    def accept(self, value: object) -> tuple[Address, ...]:
+        if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray)):
+            raise UnacceptableError(self.wording)
+        try:
+            return parse_addresses(value)
+        except ValueError as error:
+            raise UnacceptableError(f"'host:port', but {error}") from None
+
+
+class JaasLine(Kind[Secret]):
+    secret = True
+    wording = "a JAAS line"
+
+    def accept(self, value: object) -> Secret:
+        if not isinstance(value, (str, Secret)):
+            raise UnacceptableError(self.wording)
+        parse_jaas(value)
+        return Secret(value) if isinstance(value, str) else value

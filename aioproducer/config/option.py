@@ -1,0 +1,137 @@
+"""One row of the option table: a dataclass field that knows its kind, group and Java name."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, field, fields
+from enum import Enum
+from typing import Any, Final, TypeVar
+
+from aioproducer.config.kinds import Kind, UnacceptableError
+from aioproducer.errors import ConfigError
+
+__all__ = ["Group", "Importance", "Option", "option", "options_of", "required_option"]
+
+T = TypeVar("T")
+
+_KEY: Final = "aioproducer.option"
+_SHOWN_CHARACTERS: Final = 100
+
+
+class Group(Enum):
+    """The chapters of the documentation, in their order."""
+
+    ESSENTIALS = "Essentials"
+    BATCHING = "Batching and memory"
+    DELIVERY = "Delivery"
+    METADATA = "Metadata"
+    NETWORK = "Network"
+    HOOKS = "Serializers, partitioner, interceptors"
+    SECURITY = "Security"
+    TRANSACTIONS = "Transactions"
+    METRICS = "Metrics"
+
+
+class Importance(Enum):
+    """As Kafka's documentation rates the option."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    kind: Kind[Any]
+    group: Group
+    importance: Importance
+    java_name: str | None
+    kafka_default: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A row of the table, read back from its field."""
+
+    name: str
+    java_name: str
+    kind: Kind[Any]
+    group: Group
+    importance: Importance
+    required: bool
+    default: object
+    kafka_default: str | None
+    """Kafka's own default, where ours differs."""
+
+    def accept(self, value: object) -> Any:
+        """The normalised value.
+
+        Raises:
+            ConfigError: it is not acceptable; the message has the name, the value unless it is a
+                secret, and what is expected.
+        """
+        try:
+            return self.kind.accept(value)
+        except UnacceptableError as error:
+            raise self._error(self.name, value, str(error)) from None
+
+    def accept_property(self, value: object) -> Any:
+        """The normalised value of a Java property; a ``str`` is converted to the option's type.
+
+        Raises:
+            ConfigError: as :meth:`accept`, with the Java name.
+        """
+        try:
+            return self.kind.parse(value) if isinstance(value, str) else self.kind.accept(value)
+        except UnacceptableError as error:
+            raise self._error(self.java_name, value, str(error)) from None
+
+    def _error(self, name: str, value: object, expected: str) -> ConfigError:
+        type_name = type(value).__name__
+        if self.kind.secret:
+            return ConfigError(
+                f"{name}: expected {expected}; the value of type {type_name} is hidden"
+            )
+        shown = repr(value)
+        if len(shown) > _SHOWN_CHARACTERS:
+            shown = f"{shown[:_SHOWN_CHARACTERS]}…"
+        return ConfigError(f"{name}={shown} (type {type_name}): expected {expected}")
+
+
+def option(
+    kind: Kind[T],
+    default: T,
+    group: Group,
+    importance: Importance = Importance.LOW,
+    *,
+    java_name: str | None = None,
+    kafka_default: str | None = None,
+) -> T:
+    """A dataclass field; its meaning is the docstring that follows it."""
+    facts = _Facts(kind, group, importance, java_name, kafka_default)
+    return field(default=default, metadata={_KEY: facts})
+
+
+def required_option(kind: Kind[T], group: Group, importance: Importance) -> T:
+    """A dataclass field without default."""
+    facts = _Facts(kind, group, importance, None, None)
+    return field(metadata={_KEY: facts})  # type: ignore[no-any-return]
+
+
+def options_of(table: type) -> dict[str, Option]:
+    """The rows of a dataclass made with :func:`option`, by their Python names."""
+    rows: dict[str, Option] = {}
+    for row in fields(table):
+        facts: _Facts | None = row.metadata.get(_KEY)
+        if facts is None:
+            continue
+        rows[row.name] = Option(
+            name=row.name,
+            java_name=facts.java_name or row.name.replace("_", "."),
+            kind=facts.kind,
+            group=facts.group,
+            importance=facts.importance,
+            required=row.default is MISSING,
+            default=row.default,
+            kafka_default=facts.kafka_default,
+        )
+    return rows

@@ -1,0 +1,257 @@
+"""The option table. Every option and every default value of the producer stands here, once.
+
+Names, defaults, ranges and importance are those of ``org.apache.kafka.clients.producer.
+ProducerConfig`` in Kafka 4.3; ``kafka_default`` marks where a default differs and the meaning says
+why. The string under a field is its meaning: editors show it, and ``document.py`` prints it.
+"""
+
+# ruff: noqa: RUF009  # option() is dataclasses.field() with a kind
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from aioproducer.config.addresses import Address
+from aioproducer.config.hooks import (
+    InterceptorOption,
+    Interceptors,
+    Partitioner,
+    PartitionerOption,
+    Serializer,
+    SerializerOption,
+)
+from aioproducer.config.kinds import (
+    INT_MAX,
+    LONG_MAX,
+    Acks,
+    Addresses,
+    Boolean,
+    Bytes,
+    Choice,
+    Integer,
+    JaasLine,
+    Milliseconds,
+    Nullable,
+    Text,
+)
+from aioproducer.config.option import Group, Importance, option, options_of, required_option
+from aioproducer.config.secret import Secret
+
+__all__ = [
+    "ADAPTIVE_LINGER_MS",
+    "OPTIONS",
+    "AcksOption",
+    "CompressionType",
+    "DnsLookup",
+    "OptionTable",
+    "RecoveryStrategy",
+    "SecurityProtocol",
+]
+
+ADAPTIVE_LINGER_MS: Final = 5
+"""The longest that a batch waits while ``linger_ms`` is None, in milliseconds."""
+
+AcksOption = Literal["all", "1", "0"]
+CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+DnsLookup = Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
+RecoveryStrategy = Literal["rebootstrap", "none"]
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+
+HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class OptionTable:
+    """The options with the types that :class:`ProducerConfig` holds them in."""
+
+    bootstrap_servers: tuple[Address, ...] = required_option(Addresses(), Group.ESSENTIALS, HIGH)
+    """The brokers to ask first; they tell the rest of the cluster, so two or three are enough.
+    IPv6 addresses stand in brackets: `[::1]:9092`."""
+
+    client_id: str | None = option(Nullable(Text()), None, Group.ESSENTIALS, MEDIUM)
+    """The name in the brokers' logs, quotas and metrics. None makes up `producer-N`."""
+
+    acks: AcksOption = option(Acks(AcksOption), "all", Group.ESSENTIALS)
+    """Whose word makes a record delivered: `all` in-sync replicas, `1` the leader alone, `0` nobody
+    (offsets are then unknown, and losses unnoticed)."""
+
+    compression_type: CompressionType = option(
+        Choice(CompressionType), "none", Group.ESSENTIALS, HIGH
+    )
+    """How whole batches are compressed; larger batches compress better."""
+
+    linger_ms: int | None = option(
+        Nullable(Milliseconds(0, LONG_MAX)), None, Group.BATCHING, MEDIUM, kafka_default="5"
+    )
+    """How long a batch that is not full waits for more records. None adapts: at once while nothing
+    is in flight to the broker, else up to 5 ms. A number has exactly Kafka's meaning. Kafka waits
+    5 ms always, which an application that awaits each send would pay every time."""
+
+    batch_size: int = option(Bytes(0, INT_MAX), 16384, Group.BATCHING, MEDIUM)
+    """The size of a batch, before compression. A larger record gets a batch of its own; 0 makes
+    every batch hold one record."""
+
+    buffer_memory: int = option(Bytes(1, LONG_MAX), 33554432, Group.BATCHING, HIGH)
+    """Bound on the memory for records that are not delivered yet. One quarter is kept for records
+    that wait for a batch, so `batch_size` must fit into three quarters."""
+
+    max_block_ms: int = option(Milliseconds(0, LONG_MAX), 60000, Group.BATCHING, MEDIUM)
+    """How long a record waits for its topic's metadata and for memory before it fails. The call
+    of `send()` itself never blocks."""
+
+    max_request_size: int = option(Bytes(1, INT_MAX), 1048576, Group.BATCHING, MEDIUM)
+    """Bound on a produce request, and on a record before compression. Brokers have a bound of
+    their own, `message.max.bytes`."""
+
+    compression_gzip_level: int = option(Integer(1, 9, also=-1), -1, Group.BATCHING, MEDIUM)
+    """From fast to small; -1 is zlib's own default."""
+
+    compression_lz4_level: int = option(Integer(1, 17), 9, Group.BATCHING, MEDIUM)
+    """From fast to small."""
+
+    compression_zstd_level: int = option(Integer(-131072, 22), 3, Group.BATCHING, MEDIUM)
+    """From fast to small."""
+
+    enable_idempotence: bool = option(Boolean(), True, Group.DELIVERY)
+    """Every record is written exactly once and in order, across retries. Needs `acks="all"`,
+    `retries` above 0 and at most 5 requests in flight. Unless set, it gives way to a conflicting
+    `acks` or `retries`."""
+
+    max_in_flight_requests_per_connection: int = option(Integer(1, INT_MAX), 5, Group.DELIVERY)
+    """Produce requests sent to one broker without waiting for the answer to the first. Without
+    idempotence, more than 1 can change the order of records on a retry."""
+
+    delivery_timeout_ms: int = option(Milliseconds(0, INT_MAX), 120000, Group.DELIVERY, MEDIUM)
+    """From `send()` to a record's fate, retries included. At least `linger_ms` plus
+    `request_timeout_ms`; unless set, it grows to their sum."""
+
+    request_timeout_ms: int = option(Milliseconds(0, INT_MAX), 30000, Group.DELIVERY, MEDIUM)
+    """How long a broker may take to answer before its connection is closed and the request is
+    retried. Should exceed the brokers' `replica.lag.time.max.ms`."""
+
+    retries: int = option(Integer(0, INT_MAX), INT_MAX, Group.DELIVERY, HIGH)
+    """How often a batch is sent again after an error that may pass. Prefer to bound the time by
+    `delivery_timeout_ms`."""
+
+    retry_backoff_ms: int = option(Milliseconds(0, LONG_MAX), 100, Group.DELIVERY)
+    """Wait before the first retry; doubles with each further one, with 20 % jitter."""
+
+    retry_backoff_max_ms: int = option(Milliseconds(0, LONG_MAX), 1000, Group.DELIVERY)
+    """The longest wait between retries."""
+
+    metadata_max_age_ms: int = option(Milliseconds(0, LONG_MAX), 300000, Group.METADATA)
+    """After this time metadata is fetched anew even if nothing went wrong, to notice new brokers
+    and partitions."""
+
+    metadata_max_idle_ms: int = option(Milliseconds(5000, LONG_MAX), 300000, Group.METADATA)
+    """A topic that nothing was sent to for this time is forgotten."""
+
+    metadata_recovery_strategy: RecoveryStrategy = option(
+        Choice(RecoveryStrategy), "rebootstrap", Group.METADATA
+    )
+    """What to do when no known broker can be reached: `rebootstrap` starts again from
+    `bootstrap_servers`, `none` keeps trying the known ones."""
+
+    metadata_recovery_rebootstrap_trigger_ms: int = option(
+        Milliseconds(0, LONG_MAX), 300000, Group.METADATA
+    )
+    """With `rebootstrap`: start again from `bootstrap_servers` also when metadata could not be
+    fetched for this time (KIP-1102)."""
+
+    reconnect_backoff_ms: int = option(Milliseconds(0, LONG_MAX), 50, Group.NETWORK)
+    """Wait before connecting again to the same broker; doubles with each failure, with 20 %
+    jitter. Set alone, it is also the maximum."""
+
+    reconnect_backoff_max_ms: int = option(Milliseconds(0, LONG_MAX), 1000, Group.NETWORK)
+    """The longest wait between connection attempts to one broker."""
+
+    socket_connection_setup_timeout_ms: int = option(
+        Milliseconds(1, LONG_MAX), 10000, Group.NETWORK, MEDIUM
+    )
+    """Bound on establishing a connection; doubles with each failure, with 20 % jitter."""
+
+    socket_connection_setup_timeout_max_ms: int = option(
+        Milliseconds(1, LONG_MAX), 30000, Group.NETWORK, MEDIUM
+    )
+    """The longest bound on establishing a connection."""
+
+    connections_max_idle_ms: int = option(
+        Milliseconds(0, LONG_MAX, also=-1), 540000, Group.NETWORK, MEDIUM
+    )
+    """A connection unused for this time is closed; -1 never. The default is below the brokers'
+    own 10 minutes."""
+
+    client_dns_lookup: DnsLookup = option(
+        Choice(DnsLookup), "use_all_dns_ips", Group.NETWORK, MEDIUM
+    )
+    """`use_all_dns_ips` tries every address of a name in turn; the other also replaces each
+    bootstrap server by the canonical names of its addresses (for Kerberos)."""
+
+    send_buffer_bytes: int = option(Bytes(0, INT_MAX, also=-1), 131072, Group.NETWORK, MEDIUM)
+    """The socket's send buffer (SO_SNDBUF); -1 leaves it to the system."""
+
+    receive_buffer_bytes: int = option(Bytes(0, INT_MAX, also=-1), 32768, Group.NETWORK, MEDIUM)
+    """The socket's receive buffer (SO_RCVBUF); -1 leaves it to the system."""
+
+    key_serializer: SerializerOption | None = option(
+        Serializer("key_serializer"), None, Group.HOOKS, HIGH, kafka_default="required"
+    )
+    """Turns keys into bytes. None: bytes-like keys pass as they are, str as UTF-8."""
+
+    value_serializer: SerializerOption | None = option(
+        Serializer("value_serializer"), None, Group.HOOKS, HIGH, kafka_default="required"
+    )
+    """Turns values into bytes. None: bytes-like values pass as they are, str as UTF-8."""
+
+    partitioner: PartitionerOption | None = option(
+        Partitioner(), None, Group.HOOKS, MEDIUM, java_name="partitioner.class"
+    )
+    """Chooses the partition of a record that does not name one. None: by the key's murmur2 hash as
+    every Java client does; without key, a sticky partition that changes every `batch_size` bytes
+    (KIP-794)."""
+
+    partitioner_ignore_keys: bool = option(Boolean(), False, Group.HOOKS, MEDIUM)
+    """Treat keyed records as if they had no key. No effect with a `partitioner` of your own."""
+
+    partitioner_adaptive_partitioning_enable: bool = option(Boolean(), True, Group.HOOKS)
+    """Records without key go more often to the brokers that answer faster. No effect with a
+    `partitioner` of your own."""
+
+    partitioner_availability_timeout_ms: int = option(Milliseconds(0, LONG_MAX), 0, Group.HOOKS)
+    """Records without key avoid a partition whose broker has taken nothing for this time; 0 never
+    avoids one. No effect with a `partitioner` of your own or without adaptive partitioning."""
+
+    interceptor_classes: tuple[InterceptorOption, ...] = option(Interceptors(), (), Group.HOOKS)
+    """See every record before it is serialized, and every outcome; called in this order."""
+
+    security_protocol: SecurityProtocol = option(
+        Choice(SecurityProtocol), "PLAINTEXT", Group.SECURITY, MEDIUM
+    )
+    """How brokers are spoken to. This version has `PLAINTEXT` alone and refuses the others."""
+
+    sasl_mechanism: str | None = option(
+        Nullable(Text(empty=False)), None, Group.SECURITY, MEDIUM, kafka_default="GSSAPI"
+    )
+    """How to authenticate. Not available in this version."""
+
+    sasl_jaas_config: Secret | None = option(Nullable(JaasLine()), None, Group.SECURITY, MEDIUM)
+    """The JAAS line that Java clients take their credentials from; never shown. Not available in
+    this version."""
+
+    transactional_id: str | None = option(Nullable(Text(empty=False)), None, Group.TRANSACTIONS)
+    """The name under which transactions survive a restart. Not available in this version."""
+
+    transaction_timeout_ms: int = option(Milliseconds(1, INT_MAX), 60000, Group.TRANSACTIONS)
+    """How long the coordinator lets a transaction stay open. At most the brokers'
+    `transaction.max.timeout.ms`."""
+
+    metrics_num_samples: int = option(Integer(1, INT_MAX), 2, Group.METRICS)
+    """How many samples the rates and averages are computed over."""
+
+    metrics_sample_window_ms: int = option(Milliseconds(0, LONG_MAX), 30000, Group.METRICS)
+    """The time that one sample covers."""
+
+
+OPTIONS: Final = options_of(OptionTable)
+"""The rows by Python name."""

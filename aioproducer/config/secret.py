@@ -1,0 +1,49 @@
+"""A string that is never shown."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+__all__ = ["MASK", "Secret"]
+
+MASK: Final = "********"
+
+
+@final
+class Secret:
+    """A password, or a line holding one; ``str``, ``repr`` and ``format`` give a fixed mask.
+
+    Not a ``str`` on purpose: concatenation, ``json.dumps`` and ``"".join`` fail, they do not leak.
+    """
+
+    __slots__ = ("_text",)
+
+    _text: str
+
+    def __init__(self, text: str) -> None:
+        object.__setattr__(self, "_text", text)
+
+    def reveal(self) -> str:
+        """The text itself, for the one place that puts it on the wire."""
+        return self._text
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a Secret is immutable")
+
+    def __eq__(self, other: object) -> bool:
+        return self._text == other._text if isinstance(other, Secret) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._text))
+
+    def __repr__(self) -> str:
+        return f"Secret({MASK!r})"
+
+    def __str__(self) -> str:
+        return MASK
+
+    def __format__(self, format_spec: str) -> str:
+        return format(MASK, format_spec)
+
+    def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
+        return (Secret, (self._text,))

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+
+from aioproducer.config.addresses import parse_addresses
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("localhost:9092", [("localhost", 9092)]),
+        ("a:1,b:2", [("a", 1), ("b", 2)]),
+        (" a:1 , b:2 ,", [("a", 1), ("b", 2)]),
+        (["a:1", "b:2"], [("a", 1), ("b", 2)]),
+        (["a:1,b:2", "c:3"], [("a", 1), ("b", 2), ("c", 3)]),
+        ((("a", 1), ("::1", 2)), [("a", 1), ("::1", 2)]),
+        (iter(["a:1"]), [("a", 1)]),
+        ("[::1]:9092", [("::1", 9092)]),
+        (
+            "[2001:db8::1]:9092,[fe80::1%eth0]:65535",
+            [("2001:db8::1", 9092), ("fe80::1%eth0", 65535)],
+        ),
+        ("10.0.0.1:1", [("10.0.0.1", 1)]),
+        ("broker_1.my-net.example.:9092", [("broker_1.my-net.example.", 9092)]),
+        ("PLAINTEXT://a:1,plaintext://[::1]:2", [("a", 1), ("::1", 2)]),
+        ("a:1,b:2,a:1,A:1", [("a", 1), ("b", 2)]),
+        ("a:1,a:2", [("a", 1), ("a", 2)]),
+    ],
+)
+def test_addresses(given: str, expected: list[tuple[str, int]]) -> None:
+    parsed = parse_addresses(given)
+    assert parsed == tuple(expected)
+    assert parse_addresses(parsed) == parsed
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("", "the list is empty"),
+        (" , ,", "the list is empty"),
+        ([], "the list is empty"),
+        ("localhost", "'localhost' has no port; .* 'localhost:9092'"),
+        ("a:1,b", "'b' has no port"),
+        ("[::1]", r"'\[::1\]' has no port; .* '\[::1\]:9092'"),
+        ("[::1]9092", "has no port"),
+        ("::1:9092", r"IPv6 address in brackets, as in '\[::1\]:9092'"),
+        ("fe80::1", "IPv6 address in brackets"),
+        ("[::1:9092", "closing ']'"),
+        ("[localhost]:9092", "'localhost' is not an IPv6 address"),
+        ("a:0", "from 1 to 65535, not '0'"),
+        ("a:65536", "from 1 to 65535, not '65536'"),
+        ("a:-1", "not '-1'"),
+        ("a:", "not ''"),
+        ("a:kafka", "not 'kafka'"),
+        ("a:٣", "from 1 to 65535"),
+        (":9092", "'' is not a host name"),
+        ("a b:9092", "'a b' is not a host name"),
+        ("-a:9092", "is not a host name"),
+        ("a/b:9092", "is not a host name"),
+        ("SASL_SSL://a:9092", "the option security_protocol"),
+        ("http://a:9092", "the option security_protocol"),
+        ([9092], "not int"),
+        ([("a", True)], "not tuple"),
+        ([("a", "1")], "not tuple"),
+        ([("a", 99999)], "from 1 to 65535"),
+    ],
+)
+def test_malformed_addresses(given: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        parse_addresses(given)
+
+
+def test_credentials_in_an_address_are_not_repeated() -> None:
+    with pytest.raises(ValueError, match="no credentials") as caught:
+        parse_addresses("me:hunter2@broker:9092")
+    assert "hunter2" not in str(caught.value)

@@ -1,0 +1,207 @@
+"""Defaults, ranges and importance against the real Java client's ``ProducerConfig.configDef()``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aioproducer.config import ProducerConfig, ProducerOptions, Secret
+from aioproducer.config.document import meanings
+from aioproducer.config.names import BY_JAVA_NAME, WITHOUT_EFFECT
+from aioproducer.config.option import Importance
+from aioproducer.config.options import OPTIONS
+from aioproducer.errors import ConfigError
+
+INT_MAX = 2**31 - 1
+
+# Printed by kafka-clients 4.3.1: name, default, importance; lists and nulls as Python writes them.
+KAFKA_4 = [
+    ("acks", "all", "LOW"),
+    ("batch.size", 16384, "MEDIUM"),
+    ("buffer.memory", 33554432, "HIGH"),
+    ("client.dns.lookup", "use_all_dns_ips", "MEDIUM"),
+    ("compression.gzip.level", -1, "MEDIUM"),
+    ("compression.lz4.level", 9, "MEDIUM"),
+    ("compression.type", "none", "HIGH"),
+    ("compression.zstd.level", 3, "MEDIUM"),
+    ("connections.max.idle.ms", 540000, "MEDIUM"),
+    ("delivery.timeout.ms", 120000, "MEDIUM"),
+    ("enable.idempotence", True, "LOW"),
+    ("interceptor.classes", (), "LOW"),
+    ("max.block.ms", 60000, "MEDIUM"),
+    ("max.in.flight.requests.per.connection", 5, "LOW"),
+    ("max.request.size", 1048576, "MEDIUM"),
+    ("metadata.max.age.ms", 300000, "LOW"),
+    ("metadata.max.idle.ms", 300000, "LOW"),
+    ("metadata.recovery.rebootstrap.trigger.ms", 300000, "LOW"),
+    ("metadata.recovery.strategy", "rebootstrap", "LOW"),
+    ("metrics.num.samples", 2, "LOW"),
+    ("metrics.sample.window.ms", 30000, "LOW"),
+    ("partitioner.adaptive.partitioning.enable", True, "LOW"),
+    ("partitioner.availability.timeout.ms", 0, "LOW"),
+    ("partitioner.class", None, "MEDIUM"),
+    ("partitioner.ignore.keys", False, "MEDIUM"),
+    ("receive.buffer.bytes", 32768, "MEDIUM"),
+    ("reconnect.backoff.max.ms", 1000, "LOW"),
+    ("reconnect.backoff.ms", 50, "LOW"),
+    ("request.timeout.ms", 30000, "MEDIUM"),
+    ("retries", INT_MAX, "HIGH"),
+    ("retry.backoff.max.ms", 1000, "LOW"),
+    ("retry.backoff.ms", 100, "LOW"),
+    ("sasl.jaas.config", None, "MEDIUM"),
+    ("security.protocol", "PLAINTEXT", "MEDIUM"),
+    ("send.buffer.bytes", 131072, "MEDIUM"),
+    ("socket.connection.setup.timeout.max.ms", 30000, "MEDIUM"),
+    ("socket.connection.setup.timeout.ms", 10000, "MEDIUM"),
+    ("transaction.timeout.ms", 60000, "LOW"),
+    ("transactional.id", None, "LOW"),
+]
+DIFFERENT: list[tuple[str, object, str]] = [
+    ("client.id", None, "MEDIUM"),  # Java: "", replaced by producer-N
+    ("linger.ms", None, "MEDIUM"),  # Java: 5
+    ("key.serializer", None, "HIGH"),  # Java: required
+    ("value.serializer", None, "HIGH"),
+    ("sasl.mechanism", None, "MEDIUM"),  # Java: GSSAPI
+]
+REQUIRED = "bootstrap.servers"
+
+
+def config(**options: Any) -> ProducerConfig:
+    return ProducerConfig(**{"bootstrap_servers": "localhost:9092", **options})
+
+
+@pytest.mark.parametrize(("java_name", "default", "importance"), KAFKA_4 + DIFFERENT)
+def test_default_and_importance(java_name: str, default: object, importance: str) -> None:
+    option = BY_JAVA_NAME[java_name]
+    value = getattr(config(), option.name)
+    assert value == default
+    assert type(value) is type(default)
+    assert option.importance is Importance[importance]
+
+
+def test_the_defaults_above_are_all_of_them() -> None:
+    assert set(BY_JAVA_NAME) == {row[0] for row in KAFKA_4 + DIFFERENT} | {REQUIRED}
+    assert [name for name, option in OPTIONS.items() if option.required] == ["bootstrap_servers"]
+    assert not set(BY_JAVA_NAME) & set(WITHOUT_EFFECT)
+
+
+def test_every_default_passes_its_own_check_unchanged() -> None:
+    for option in OPTIONS.values():
+        if not option.required:
+            assert option.accept(option.default) == option.default
+
+
+def test_the_keywords_are_the_options() -> None:
+    assert list(ProducerOptions.__annotations__) == list(OPTIONS)
+
+
+def test_every_option_has_a_meaning_and_a_difference_is_explained() -> None:
+    assert meanings().keys() == OPTIONS.keys()
+    assert {option.java_name for option in OPTIONS.values() if option.kafka_default} == {
+        "linger.ms",
+        "key.serializer",
+        "value.serializer",
+        "sasl.mechanism",
+    }
+
+
+RANGES: list[tuple[str, list[Any], list[Any]]] = [
+    ("batch_size", [0, 1], [-1, INT_MAX + 1]),
+    ("buffer_memory", [21846, 2**62], [0, -1, 2**63]),
+    ("compression_gzip_level", [-1, 1, 9], [0, 10, -2]),
+    ("compression_lz4_level", [1, 17], [0, 18, -1]),
+    ("compression_zstd_level", [-131072, 0, 22], [-131073, 23]),
+    ("connections_max_idle_ms", [-1, 0], [-2]),
+    ("delivery_timeout_ms", [INT_MAX], [-1, INT_MAX + 1]),
+    ("linger_ms", [None, 0, 90000], [-1, 0.5, "5"]),
+    ("max_block_ms", [0], [-1]),
+    ("max_in_flight_requests_per_connection", [1, 5], [0, -1]),
+    ("max_request_size", [1, INT_MAX], [0, INT_MAX + 1]),
+    ("metadata_max_age_ms", [0], [-1]),
+    ("metadata_max_idle_ms", [5000], [4999]),
+    ("metadata_recovery_rebootstrap_trigger_ms", [0], [-1]),
+    ("metrics_num_samples", [1], [0]),
+    ("metrics_sample_window_ms", [0], [-1]),
+    ("partitioner_availability_timeout_ms", [0], [-1]),
+    ("receive_buffer_bytes", [-1, 0], [-2]),
+    ("reconnect_backoff_max_ms", [0], [-1]),
+    ("request_timeout_ms", [0], [-1, INT_MAX + 1]),
+    ("retries", [1, INT_MAX], [-1, INT_MAX + 1]),
+    ("retry_backoff_max_ms", [100], [-1]),
+    ("retry_backoff_ms", [0], [-1]),
+    ("send_buffer_bytes", [-1, 0], [-2]),
+    ("socket_connection_setup_timeout_max_ms", [10000], [0]),
+    ("socket_connection_setup_timeout_ms", [1], [0]),
+    ("transaction_timeout_ms", [1, INT_MAX], [0, INT_MAX + 1]),
+    ("client_id", ["", "web", None], [7, b"web"]),
+    ("enable_idempotence", [True, False], [1, 0, "true", None]),
+    ("partitioner_ignore_keys", [False], [0, "false"]),
+    ("compression_type", ["none", "gzip", "snappy", "lz4", "zstd"], ["brotli", "", None, 1]),
+    ("client_dns_lookup", ["resolve_canonical_bootstrap_servers_only"], ["default"]),
+    ("metadata_recovery_strategy", ["none", "rebootstrap"], [None, "never"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, good, _ in RANGES for value in good]
+)
+def test_value_in_range(name: str, value: object) -> None:
+    assert getattr(config(**{name: value}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, _, bad in RANGES for value in bad]
+)
+def test_value_out_of_range_or_of_another_type(name: str, value: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config(**{name: value})
+    message = str(caught.value)
+    assert message.startswith(f"{name}={value!r} (type {type(value).__name__}): expected ")
+
+
+@pytest.mark.parametrize("name", [n for n, o in OPTIONS.items() if type(o.default) is int])
+@pytest.mark.parametrize("value", [True, 5.0, "5", None, [5]])
+def test_ints_are_strict(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=rf"^{name}=.*: expected an int"):
+        config(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("value", "normalised", "on_the_wire"),
+    [
+        ("all", "all", -1),
+        ("ALL", "all", -1),
+        (-1, "all", -1),
+        ("-1", "all", -1),
+        (1, "1", 1),
+        ("1", "1", 1),
+        (0, "0", 0),
+        ("0", "0", 0),
+    ],
+)
+def test_acks(value: Any, normalised: str, on_the_wire: int) -> None:
+    made = config(acks=value)
+    assert (made.acks, made.acks_value) == (normalised, on_the_wire)
+
+
+@pytest.mark.parametrize("value", [2, -2, "2", "some", True, None, 1.0])
+def test_acks_refuses(value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^acks=.*expected 'all' \(or -1\), 1 or 0$"):
+        config(acks=value)
+
+
+def test_choices_are_normalised() -> None:
+    made = config(compression_type="ZSTD", security_protocol="plaintext")
+    assert (made.compression_type, made.security_protocol) == ("zstd", "PLAINTEXT")
+
+
+def test_a_long_value_is_cut_in_the_message() -> None:
+    with pytest.raises(ConfigError) as caught:
+        config(compression_type="x" * 10_000)
+    assert len(str(caught.value)) < 300
+
+
+def test_a_secret_is_typed_as_such() -> None:
+    assert OPTIONS["sasl_jaas_config"].kind.secret
+    assert isinstance(OPTIONS["sasl_jaas_config"].accept("M required;"), Secret)
