@@ -1,0 +1,10 @@
+"""``python -m aioproducer.metrics``: the table of all metrics."""
+
+from __future__ import annotations
+
+import sys
+
+from aioproducer.metrics import markdown
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())

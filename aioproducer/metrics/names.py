@@ -1,0 +1,280 @@
+"""Every metric: its Java name, unit, meaning and formula. The only list there is.
+
+Names and meanings are those of Kafka's ``SenderMetricsRegistry``, ``BufferPool``,
+``KafkaProducerMetrics`` and ``Selector``. Left out is what an event loop does not have
+(``io-*``, ``select-*``) and what Kafka calls deprecated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from aioproducer.metrics.stats import ClientStats, NodeStats, Summary, TopicStats
+from aioproducer.metrics.windows import Span
+
+__all__ = [
+    "Gauge",
+    "Metric",
+    "Whole",
+    "GAUGES",
+    "PRODUCER_METRICS",
+    "TOPIC_METRICS",
+    "NODE_METRICS",
+    "markdown",
+]
+
+_S = TypeVar("_S")
+
+_MS_PER_SECOND: Final = 1e3
+_NS_PER_SECOND: Final = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A metric whose value the producer hands in when it is asked."""
+
+    name: str
+    unit: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Metric(Gauge, Generic[_S]):
+    """A metric computed from what was counted."""
+
+    measure: Callable[[Span[_S]], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The producer's numbers: its own, and the sums over its topics and nodes."""
+
+    client: ClientStats
+    topics: TopicStats
+    nodes: NodeStats
+
+
+def _meter(
+    name: str, unit: str, what: str, amount: Callable[[_S], float]
+) -> tuple[Metric[_S], Metric[_S]]:
+    return (
+        Metric(
+            f"{name}-rate",
+            f"{unit}/s",
+            f"{what}, per second",
+            lambda span: amount(span.recent) / span.elapsed,
+        ),
+        Metric(
+            f"{name}-total",
+            unit,
+            f"{what}, since the start",
+            lambda span: amount(span.ever),
+        ),
+    )
+
+
+def _avg(
+    name: str, unit: str, what: str, of: Callable[[_S], Summary], scale: float = 1.0
+) -> Metric[_S]:
+    return Metric(name, unit, f"Mean {what}", lambda span: of(span.recent).mean * scale)
+
+
+def _max(
+    name: str, unit: str, what: str, of: Callable[[_S], Summary], scale: float = 1.0
+) -> Metric[_S]:
+    return Metric(name, unit, f"Greatest {what}", lambda span: of(span.recent).max * scale)
+
+
+def _avg_max(
+    name: str, unit: str, what: str, of: Callable[[_S], Summary], scale: float = 1.0
+) -> tuple[Metric[_S], Metric[_S]]:
+    return (
+        _avg(f"{name}-avg", unit, what, of, scale),
+        _max(f"{name}-max", unit, what, of, scale),
+    )
+
+
+def _time_total(name: str, what: str, of: Callable[[_S], Summary]) -> Metric[_S]:
+    return Metric(
+        f"{name}-time-ns-total",
+        "ns",
+        f"{what}, since the start",
+        lambda span: of(span.ever).total * _NS_PER_SECOND,
+    )
+
+
+def _deliveries(of: Callable[[_S], TopicStats]) -> tuple[Metric[_S], ...]:
+    return (
+        *_meter(
+            "record-send",
+            "records",
+            "Records put into produce requests, again with each retry",
+            lambda s: of(s).records_sent.total,
+        ),
+        *_meter(
+            "record-retry",
+            "records",
+            "Records put back for another attempt",
+            lambda s: of(s).records_retried.total,
+        ),
+        *_meter(
+            "record-error",
+            "records",
+            "Records whose future failed",
+            lambda s: of(s).records_failed.total,
+        ),
+    )
+
+
+def _traffic(of: Callable[[_S], NodeStats]) -> tuple[Metric[_S], ...]:
+    return (
+        *_meter("request", "requests", "Requests sent", lambda s: of(s).request_size.count),
+        *_avg_max("request-size", "bytes", "size of a request", lambda s: of(s).request_size),
+        *_meter("outgoing-byte", "bytes", "Bytes sent", lambda s: of(s).request_size.total),
+        *_meter("response", "responses", "Responses received", lambda s: of(s).response_size.count),
+        *_meter("incoming-byte", "bytes", "Bytes received", lambda s: of(s).response_size.total),
+        *_avg_max(
+            "request-latency",
+            "ms",
+            "time from a produce request to its response",
+            lambda s: of(s).latency,
+            _MS_PER_SECOND,
+        ),
+    )
+
+
+_BATCHES: Final[tuple[Metric[Whole], ...]] = (
+    *_deliveries(lambda whole: whole.topics),
+    *_avg_max(
+        "batch-size",
+        "bytes",
+        "size of a batch as it is sent",
+        lambda whole: whole.topics.batch_size,
+    ),
+    _avg(
+        "compression-rate-avg",
+        "ratio",
+        "of each batch's compressed size over its uncompressed size",
+        lambda whole: whole.topics.compression_ratio,
+    ),
+    *_avg_max(
+        "record-size",
+        "bytes",
+        "size of the largest record of a batch",
+        lambda whole: whole.topics.record_size,
+    ),
+    *_avg_max(
+        "record-queue-time",
+        "ms",
+        "time from a batch's creation to the request that carries it",
+        lambda whole: whole.topics.queue_time,
+        _MS_PER_SECOND,
+    ),
+    _avg(
+        "records-per-request-avg",
+        "records",
+        "number of records in a produce request",
+        lambda whole: whole.client.records_per_request,
+    ),
+    *_meter(
+        "batch-split",
+        "batches",
+        "Batches split because the broker found them too large",
+        lambda whole: whole.client.batches_split.count,
+    ),
+)
+
+_WAITS: Final[tuple[Metric[Whole], ...]] = (
+    *_meter(
+        "buffer-exhausted",
+        "records",
+        "Records dropped because no memory became free in time",
+        lambda whole: whole.client.records_dropped.count,
+    ),
+    Metric(
+        "bufferpool-wait-ratio",
+        "ratio",
+        "Time records waited for memory per time elapsed; over 1 when several wait at once",
+        lambda span: span.recent.client.buffer_wait.total / span.elapsed,
+    ),
+    _time_total(
+        "bufferpool-wait", "Time records waited for memory", lambda whole: whole.client.buffer_wait
+    ),
+    _time_total(
+        "metadata-wait",
+        "Time sends waited for metadata of their topic",
+        lambda whole: whole.client.metadata_wait,
+    ),
+    _time_total("flush", "Time spent in flush()", lambda whole: whole.client.flush),
+)
+
+_NETWORK: Final[tuple[Metric[Whole], ...]] = (
+    *_traffic(lambda whole: whole.nodes),
+    *_meter(
+        "network-io",
+        "frames",
+        "Requests sent and responses received",
+        lambda whole: whole.nodes.request_size.count + whole.nodes.response_size.count,
+    ),
+    *_avg_max(
+        "produce-throttle-time",
+        "ms",
+        "time a broker throttled us for, responses without throttling included",
+        lambda whole: whole.nodes.throttle_time,
+        _MS_PER_SECOND,
+    ),
+    *_meter(
+        "connection-creation",
+        "connections",
+        "Connections opened",
+        lambda whole: whole.client.connections_opened.count,
+    ),
+    *_meter(
+        "connection-close",
+        "connections",
+        "Connections closed",
+        lambda whole: whole.client.connections_closed.count,
+    ),
+)
+
+GAUGES: Final[tuple[Gauge, ...]] = (
+    Gauge("buffer-total-bytes", "bytes", "Memory the producer may use: `buffer_memory`"),
+    Gauge("buffer-available-bytes", "bytes", "Memory not in use now"),
+    Gauge("waiting-threads", "records", "Records that wait for memory now (Java's name kept)"),
+    Gauge("requests-in-flight", "requests", "Requests that wait for their response now"),
+    Gauge("connection-count", "connections", "Connections open now"),
+    Gauge("metadata-age", "s", "Age of the metadata in use"),
+)
+
+PRODUCER_METRICS: Final[tuple[Metric[Whole], ...]] = (*_BATCHES, *_WAITS, *_NETWORK)
+
+TOPIC_METRICS: Final[tuple[Metric[TopicStats], ...]] = (
+    *_deliveries(lambda topic: topic),
+    *_meter("byte", "bytes", "Bytes of batches sent", lambda topic: topic.batch_size.total),
+    _avg(
+        "compression-rate",
+        "ratio",
+        "of each batch's compressed size over its uncompressed size",
+        lambda topic: topic.compression_ratio,
+    ),
+)
+
+NODE_METRICS: Final[tuple[Metric[NodeStats], ...]] = _traffic(lambda node: node)
+
+
+def markdown() -> str:
+    """All metrics as Markdown tables, one per group of the snapshot."""
+    return "\n\n".join(
+        (
+            _table("producer-metrics", (*PRODUCER_METRICS, *GAUGES)),
+            _table("producer-topic-metrics", TOPIC_METRICS),
+            _table("producer-node-metrics", NODE_METRICS),
+        )
+    )
+
+
+def _table(group: str, rows: Iterable[Gauge]) -> str:
+    lines = (f"| `{row.name}` | {row.unit} | {row.meaning} |" for row in rows)
+    return "\n".join((f"### {group}", "", "| metric | unit | meaning |", "|---|---|---|", *lines))

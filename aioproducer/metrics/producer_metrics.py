@@ -1,0 +1,178 @@
+"""What the other rooms call when something happens, and what users read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypedDict, TypeVar
+
+from aioproducer.metrics.names import (
+    GAUGES,
+    NODE_METRICS,
+    PRODUCER_METRICS,
+    TOPIC_METRICS,
+    Metric,
+    Whole,
+)
+from aioproducer.metrics.windows import Span, Tally, Windows
+
+__all__ = ["MetricsSnapshot", "ProducerMetrics"]
+
+_S = TypeVar("_S")
+
+_GAUGE_NAMES = frozenset(gauge.name for gauge in GAUGES)
+
+MetricsSnapshot = TypedDict(
+    "MetricsSnapshot",
+    {
+        "producer-metrics": dict[str, float],
+        "producer-topic-metrics": dict[str, dict[str, float]],
+        "producer-node-metrics": dict[str, dict[str, float]],
+    },
+)
+"""Metric values by Java group and name; the topic group by topic, the node group by ``node-<id>``.
+
+An average or maximum is NaN while its windows hold no value; a rate or total is 0.0.
+"""
+
+
+class ProducerMetrics:
+    """Counts events; cheap enough to be always on.
+
+    Sizes are bytes, times are seconds, ``now`` is a monotonic clock. Call per batch, request,
+    connection or wait, never per record.
+
+    Args:
+        num_samples: past windows that averages, maxima and rates cover (``metrics.num.samples``).
+        sample_window: seconds of one window (``metrics.sample.window.ms``).
+        now: the start of the first window.
+    """
+
+    __slots__ = ("_windows",)
+
+    def __init__(self, *, num_samples: int = 2, sample_window: float = 30.0, now: float) -> None:
+        self._windows = Windows(num_samples=num_samples, sample_window=sample_window, now=now)
+
+    def batch_drained(
+        self,
+        topic: str,
+        records: int,
+        size: int,
+        uncompressed_size: int,
+        max_record_size: int,
+        queue_time: float,
+        now: float,
+    ) -> None:
+        """A batch was put into a produce request; a retried batch counts each time.
+
+        Both sizes include the batch header, so ``uncompressed_size`` is never 0.
+        ``max_record_size`` is the size of the largest record before compression; ``queue_time``
+        runs from the creation of the batch to this request.
+        """
+        stats = self._windows.at(now).topics.by_key[topic]
+        stats.records_sent.add(records)
+        stats.batch_size.add(size)
+        stats.compression_ratio.add(size / uncompressed_size)
+        stats.record_size.add(max_record_size)
+        stats.queue_time.add(queue_time)
+
+    def request_built(self, records: int, now: float) -> None:
+        """A produce request was built, with that many records in all its batches."""
+        self._windows.at(now).client.records_per_request.add(records)
+
+    def records_retried(self, topic: str, records: int, now: float) -> None:
+        """A batch was put back for another attempt."""
+        self._windows.at(now).topics.by_key[topic].records_retried.add(records)
+
+    def records_failed(self, topic: str, records: int, now: float) -> None:
+        """Futures failed: those of a batch, or that of a record that never got into one."""
+        self._windows.at(now).topics.by_key[topic].records_failed.add(records)
+
+    def batch_split(self, now: float) -> None:
+        self._windows.at(now).client.batches_split.add(1)
+
+    def buffer_exhausted(self, now: float) -> None:
+        """One record was dropped for lack of memory; it also counts in ``records_failed``."""
+        self._windows.at(now).client.records_dropped.add(1)
+
+    def buffer_waited(self, seconds: float, now: float) -> None:
+        """A wait for memory ended, in whatever way."""
+        self._windows.at(now).client.buffer_wait.add(seconds)
+
+    def metadata_waited(self, seconds: float, now: float) -> None:
+        """A wait for a topic's metadata ended, in whatever way."""
+        self._windows.at(now).client.metadata_wait.add(seconds)
+
+    def flushed(self, seconds: float, now: float) -> None:
+        """A ``flush()`` ended, in whatever way."""
+        self._windows.at(now).client.flush.add(seconds)
+
+    def request_sent(self, node_id: int, size: int, now: float) -> None:
+        """A request of any kind was written; ``size`` includes the length prefix."""
+        self._windows.at(now).nodes.by_key[node_id].request_size.add(size)
+
+    def response_received(self, node_id: int, size: int, latency: float | None, now: float) -> None:
+        """A response of any kind was read; ``size`` includes the length prefix.
+
+        ``latency`` is None for anything but a produce response, as in Kafka's ``Sender``:
+        lookups and handshakes say nothing about how long a record takes.
+        """
+        stats = self._windows.at(now).nodes.by_key[node_id]
+        stats.response_size.add(size)
+        if latency is not None:
+            stats.latency.add(latency)
+
+    def throttled(self, node_id: int, throttle_time: float, now: float) -> None:
+        """A response's throttle time. Zeros belong in the average too, as in Kafka."""
+        self._windows.at(now).nodes.by_key[node_id].throttle_time.add(throttle_time)
+
+    def connection_opened(self, now: float) -> None:
+        self._windows.at(now).client.connections_opened.add(1)
+
+    def connection_closed(self, now: float) -> None:
+        self._windows.at(now).client.connections_closed.add(1)
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop the topic's own metrics; the producer's sums keep what it counted."""
+        self._windows.forget_topic(topic)
+
+    def forget_node(self, node_id: int) -> None:
+        """Drop the broker's own metrics; the producer's sums keep what it counted."""
+        self._windows.forget_node(node_id)
+
+    def snapshot(self, now: float, *, gauges: Mapping[str, float]) -> MetricsSnapshot:
+        """All metrics as they stand; the caller may keep and change the result.
+
+        Args:
+            now: the end of the current window so far.
+            gauges: the value of every metric in ``names.GAUGES``; NaN where there is none yet.
+
+        Raises:
+            ValueError: ``gauges`` lacks one of them or has another.
+        """
+        if gauges.keys() != _GAUGE_NAMES:
+            wrong = ", ".join(sorted(gauges.keys() ^ _GAUGE_NAMES))
+            raise ValueError(f"gauges must be those of names.GAUGES; missing or unknown: {wrong}")
+        span = self._windows.read(now)
+        recent, ever, elapsed = span.recent, span.ever, span.elapsed
+        producer = _read(PRODUCER_METRICS, Span(_whole(recent), _whole(ever), elapsed))
+        return {
+            "producer-metrics": producer | {name: float(gauges[name]) for name in gauges},
+            "producer-topic-metrics": {
+                topic: _read(TOPIC_METRICS, Span(recent.topics.by_key[topic], stats, elapsed))
+                for topic, stats in ever.topics.by_key.items()
+            },
+            "producer-node-metrics": {
+                f"node-{node_id}": _read(
+                    NODE_METRICS, Span(recent.nodes.by_key[node_id], stats, elapsed)
+                )
+                for node_id, stats in ever.nodes.by_key.items()
+            },
+        }
+
+
+def _whole(tally: Tally) -> Whole:
+    return Whole(tally.client, tally.topics.whole(), tally.nodes.whole())
+
+
+def _read(metrics: Iterable[Metric[_S]], span: Span[_S]) -> dict[str, float]:
+    return {metric.name: float(metric.measure(span)) for metric in metrics}

@@ -1,0 +1,157 @@
+"""Time: a row of windows on a fixed grid, shared by everything that is counted.
+
+Events go into the current window and nowhere else. A window that is too old for the rates is
+absorbed by the past. So the recent values are the sum of the live windows, and the totals are
+the past plus the recent.
+
+The live windows are the current one and the ``num_samples`` before it, so every event of the last
+``num_samples * sample_window`` seconds counts, as with Kafka's ``SampledStat``. Unlike there, the
+windows do not start with an event of each metric: they start together, silence is measured too,
+and the rates of all topics add up to the rate of the producer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from aioproducer.metrics.stats import ClientStats, NodeStats, Stats, TopicStats
+
+__all__ = ["Breakdown", "Span", "Tally", "Windows"]
+
+_K = TypeVar("_K", bound=Hashable)
+_S = TypeVar("_S", bound=Stats)
+_T = TypeVar("_T")
+
+_SHORTEST_SPAN: Final = 0.001
+
+
+class Breakdown(Generic[_K, _S]):
+    """Stats by key, made on first use. What is forgotten stays part of the whole."""
+
+    __slots__ = ("_forgotten", "_new", "by_key")
+
+    def __init__(self, new: Callable[[], _S]) -> None:
+        self._new = new
+        self._forgotten = new()
+        self.by_key: defaultdict[_K, _S] = defaultdict(new)
+
+    def forget(self, key: _K) -> None:
+        stats = self.by_key.pop(key, None)
+        if stats is not None:
+            self._forgotten.absorb(stats)
+
+    def absorb(self, other: Breakdown[_K, _S]) -> None:
+        self._forgotten.absorb(other._forgotten)
+        for key, stats in other.by_key.items():
+            self.by_key[key].absorb(stats)
+
+    def whole(self) -> _S:
+        total = self._new()
+        total.absorb(self._forgotten)
+        for stats in self.by_key.values():
+            total.absorb(stats)
+        return total
+
+
+def _topics() -> Breakdown[str, TopicStats]:
+    return Breakdown(TopicStats)
+
+
+def _nodes() -> Breakdown[int, NodeStats]:
+    return Breakdown(NodeStats)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Everything counted in some stretch of time."""
+
+    client: ClientStats = field(default_factory=ClientStats)
+    topics: Breakdown[str, TopicStats] = field(default_factory=_topics)
+    nodes: Breakdown[int, NodeStats] = field(default_factory=_nodes)
+
+    def absorb(self, other: Tally) -> None:
+        self.client.absorb(other.client)
+        self.topics.absorb(other.topics)
+        self.nodes.absorb(other.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Span(Generic[_T]):
+    """What a metric is computed from: the live windows, and all since the start."""
+
+    recent: _T
+    ever: _T
+    elapsed: float
+    """seconds covered by ``recent``"""
+
+
+class Windows:
+    """The live windows and the past. Times are seconds of one monotonic clock."""
+
+    __slots__ = (
+        "_current",
+        "_ends",
+        "_index",
+        "_live",
+        "_num_samples",
+        "_origin",
+        "_past",
+        "_width",
+    )
+
+    def __init__(self, *, num_samples: int, sample_window: float, now: float) -> None:
+        self._num_samples = num_samples
+        self._width = sample_window
+        self._origin = now
+        self._past = Tally()
+        self._live: deque[tuple[int, Tally]] = deque()
+        self._open(0)
+
+    def at(self, now: float) -> Tally:
+        """The window to count an event in. A clock that stands still or lags is tolerated."""
+        if now >= self._ends:
+            self._advance(now)
+        return self._current
+
+    def read(self, now: float) -> Span[Tally]:
+        """Copies, for the caller to keep."""
+        self.at(now)
+        recent, ever = Tally(), Tally()
+        for _, window in self._live:
+            recent.absorb(window)
+        ever.absorb(self._past)
+        ever.absorb(recent)
+        return Span(recent, ever, self._elapsed(now))
+
+    def forget_topic(self, topic: str) -> None:
+        for tally in self._all():
+            tally.topics.forget(topic)
+
+    def forget_node(self, node_id: int) -> None:
+        for tally in self._all():
+            tally.nodes.forget(node_id)
+
+    def _all(self) -> list[Tally]:
+        return [self._past, *(window for _, window in self._live)]
+
+    def _open(self, index: int) -> None:
+        self._index = index
+        self._ends = self._origin + (index + 1) * self._width
+        self._current = Tally()
+        self._live.append((index, self._current))
+
+    def _advance(self, now: float) -> None:
+        # The division may round down to the window that has just ended.
+        self._open(max(self._index + 1, int((now - self._origin) // self._width)))
+        while self._live[0][0] < self._index - self._num_samples:
+            self._past.absorb(self._live.popleft()[1])
+
+    def _elapsed(self, now: float) -> float:
+        """Kafka's ``Rate.windowSize``: a young producer is taken to have counted for at least
+        ``num_samples - 1`` full windows, so its first records do not look like a storm."""
+        full = max(min(self._index, self._num_samples), self._num_samples - 1)
+        started = self._origin + self._index * self._width
+        return max(full * self._width + now - started, _SHORTEST_SPAN)

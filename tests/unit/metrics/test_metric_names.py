@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from aioproducer.metrics import ProducerMetrics, markdown
+from aioproducer.metrics.names import GAUGES, NODE_METRICS, PRODUCER_METRICS, TOPIC_METRICS, Gauge
+
+JAVA_PRODUCER = """
+    batch-size-avg batch-size-max batch-split-rate batch-split-total
+    buffer-available-bytes buffer-exhausted-rate buffer-exhausted-total buffer-total-bytes
+    bufferpool-wait-ratio bufferpool-wait-time-ns-total compression-rate-avg
+    connection-close-rate connection-close-total connection-count
+    connection-creation-rate connection-creation-total flush-time-ns-total
+    incoming-byte-rate incoming-byte-total metadata-age metadata-wait-time-ns-total
+    network-io-rate network-io-total outgoing-byte-rate outgoing-byte-total
+    produce-throttle-time-avg produce-throttle-time-max record-error-rate record-error-total
+    record-queue-time-avg record-queue-time-max record-retry-rate record-retry-total
+    record-send-rate record-send-total record-size-avg record-size-max records-per-request-avg
+    request-latency-avg request-latency-max request-rate request-size-avg request-size-max
+    request-total requests-in-flight response-rate response-total waiting-threads
+"""
+JAVA_TOPIC = """
+    byte-rate byte-total compression-rate record-error-rate record-error-total
+    record-retry-rate record-retry-total record-send-rate record-send-total
+"""
+JAVA_NODE = """
+    incoming-byte-rate incoming-byte-total outgoing-byte-rate outgoing-byte-total
+    request-latency-avg request-latency-max request-rate request-size-avg request-size-max
+    request-total response-rate response-total
+"""
+
+GROUPS: dict[str, tuple[tuple[Gauge, ...], str]] = {
+    "producer-metrics": ((*PRODUCER_METRICS, *GAUGES), JAVA_PRODUCER),
+    "producer-topic-metrics": (TOPIC_METRICS, JAVA_TOPIC),
+    "producer-node-metrics": (NODE_METRICS, JAVA_NODE),
+}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_names_are_those_of_the_java_producer(group: str) -> None:
+    rows, java = GROUPS[group]
+    assert sorted(row.name for row in rows) == sorted(java.split())
+
+
+def test_a_snapshot_has_the_names_of_the_table() -> None:
+    metrics = ProducerMetrics(now=0.0)
+    metrics.records_failed("orders", 1, 0.0)
+    metrics.request_sent(1, 10, 0.0)
+    snapshot = metrics.snapshot(0.0, gauges={gauge.name: 0.0 for gauge in GAUGES})
+    assert set(snapshot) == set(GROUPS)
+    for group, values in (
+        ("producer-metrics", snapshot["producer-metrics"]),
+        ("producer-topic-metrics", snapshot["producer-topic-metrics"]["orders"]),
+        ("producer-node-metrics", snapshot["producer-node-metrics"]["node-1"]),
+    ):
+        assert list(values) == [row.name for row in GROUPS[group][0]]
+        assert {type(value) for value in values.values()} == {float}
+
+
+def test_every_row_says_what_it_means() -> None:
+    for rows, _ in GROUPS.values():
+        for row in rows:
+            assert row.unit
+            assert row.meaning[0].isupper()
+            assert "|" not in row.meaning + row.unit
+
+
+def test_markdown_lists_every_metric_in_its_group() -> None:
+    for section in markdown().split("### ")[1:]:
+        group, _, table = section.partition("\n")
+        names = re.findall(r"^\| `([\w-]+)` \| \S+ \| .+ \|$", table, re.MULTILINE)
+        assert names == [row.name for row in GROUPS[group][0]]

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aioproducer.metrics.windows import Windows
+
+WIDTH = 30.0
+START = 1_000.0
+
+
+def windows(num_samples: int = 2) -> Windows:
+    return Windows(num_samples=num_samples, sample_window=WIDTH, now=START)
+
+
+@pytest.mark.parametrize(
+    ("num_samples", "age", "elapsed"),
+    [
+        (2, 0.0, 30.0),
+        (2, 5.0, 35.0),
+        (2, 29.0, 59.0),
+        (2, 30.0, 30.0),
+        (2, 45.0, 45.0),
+        (2, 60.0, 60.0),
+        (2, 89.0, 89.0),
+        (2, 90.0, 60.0),
+        (2, 1_000_015.0, 60.0 + 1_000_015.0 % 30),
+        (1, 0.0, 0.001),
+        (1, 10.0, 10.0),
+        (1, 40.0, 40.0),
+        (1, 70.0, 40.0),
+        (4, 0.0, 90.0),
+        (4, 31.0, 91.0),
+    ],
+)
+def test_elapsed_is_at_least_all_windows_but_one(
+    num_samples: int, age: float, elapsed: float
+) -> None:
+    assert windows(num_samples).read(START + age).elapsed == pytest.approx(elapsed)
+
+
+@pytest.mark.parametrize(
+    ("age", "recent"),
+    [(0.0, 1), (29.9, 1), (30.0, 1), (60.0, 1), (89.9, 1), (90.0, 0), (1e9, 0)],
+)
+def test_an_event_is_recent_until_its_window_is_too_old(age: float, recent: int) -> None:
+    row = windows()
+    row.at(START).client.flush.add(1)
+    span = row.read(START + age)
+    assert (span.recent.client.flush.count, span.ever.client.flush.count) == (recent, 1)
+
+
+def test_a_clock_that_lags_counts_in_the_current_window() -> None:
+    row = windows()
+    row.at(START + 100).client.flush.add(1)
+    row.at(START - 5).client.flush.add(1)
+    span = row.read(START + 50)
+    assert span.recent.client.flush.count == 2
+    assert span.elapsed > 0
+
+
+def test_what_is_read_is_a_copy() -> None:
+    row = windows()
+    span = row.read(START)
+    span.recent.client.flush.add(1)
+    span.ever.topics.by_key["orders"].records_sent.add(1)
+    assert row.read(START).ever.client.flush.count == 0
+    assert not row.read(START).ever.topics.by_key
+
+
+def test_a_window_whose_end_rounds_down_is_still_followed_by_the_next() -> None:
+    origin, width = 0.7, 0.3
+    ends = origin + 2 * width
+    assert (ends - origin) // width == 1, "the premise: the grid says the second window still runs"
+    row = Windows(num_samples=2, sample_window=width, now=origin)
+    before = row.at(ends - 0.01)
+    after = row.at(ends)
+    assert after is not before
+    assert row.at(ends) is after
+
+
+@given(st.lists(st.floats(0, 1e6, allow_subnormal=False), max_size=60), st.floats(0.001, 1e3))
+def test_windows_are_few_and_nothing_is_lost(steps: list[float], width: float) -> None:
+    row = Windows(num_samples=3, sample_window=width, now=START)
+    now = START
+    for step in steps:
+        now += step
+        row.at(now).client.flush.add(1)
+        assert len(row._live) <= 4
+    assert row.read(now).ever.client.flush.count == len(steps)
+
+
+@dataclass(frozen=True)
+class Event:
+    wait: int
+    topic: str
+    value: int
+
+
+EVENTS = st.lists(
+    st.builds(
+        Event,
+        wait=st.sampled_from([0, 0, 1, 7, 29, 30, 31, 90, 100_000]),
+        topic=st.sampled_from(["a", "b", "c"]),
+        value=st.integers(0, 1_000),
+    ),
+    max_size=50,
+)
+
+
+@given(EVENTS, st.integers(0, 200), st.integers(1, 4))
+def test_matches_the_list_of_all_events(events: list[Event], wait: int, num_samples: int) -> None:
+    row = windows(num_samples)
+    log: list[tuple[int, Event]] = []
+    age = 0
+    for event in events:
+        age += event.wait
+        row.at(START + age).topics.by_key[event.topic].queue_time.add(event.value)
+        log.append((age, event))
+    age += wait
+    span = row.read(START + age)
+
+    oldest = (age // 30 - num_samples) * 30
+    for topic in ("a", "b", "c"):
+        ever = [event.value for _, event in log if event.topic == topic]
+        recent = [event.value for at, event in log if event.topic == topic and at >= oldest]
+        summary = span.recent.topics.by_key[topic].queue_time
+        assert span.ever.topics.by_key[topic].queue_time.total == sum(ever)
+        assert (summary.count, summary.total) == (len(recent), sum(recent))
+        assert summary.max == max(recent) if recent else math.isnan(summary.max)
+    assert span.recent.topics.whole().queue_time.total == sum(
+        event.value for at, event in log if at >= oldest
+    )
+    assert span.elapsed == max(age - max(oldest, 0), (num_samples - 1) * 30 + age % 30, 0.001)
+
+
+@given(EVENTS, st.sampled_from(["a", "b", "c"]))
+def test_forgetting_a_topic_keeps_the_whole(events: list[Event], forgotten: str) -> None:
+    row = windows()
+    now = START
+    for event in events:
+        now += event.wait
+        row.at(now).topics.by_key[event.topic].queue_time.add(event.value)
+    before = row.read(now)
+    row.forget_topic(forgotten)
+    row.forget_topic("never seen")
+    after = row.read(now)
+    assert after.recent.topics.whole() is not before.recent.topics.whole()
+    for was, stays in ((before.recent, after.recent), (before.ever, after.ever)):
+        then, later = was.topics.whole().queue_time, stays.topics.whole().queue_time
+        assert (then.count, then.total) == (later.count, later.total)
+        assert then.max == later.max or not then.count
+        assert forgotten not in stays.topics.by_key
