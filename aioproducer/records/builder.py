@@ -1,0 +1,262 @@
+"""The record half of a batch: records are written one after another into a buffer.
+
+This is the hot path of the project. A record is, in Kafka's words (``DefaultRecord``)::
+
+    length varint | attributes 0 | timestamp delta varint | offset delta varint
+    | key length varint | key | value length varint | value | headers count varint | headers
+
+Records that follow each other often have one *shape*: the same millisecond, the same sizes, no
+headers. From the second of them on, all that the shape fixes is computed once, also how many of
+them fit; each is then one ``Struct.pack_into``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
+from typing import Any, Final, TypeAlias
+
+from aioproducer.model import Header
+from aioproducer.records.varint import TABLE_SIZE, VARINTS, encode_varint, varint
+
+BATCH_OVERHEAD: Final = 61
+"""Bytes of a batch before its first record."""
+
+MAX_RECORD_OVERHEAD: Final = 21
+"""Bytes that a record takes at most beside its key, value and headers."""
+
+_NULL_LENGTH: Final = encode_varint(-1)
+_OFFSETS_OF_ONE_BYTE: Final = 64
+_OFFSETS_OF_TWO_BYTES: Final = 8192
+
+
+Run: TypeAlias = tuple[int, int, int, int]
+"""Consecutive records that agree in what is kept of them beside their bytes: the index of the first
+(the run goes on to the next run's first), the timestamp in ms, the sizes of key and value (-1 for
+None)."""
+
+
+def header_bytes(headers: Sequence[Header]) -> bytes:
+    """The headers of a record as they stand behind its value, their count first."""
+    parts = [varint(len(headers))]
+    for name, value in headers:
+        encoded = name.encode()
+        parts += (varint(len(encoded)), encoded)
+        parts += (_NULL_LENGTH,) if value is None else (varint(len(value)), value)
+    return b"".join(parts)
+
+
+def batch_size_bound(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
+    """An upper bound of the bytes of a batch with this one record.
+
+    Source: ``AbstractRecords.estimateSizeInBytesUpperBound``.
+    """
+    size = BATCH_OVERHEAD + MAX_RECORD_OVERHEAD
+    if key is not None:
+        size += len(key)
+    if value is not None:
+        size += len(value)
+    if headers:
+        size += len(header_bytes(headers))
+    return size
+
+
+@lru_cache(maxsize=4096)
+def _packer(*sizes: int) -> Any:
+    """Packs parts of these sizes and a zero byte, the count of no headers."""
+    return Struct("".join(f"{size}s" for size in sizes) + "x").pack_into
+
+
+class RecordsBuilder:
+    """Writes records into ``buffer`` behind the room for the batch header, up to ``limit`` bytes.
+
+    The buffer stays the caller's: it is neither grown nor replaced.
+    """
+
+    __slots__ = (
+        "_after_key",
+        "_before_key",
+        "_head",
+        "_last_shape",
+        "_pack",
+        "_shape_key_size",
+        "_shape_record_size",
+        "_shape_timestamp_ms",
+        "_shape_until",
+        "_shape_value_size",
+        "base_timestamp_ms",
+        "buffer",
+        "count",
+        "limit",
+        "max_record_size",
+        "position",
+        "runs",
+        "tokens",
+    )
+
+    def __init__(self, buffer: bytearray, limit: int) -> None:
+        self.buffer = buffer
+        self.limit = limit
+        self.position = BATCH_OVERHEAD
+        self.count = 0
+        self.tokens: list[Any] = []
+        """The caller's own, one for each record; here the records' futures."""
+        self.runs: list[Run] = []
+        self.base_timestamp_ms = -1
+        self.max_record_size = 0
+        self._last_shape: tuple[int, int, int] | None = None
+        self._shape_until = 0
+        """Up to this many records, one of the shape fits and its offset has the shape's width, as
+        long as no other record comes in between."""
+        self._shape_timestamp_ms = self._shape_key_size = self._shape_value_size = -1
+        self._shape_record_size = 0
+        self._head = b""
+        self._before_key = self._after_key = b""
+        self._pack: Any = None
+
+    @property
+    def records(self) -> memoryview:
+        """The records written so far; without the batch header."""
+        return memoryview(self.buffer)[BATCH_OVERHEAD : self.position]
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """The latest timestamp among the records, in ms."""
+        return max(run[1] for run in self.runs)
+
+    def close(self) -> None:
+        """Take no more records."""
+        self.limit = self._shape_until = 0
+
+    def append_value(self, token: Any, timestamp_ms: int, value: bytes) -> int:
+        """:meth:`append` for a record that is nothing but a value."""
+        count = self.count
+        if (
+            count < self._shape_until
+            and len(value) == self._shape_value_size
+            and timestamp_ms == self._shape_timestamp_ms
+            and self._shape_key_size < 0
+        ):
+            position = self.position
+            size = self._shape_record_size
+            self._pack(self.buffer, position, self._head, VARINTS[count], self._before_key, value)
+            self.position = position + size
+            self.count = count + 1
+            self.tokens.append(token)
+            return size
+        return self._append_other(token, timestamp_ms, None, value, ())
+
+    def append(
+        self,
+        token: Any,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header] = (),
+    ) -> int:
+        """Write one record; its size in bytes, or 0 where it does not fit any more."""
+        if key is None and value is not None and not headers:
+            return self.append_value(token, timestamp_ms, value)
+        count = self.count
+        if (
+            count < self._shape_until
+            and key is not None
+            and value is not None
+            and len(key) == self._shape_key_size
+            and len(value) == self._shape_value_size
+            and timestamp_ms == self._shape_timestamp_ms
+            and not headers
+        ):
+            position = self.position
+            size = self._shape_record_size
+            self._pack(
+                self.buffer,
+                position,
+                self._head,
+                VARINTS[count],
+                self._before_key,
+                key,
+                self._after_key,
+                value,
+            )
+            self.position = position + size
+            self.count = count + 1
+            self.tokens.append(token)
+            return size
+        return self._append_other(token, timestamp_ms, key, value, headers)
+
+    def _append_other(
+        self,
+        token: Any,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+    ) -> int:
+        """Write a record that has no shape yet, and prepare for more like it."""
+        count = self.count
+        key_size = -1 if key is None else len(key)
+        value_size = -1 if value is None else len(value)
+        base = self.base_timestamp_ms if count else timestamp_ms
+        delta = b"\0\0" if timestamp_ms == base else b"\0" + varint(timestamp_ms - base)
+        offset = VARINTS[count] if count < TABLE_SIZE else encode_varint(count)
+        key_length = VARINTS[key_size] if 0 <= key_size < TABLE_SIZE else encode_varint(key_size)
+        value_length = (
+            VARINTS[value_size] if 0 <= value_size < TABLE_SIZE else encode_varint(value_size)
+        )
+        tail = header_bytes(headers) if headers else b"\0"
+        body = b"".join((delta, offset, key_length, key or b"", value_length, value or b"", tail))
+        length = varint(len(body))
+        size = len(length) + len(body)
+        end = self.position + size
+        if end > self.limit:
+            return 0
+        self.buffer[self.position : end] = length + body
+        self.position = end
+        self.count = count + 1
+        self.base_timestamp_ms = base
+        self.tokens.append(token)
+        if size > self.max_record_size:
+            self.max_record_size = size
+        self._shape_until = 0
+        shape = (timestamp_ms, key_size, value_size)
+        if shape != self._last_shape:
+            self._last_shape = shape
+            self.runs.append((count, timestamp_ms, key_size, value_size))
+        elif value is not None and not headers and count < TABLE_SIZE:
+            self._take_shape(shape, length + delta, len(offset), key_length, value_length)
+        return size
+
+    def _take_shape(
+        self,
+        shape: tuple[int, int, int],
+        head: bytes,
+        offset_size: int,
+        key_length: bytes,
+        value_length: bytes,
+    ) -> None:
+        """Two records in a row had this shape: prepare for more of it."""
+        timestamp_ms, key_size, value_size = shape
+        if key_size < 0:
+            self._before_key = key_length + value_length
+            sizes: tuple[int, ...] = (len(head), offset_size, len(self._before_key), value_size)
+        else:
+            self._before_key, self._after_key = key_length, value_length
+            sizes = (
+                len(head),
+                offset_size,
+                len(key_length),
+                key_size,
+                len(value_length),
+                value_size,
+            )
+        self._head = head
+        self._pack = _packer(*sizes)
+        self._shape_record_size = size = sum(sizes) + 1
+        self._shape_timestamp_ms = timestamp_ms
+        self._shape_key_size = key_size
+        self._shape_value_size = value_size
+        fitting = self.count + (self.limit - self.position) // size
+        width_ends = _OFFSETS_OF_ONE_BYTE if offset_size == 1 else _OFFSETS_OF_TWO_BYTES
+        self._shape_until = min(fitting, width_ends)

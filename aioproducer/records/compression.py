@@ -1,0 +1,99 @@
+"""The four compressions of a batch, each written as Kafka's readers expect it.
+
+The libraries release the interpreter lock, so a large payload may be compressed in another thread.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import cramjam
+import lz4.frame  # type: ignore[import-untyped]
+import zstandard
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """A compression with its level chosen."""
+
+    name: str
+    id: int
+    """Its number in the attributes of a batch."""
+    compress: Callable[[memoryview], bytes]
+
+
+def compression(name: str, *, level: int | None = None) -> Compression | None:
+    """The compression that ``compression_type`` names, or None for ``"none"``.
+
+    ``level``: as in Kafka's ``compression.<name>.level``; None is Kafka's default.
+    """
+    if name == "none":
+        return None
+    number, make, default_level = _COMPRESSIONS[name]
+    return Compression(name, number, make(default_level if level is None else level))
+
+
+def _gzip(level: int) -> Callable[[memoryview], bytes]:
+    def compress(data: memoryview) -> bytes:
+        compressor = zlib.compressobj(level, wbits=31)
+        return compressor.compress(data) + compressor.flush()
+
+    return compress
+
+
+_SNAPPY_BLOCK: Final = 32 * 1024
+_SNAPPY_HEADER: Final = b"\x82SNAPPY\0" + b"\0\0\0\1" * 2
+
+
+def _snappy(_level: int) -> Callable[[memoryview], bytes]:
+    """Blocks behind a header of the snappy-java library, which is what Kafka reads."""
+
+    def compress(data: memoryview) -> bytes:
+        parts = [_SNAPPY_HEADER]
+        for start in range(0, len(data), _SNAPPY_BLOCK):
+            block = bytes(cramjam.snappy.compress_raw(data[start : start + _SNAPPY_BLOCK]))
+            parts += (len(block).to_bytes(4, "big"), block)
+        return b"".join(parts)
+
+    return compress
+
+
+_LZ4_DEFAULT_LEVEL: Final = 9
+
+
+def _lz4(level: int) -> Callable[[memoryview], bytes]:
+    """Independent blocks of 64 KiB, no content size: more is not read by every Kafka client.
+
+    Kafka's default level 9 means LZ4's fast compressor; other levels mean its high compressor.
+    """
+    own_level = 0 if level == _LZ4_DEFAULT_LEVEL else max(level, lz4.frame.COMPRESSIONLEVEL_MINHC)
+
+    def compress(data: memoryview) -> bytes:
+        compressed: bytes = lz4.frame.compress(
+            data,
+            compression_level=own_level,
+            block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+            block_linked=False,
+            store_size=False,
+        )
+        return compressed
+
+    return compress
+
+
+def _zstd(level: int) -> Callable[[memoryview], bytes]:
+    def compress(data: memoryview) -> bytes:
+        return zstandard.ZstdCompressor(level=level).compress(data)
+
+    return compress
+
+
+_COMPRESSIONS: Final[dict[str, tuple[int, Callable[[int], Callable[[memoryview], bytes]], int]]] = {
+    "gzip": (1, _gzip, zlib.Z_DEFAULT_COMPRESSION),
+    "snappy": (2, _snappy, 0),
+    "lz4": (3, _lz4, _LZ4_DEFAULT_LEVEL),
+    "zstd": (4, _zstd, 3),
+}

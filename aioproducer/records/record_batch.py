@@ -1,0 +1,75 @@
+"""The frame around the records of a batch, magic 2 (KIP-98; Kafka's ``DefaultRecordBatch``)."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from aioproducer.records.builder import BATCH_OVERHEAD, RecordsBuilder
+from aioproducer.records.compression import Compression
+
+# base offset, length, partition leader epoch, magic, CRC
+_BEFORE_CHECKSUM: Final = Struct(">qiibI")
+# attributes, last offset delta, base and max timestamp, producer id and epoch, sequence, count
+_CHECKED: Final = Struct(">hiqqqhii")
+_LENGTH_COUNTS_FROM: Final = 12
+_MAGIC: Final = 2
+_TRANSACTIONAL: Final = 0x10
+
+
+class ProducerState(NamedTuple):
+    """Who wrote a batch and as what number, for the broker to find duplicates and gaps."""
+
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    transactional: bool = False
+
+
+NO_PRODUCER_STATE: Final = ProducerState(-1, -1, -1)
+"""A batch of a producer that is not idempotent."""
+
+
+def compress_records(builder: RecordsBuilder, compression: Compression | None) -> bytes | None:
+    """The records' compressed bytes, or None where they go as they are.
+
+    A record batch says in its attributes how it is compressed, so a payload that grows under
+    compression still goes compressed, as the Java client does it.
+    """
+    return None if compression is None else compression.compress(builder.records)
+
+
+def frame_batch(
+    builder: RecordsBuilder,
+    state: ProducerState,
+    compression: Compression | None,
+    compressed: bytes | None,
+) -> bytearray | memoryview:
+    """The whole batch: the builder's own buffer in place, or a new one around ``compressed``."""
+    if compressed is None or compression is None:
+        attributes = 0
+        batch: bytearray | memoryview = memoryview(builder.buffer)[: builder.position]
+    else:
+        attributes = compression.id
+        batch = bytearray(BATCH_OVERHEAD + len(compressed))
+        batch[BATCH_OVERHEAD:] = compressed
+    if state.transactional:
+        attributes |= _TRANSACTIONAL
+    _CHECKED.pack_into(
+        batch,
+        _BEFORE_CHECKSUM.size,
+        attributes,
+        builder.count - 1,
+        builder.base_timestamp_ms,
+        builder.max_timestamp_ms,
+        state.producer_id,
+        state.producer_epoch,
+        state.base_sequence,
+        builder.count,
+    )
+    checksum = crc32c(memoryview(batch)[_BEFORE_CHECKSUM.size :])
+    length = len(batch) - _LENGTH_COUNTS_FROM
+    _BEFORE_CHECKSUM.pack_into(batch, 0, 0, length, -1, _MAGIC, checksum)
+    return batch
