@@ -1,0 +1,104 @@
+"""Which partition a record goes to.
+
+Without a partitioner of the user's: a keyed record goes where its key's murmur2 hash says, the same
+partition as with every Java client; a keyless one goes to the topic's sticky partition (KIP-480,
+KIP-794), which :func:`next_sticky_partition` chooses anew for every ``batch_size`` bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from random import Random
+from typing import Final, Protocol, TypeAlias, runtime_checkable
+
+import mmh3
+from murmurhash2 import murmurhash2
+
+_MURMUR2_SEED: Final = 0x9747B28C
+_POSITIVE: Final = 0x7FFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """What a partitioner sees of a topic."""
+
+    count: int
+    """The topic has the partitions 0 to ``count - 1``."""
+    available: Sequence[int]
+    """Those that have a leader now."""
+
+
+PartitionFunction: TypeAlias = Callable[[str, bytes | None, bytes | None, Partitions], int]
+"""``(topic, key, value, partitions) -> partition``; key and value as they will be sent."""
+
+
+@runtime_checkable
+class Partitioner(Protocol):
+    """An object that chooses partitions; a plain :data:`PartitionFunction` does as well."""
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
+    ) -> int:
+        """The partition for a record, from 0 to ``partitions.count - 1``."""
+
+
+def murmur2_partition(key: bytes, count: int) -> int:
+    """The partition of ``key`` among ``count``: the Java client's ``partitionForKey``."""
+    return (murmurhash2(key, _MURMUR2_SEED) & _POSITIVE) % count
+
+
+class RoundRobinPartitioner:
+    """Each record to the topic's next available partition, whatever its key.
+
+    Starts at a random partition. Source: Kafka's ``RoundRobinPartitioner``.
+    """
+
+    def __init__(self, random: Random | None = None) -> None:
+        self._random = random or Random()
+        self._next: dict[str, int] = {}
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
+    ) -> int:
+        """The next partition in turn."""
+        turn = self._next.get(topic)
+        if turn is None:
+            turn = self._random.randrange(partitions.count)
+        self._next[topic] = turn + 1
+        if partitions.available:
+            return partitions.available[turn % len(partitions.available)]
+        return turn % partitions.count
+
+
+class Murmur3Partitioner:
+    """Keys by murmur3 (32 bits, seed 0), keyless records round robin.
+
+    Not the Java client's partitions: for sharing topics with programs that hash this way.
+    """
+
+    def __init__(self, random: Random | None = None) -> None:
+        self._keyless = RoundRobinPartitioner(random)
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
+    ) -> int:
+        """The partition of the key's hash."""
+        if key is None:
+            return self._keyless.partition(topic, key, value, partitions)
+        return (mmh3.hash(key, signed=False) & _POSITIVE) % partitions.count
+
+
+def next_sticky_partition(
+    random: Random, partition_ids: Sequence[int], queue_sizes: Sequence[int] | None = None
+) -> int:
+    """A random partition among ``partition_ids``, rarer where more batches wait in its queue.
+
+    Without ``queue_sizes`` all are equally probable. A partition's weight is
+    ``max(queue_sizes) + 1 - queue_size``. Source: KIP-794, ``BuiltInPartitioner``.
+    """
+    if queue_sizes is None or min(queue_sizes) == (longest := max(queue_sizes)):
+        return partition_ids[random.randrange(len(partition_ids))]
+    weights = accumulate(longest + 1 - size for size in queue_sizes)
+    return random.choices(partition_ids, cum_weights=list(weights))[0]
