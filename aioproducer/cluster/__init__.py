@@ -1,0 +1,1 @@
+"""What is known of the cluster, and when to ask again."""

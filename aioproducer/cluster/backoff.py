@@ -1,0 +1,27 @@
+"""How long to wait before the next try: exponential, with jitter (KIP-580)."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+_BASE: Final = 2
+_JITTER: Final = 0.2
+
+
+class ExponentialBackoff:
+    """Waits from ``initial`` to ``maximum`` seconds, doubling, each 20 % more or less."""
+
+    def __init__(self, initial: float, maximum: float, random: Random) -> None:
+        self._initial = initial
+        self._maximum = max(initial, maximum)
+        self._random = random
+
+    def delay(self, failures: int) -> float:
+        """Seconds to wait after ``failures`` failures in a row; none after none."""
+        if failures <= 0 or not self._initial:
+            return 0.0
+        exponent = min(failures - 1, 63)
+        term = min(self._initial * float(_BASE**exponent), self._maximum)
+        jittered = term * (1 + _JITTER * (2 * self._random.random() - 1))
+        return min(jittered, self._maximum)

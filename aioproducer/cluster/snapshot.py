@@ -1,0 +1,96 @@
+"""The cluster at one moment: brokers, topics, leaders. Never changed, only replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+from uuid import UUID
+
+from aioproducer.model import Node, TopicPartition
+
+NO_EPOCH = -1
+
+
+class PartitionInfo(NamedTuple):
+    """One partition's leader."""
+
+    partition: int
+    leader: int
+    """Node id; -1 while there is none."""
+    leader_epoch: int = NO_EPOCH
+    """Grows with every election; -1 from brokers that do not say."""
+
+
+class TopicInfo(NamedTuple):
+    """One topic."""
+
+    name: str
+    topic_id: UUID | None
+    """None from brokers without topic ids (before Kafka 2.8)."""
+    partitions: tuple[PartitionInfo, ...]
+    """By number, without gaps."""
+
+
+class ClusterSnapshot(NamedTuple):
+    """Brokers by id and topics by name."""
+
+    brokers: Mapping[int, Node]
+    topics: Mapping[str, TopicInfo] = MappingProxyType({})
+    cluster_id: str | None = None
+
+    def leader(self, topic: str, partition: int) -> Node | None:
+        """The broker that leads a partition, if both are known."""
+        info = self.topics.get(topic)
+        if info is None or partition >= len(info.partitions):
+            return None
+        return self.brokers.get(info.partitions[partition].leader)
+
+    def updated(self, newer: ClusterSnapshot) -> ClusterSnapshot:
+        """``newer`` over this one; but a partition keeps its leader where ``newer`` is older news.
+
+        A broker that lags behind answers with an old leader and a lower leader epoch (KIP-320).
+        Topics that ``newer`` does not speak of stay. A topic with another id is another topic.
+        """
+        topics = dict(self.topics)
+        for name, info in newer.topics.items():
+            known = self.topics.get(name)
+            topics[name] = info if known is None else _later(known, info)
+        return ClusterSnapshot(newer.brokers, topics, newer.cluster_id or self.cluster_id)
+
+    def with_leaders(
+        self, leaders: Mapping[TopicPartition, PartitionInfo], nodes: Mapping[int, Node]
+    ) -> ClusterSnapshot:
+        """The hints of a produce response taken over: new leaders and their addresses (KIP-951).
+
+        A hint whose epoch is not higher than the known one is ignored, and so are addresses that
+        come with no other.
+        """
+        topics = dict(self.topics)
+        taken = False
+        for (name, partition), hint in leaders.items():
+            info = topics.get(name)
+            if info is None or partition >= len(info.partitions):
+                continue
+            if hint.leader_epoch > info.partitions[partition].leader_epoch:
+                partitions = list(info.partitions)
+                partitions[partition] = hint
+                topics[name] = info._replace(partitions=tuple(partitions))
+                taken = True
+        return self._replace(brokers={**self.brokers, **nodes}, topics=topics) if taken else self
+
+    def without(self, topics: frozenset[str]) -> ClusterSnapshot:
+        """The same without ``topics``."""
+        kept = {name: info for name, info in self.topics.items() if name not in topics}
+        return self._replace(topics=kept)
+
+
+def _later(known: TopicInfo, news: TopicInfo) -> TopicInfo:
+    """Source: Kafka's ``Metadata.updateLatestMetadata``."""
+    if news.topic_id is not None and known.topic_id != news.topic_id:
+        return news
+    partitions = list(news.partitions)
+    for index, old in enumerate(known.partitions[: len(partitions)]):
+        if NO_EPOCH < partitions[index].leader_epoch < old.leader_epoch:
+            partitions[index] = old
+    return news._replace(partitions=tuple(partitions))

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import datetime
+import importlib
+import io
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import pytest
+from kio.index import load_response_schema
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i32Timedelta
+
+from aioproducer.cluster.metadata_response import MetadataNews, read_metadata
+from aioproducer.cluster.snapshot import PartitionInfo, TopicInfo
+from aioproducer.errors import (
+    InvalidTopicError,
+    LeaderNotAvailableError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+from aioproducer.model import Node
+from aioproducer.network.apis import SUPPORTED, Api
+
+LOWEST, HIGHEST = SUPPORTED[Api.METADATA]
+VERSIONS = range(LOWEST, HIGHEST + 1)
+TOPIC_ID = UUID(int=77)
+
+Topic: TypeAlias = tuple[str | None, int, Sequence[tuple[int, int, int]]]
+"""Name, error code, partitions (index, leader, epoch)."""
+
+
+def made(kind: type[Any], **values: Any) -> Any:
+    """An entity of kio's with what its version has of ``values``."""
+    known = {field.name for field in fields(kind)}
+    return kind(**{name: value for name, value in values.items() if name in known})
+
+
+def response(
+    version: int,
+    topics: Sequence[Topic],
+    brokers: Sequence[tuple[int, str, int, str | None]] = ((1, "host1", 9092, None),),
+) -> Any:
+    """It went over the wire."""
+    parts: Any = importlib.import_module(load_response_schema(3, version).__module__)
+    built = made(
+        parts.MetadataResponse,
+        throttle_time=i32Timedelta.parse(datetime.timedelta(0)),
+        brokers=tuple(
+            parts.MetadataResponseBroker(node_id=number, host=host, port=port, rack=rack)
+            for number, host, port, rack in brokers
+        ),
+        cluster_id="cluster-7",
+        controller_id=1,
+        error_code=ErrorCode.none,
+        topics=tuple(
+            made(
+                parts.MetadataResponseTopic,
+                error_code=ErrorCode(code),
+                name=name,
+                topic_id=TOPIC_ID,
+                partitions=tuple(
+                    made(
+                        parts.MetadataResponsePartition,
+                        error_code=ErrorCode.none if leader >= 0 else ErrorCode(5),
+                        partition_index=index,
+                        leader_id=leader,
+                        leader_epoch=epoch,
+                        replica_nodes=(1, 2),
+                        isr_nodes=(1,),
+                        offline_replicas=(),
+                    )
+                    for index, leader, epoch in partitions
+                ),
+            )
+            for name, code, partitions in topics
+        ),
+    )
+    wire = io.BytesIO()
+    entity_writer(parts.MetadataResponse)(wire, built)
+    read, size = entity_reader(parts.MetadataResponse)(wire.getvalue(), 0)
+    assert size == len(wire.getvalue())
+    return read
+
+
+def news(
+    version: int, *topics: tuple[str | None, int, Sequence[tuple[int, int, int]]]
+) -> MetadataNews:
+    return read_metadata(response(version, topics))
+
+
+def test_versions_of_metadata_that_are_covered_here() -> None:
+    assert (LOWEST, HIGHEST) == (4, 13)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_whole_response(version: int) -> None:
+    said = read_metadata(
+        response(
+            version,
+            [("orders", 0, [(0, 1, 7), (1, 2, 8)]), ("gone", 3, []), ("new", 5, [])],
+            [(1, "host1", 9092, "rack-a"), (2, "::1", 9093, None)],
+        )
+    )
+    assert said.snapshot.brokers == {
+        1: Node(1, "host1", 9092, "rack-a"),
+        2: Node(2, "::1", 9093, None),
+    }
+    assert said.snapshot.cluster_id == "cluster-7"
+    # Kafka before 2.4 (version 9) tells old epochs while replicas are reassigned
+    epochs = (7, 8) if version >= 9 else (-1, -1)
+    assert said.snapshot.topics == {
+        "orders": TopicInfo(
+            "orders",
+            TOPIC_ID if version >= 10 else None,
+            (PartitionInfo(0, 1, epochs[0]), PartitionInfo(1, 2, epochs[1])),
+        )
+    }
+    assert type(said.errors["gone"]) is UnknownTopicOrPartitionError
+    assert type(said.errors["new"]) is LeaderNotAvailableError
+    assert set(said.errors) == {"gone", "new"}
+
+
+@pytest.mark.parametrize("version", [LOWEST, 9, HIGHEST])
+def test_partitions_come_in_any_order_and_keep_their_place_without_leader(version: int) -> None:
+    said = news(version, ("orders", 0, [(3, 1, 5), (0, -1, 6), (1, 1, 5)]))
+    partitions = said.snapshot.topics["orders"].partitions
+    assert [each.partition for each in partitions] == [0, 1, 2, 3]
+    assert [each.leader for each in partitions] == [-1, 1, -1, 1]
+    if version >= 9:
+        assert partitions[0].leader_epoch == 6, "the epoch counts without leader too"
+        assert partitions[2] == PartitionInfo(2, -1), "not spoken of"
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_a_topic_without_name_is_skipped(version: int) -> None:
+    said = news(version, (None, 100, []), ("orders", 0, [(0, 1, 0)]))
+    assert set(said.snapshot.topics) == {"orders"}
+    assert not said.errors
+
+
+def test_a_topic_without_partitions_is_neither_known_nor_an_error() -> None:
+    said = news(HIGHEST, ("orders", 0, []))
+    assert not said.snapshot.topics
+    assert not said.errors
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "hint"),
+    [
+        (3, UnknownTopicOrPartitionError, "does not exist"),
+        (5, LeaderNotAvailableError, "no leader yet"),
+        (17, InvalidTopicError, "not legal"),
+        (29, TopicAuthorizationFailedError, "DESCRIBE and WRITE"),
+    ],
+)
+def test_errors_name_the_topic_and_what_to_do(code: int, kind: type, hint: str) -> None:
+    error = news(HIGHEST, ("orders", code, [])).errors["orders"]
+    assert type(error) is kind
+    assert "'orders'" in str(error)
+    assert hint in str(error)
+
+
+@pytest.mark.parametrize("code", [each for each in ErrorCode if each], ids=lambda code: code.name)
+def test_every_error_code_of_a_topic_becomes_its_error(code: ErrorCode) -> None:
+    said = news(HIGHEST, ("orders", code, [(0, 1, 0)]))
+    assert said.errors["orders"].code == int(code)
+    assert not said.snapshot.topics, "an error, so no topic, even with partitions"
+
+
+def test_no_brokers() -> None:
+    said = read_metadata(response(HIGHEST, [], []))
+    assert not said.snapshot.brokers

@@ -1,0 +1,135 @@
+"""Leaders and epochs: what counts when two brokers say different things."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from aioproducer.cluster.snapshot import ClusterSnapshot, PartitionInfo, TopicInfo
+from aioproducer.model import Node, TopicPartition
+
+OLD_ID, NEW_ID = UUID(int=1), UUID(int=2)
+BROKERS = {number: Node(number, f"host{number}", 9092) for number in (1, 2, 3)}
+
+
+def topic(*leaders: tuple[int, int], topic_id: UUID | None = OLD_ID) -> TopicInfo:
+    """Each partition by leader and leader epoch."""
+    return TopicInfo(
+        "orders",
+        topic_id,
+        tuple(PartitionInfo(index, leader, epoch) for index, (leader, epoch) in enumerate(leaders)),
+    )
+
+
+def cluster(*topics: TopicInfo) -> ClusterSnapshot:
+    return ClusterSnapshot(BROKERS, {each.name: each for each in topics}, "cluster")
+
+
+@pytest.mark.parametrize(
+    ("known", "news", "result"),
+    [
+        pytest.param([(1, 5)], [(2, 6)], [(2, 6)], id="higher epoch"),
+        pytest.param([(1, 5)], [(1, 5)], [(1, 5)], id="same"),
+        pytest.param([(1, 5)], [(2, 4)], [(1, 5)], id="older news of a lagging broker"),
+        pytest.param([(1, 5)], [(-1, 5)], [(-1, 5)], id="same epoch, leader gone"),
+        pytest.param([(1, 5)], [(-1, 4)], [(1, 5)], id="older news of no leader"),
+        pytest.param([(1, 5)], [(2, -1)], [(2, -1)], id="a broker that does not say epochs"),
+        pytest.param([(1, -1)], [(2, 0)], [(2, 0)], id="the first epoch"),
+        pytest.param([(1, -1)], [(2, -1)], [(2, -1)], id="no epochs at all"),
+        pytest.param([(1, 5), (2, 5)], [(2, 4), (3, 6)], [(1, 5), (3, 6)], id="each by itself"),
+        pytest.param([(1, 5)], [(2, 4), (3, 0)], [(1, 5), (3, 0)], id="more partitions"),
+        pytest.param([(1, 5), (2, 5)], [(3, 6)], [(3, 6)], id="fewer partitions"),
+    ],
+)
+def test_leader_epochs_never_go_back(
+    known: list[tuple[int, int]], news: list[tuple[int, int]], result: list[tuple[int, int]]
+) -> None:
+    updated = cluster(topic(*known)).updated(cluster(topic(*news)))
+    assert updated.topics["orders"] == topic(*result)
+
+
+@pytest.mark.parametrize(
+    ("known_id", "news_id", "taken"),
+    [
+        pytest.param(OLD_ID, NEW_ID, True, id="deleted and made anew"),
+        pytest.param(None, NEW_ID, True, id="the id was unknown before"),
+        pytest.param(OLD_ID, OLD_ID, False, id="the same topic"),
+        pytest.param(None, None, False, id="no ids at all"),
+        pytest.param(OLD_ID, None, False, id="a broker that does not say ids"),
+    ],
+)
+def test_a_topic_made_anew_begins_with_a_low_epoch(
+    known_id: UUID | None, news_id: UUID | None, taken: bool
+) -> None:
+    """Source: Kafka's ``Metadata.updateLatestMetadata``."""
+    updated = cluster(topic((1, 5), topic_id=known_id)).updated(
+        cluster(topic((2, 0), topic_id=news_id))
+    )
+    assert updated.topics["orders"].partitions[0].leader == (2 if taken else 1)
+
+
+def test_brokers_are_those_of_the_news_and_topics_it_does_not_speak_of_stay() -> None:
+    known = cluster(topic((1, 5)), TopicInfo("other", None, (PartitionInfo(0, 1),)))
+    news = ClusterSnapshot({2: BROKERS[2]}, {"orders": topic((2, 6))}, None)
+    updated = known.updated(news)
+    assert updated.brokers == {2: BROKERS[2]}
+    assert updated.topics == {"orders": topic((2, 6)), "other": known.topics["other"]}
+    assert updated.cluster_id == "cluster", "an old broker that does not say it changes nothing"
+    assert known.topics["orders"] == topic((1, 5)), "a snapshot is never changed"
+
+
+@pytest.mark.parametrize(
+    ("partition", "leader"), [(0, BROKERS[1]), (1, None), (2, None), (3, None)]
+)
+def test_the_leader_is_known_only_with_its_address(partition: int, leader: Node | None) -> None:
+    snapshot = cluster(topic((1, 5), (-1, 5), (9, 5)))
+    assert snapshot.leader("orders", partition) == leader
+    assert snapshot.leader("unknown", 0) is None
+
+
+# --- hints (KIP-951) ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hint_epoch", "taken"), [(4, False), (5, False), (6, True), (2**31 - 1, True), (-1, False)]
+)
+def test_a_hint_counts_only_with_a_higher_epoch(hint_epoch: int, taken: bool) -> None:
+    known = cluster(topic((1, 5), (1, 5)))
+    place = TopicPartition("orders", 1)
+    moved = Node(4, "host4", 9092)
+    hinted = known.with_leaders({place: PartitionInfo(1, 4, hint_epoch)}, {4: moved})
+    if taken:
+        assert hinted.topics["orders"] == topic((1, 5), (4, hint_epoch))
+        assert hinted.leader(*place) == moved
+        assert hinted.leader("orders", 0) == BROKERS[1]
+    else:
+        assert hinted == known
+    assert known.topics["orders"] == topic((1, 5), (1, 5))
+
+
+def test_a_hint_that_is_too_old_brings_no_addresses() -> None:
+    known = cluster(topic((1, 5)))
+    place = TopicPartition("orders", 0)
+    stale = {1: Node(1, "former", 1)}
+    assert known.with_leaders({place: PartitionInfo(0, 1, 4)}, stale) == known
+
+
+@pytest.mark.parametrize(
+    "place", [TopicPartition("unknown", 0), TopicPartition("orders", 1), TopicPartition("", 7)]
+)
+def test_a_hint_for_what_is_not_known_is_ignored(place: TopicPartition) -> None:
+    known = cluster(topic((1, 5)))
+    assert known.with_leaders({place: PartitionInfo(place.partition, 2, 99)}, {}) == known
+
+
+def test_older_news_does_not_undo_a_hint() -> None:
+    place = TopicPartition("orders", 0)
+    hinted = cluster(topic((1, 5))).with_leaders({place: PartitionInfo(0, 2, 6)}, {})
+    assert hinted.updated(cluster(topic((1, 5)))).topics["orders"] == topic((2, 6))
+
+
+def test_forgetting_topics() -> None:
+    known = cluster(topic((1, 5)), TopicInfo("other", None, (PartitionInfo(0, 1),)))
+    assert set(known.without(frozenset({"orders", "never known"})).topics) == {"other"}
+    assert known.without(frozenset()).topics == known.topics
