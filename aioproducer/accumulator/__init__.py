@@ -1,0 +1,1 @@
+"""Where records wait to be sent: batches per partition, in memory that is bounded."""

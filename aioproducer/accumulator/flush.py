@@ -1,0 +1,59 @@
+"""One ``flush()`` under way: what was there when it began, and still has no outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.accumulator.waiting_line import WaitingRecord
+
+
+class FlushFuture(Protocol):
+    """All that a flush knows of the future that it resolves."""
+
+    def done(self) -> bool:
+        """Whether its caller gave up."""
+
+    def set_result(self, result: None, /) -> None:
+        """Everything has its outcome."""
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """Not everything will have one."""
+
+
+class Flush:
+    """Resolves ``future`` once all of ``pending`` is done; later records do not count."""
+
+    __slots__ = ("_future", "_pending")
+
+    def __init__(
+        self, future: FlushFuture, pending: Iterable[ProducerBatch | WaitingRecord]
+    ) -> None:
+        self._future = future
+        self._pending = set(pending)
+        self._resolve_if_done()
+
+    @property
+    def finished(self) -> bool:
+        """Nothing is left to wait for, or nobody waits."""
+        return self._future.done()
+
+    def done(self, item: ProducerBatch | WaitingRecord) -> None:
+        """``item`` has its outcome."""
+        self._pending.discard(item)
+        self._resolve_if_done()
+
+    def moved(self, record: WaitingRecord, batch: ProducerBatch) -> None:
+        """``record`` is in ``batch`` now and shares its fate."""
+        if record in self._pending:
+            self._pending.add(batch)
+
+    def fail(self, error: BaseException) -> None:
+        """Nobody will tell any more what is done."""
+        if not self._future.done():
+            self._future.set_exception(error)
+
+    def _resolve_if_done(self) -> None:
+        if not self._pending and not self._future.done():
+            self._future.set_result(None)

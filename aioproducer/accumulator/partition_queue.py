@@ -1,0 +1,111 @@
+"""The batches of one partition, from the one that leaves next to the one being filled."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+
+from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.accumulator.waiting_line import WaitingRecord
+from aioproducer.model import TopicPartition
+
+NO_LEADER = -1
+
+
+class PartitionQueue:
+    """One partition's batches and what keeps them from leaving."""
+
+    __slots__ = (
+        "acknowledged",
+        "backlog",
+        "batches",
+        "delayed_until",
+        "held",
+        "leader",
+        "next_order",
+        "on_wire",
+        "open",
+        "topic_partition",
+        "waiting",
+    )
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.leader = NO_LEADER
+        self.batches: deque[ProducerBatch] = deque()
+        """Those that wait to be sent, the next one first."""
+        self.open: ProducerBatch | None = None
+        """The last of ``batches`` while records may still join it; None while records wait."""
+        self.on_wire: list[ProducerBatch] = []
+        """Those in a request that was not answered yet."""
+        self.waiting: deque[WaitingRecord] = deque()
+        """Records that found no memory for their batch; later ones queue behind them."""
+        self.held = 0
+        """Bytes of pooled memory in its batches, sent or not."""
+        self.delayed_until = 0.0
+        """A retry leaves no earlier than this."""
+        self.acknowledged = False
+        """A batch was delivered under the producer's present identity."""
+        self.next_order = 0
+        self.backlog: Backlog | None = None
+        """Where it is listed as having a batch that may leave."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a batch or a record is here."""
+        return bool(self.batches or self.on_wire) or any(
+            not record.settled for record in self.waiting
+        )
+
+    def close_batch(self) -> None:
+        """Let no more records join the open batch."""
+        if self.open is not None:
+            self.open.builder.close()
+            self.open = None
+
+    def close_full_batch(self) -> None:
+        """The same, and what is in it need not wait for more."""
+        self.close_batch()
+        if self.backlog is not None:
+            self.backlog.full = True
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """Queue a batch again in the order in which it first left."""
+        later = 0
+        for queued in self.batches:
+            if queued.order < 0 or queued.order > batch.order:
+                break
+            later += 1
+        self.batches.insert(later, batch)
+
+
+class Backlog:
+    """The partitions led by one node that have a batch which may leave, the next to go first."""
+
+    __slots__ = ("full", "oldest", "partitions")
+
+    def __init__(self) -> None:
+        self.partitions: OrderedDict[PartitionQueue, None] = OrderedDict()
+        self.full = False
+        """Some batch here need not linger: it is full, or a retry."""
+        self.oldest = float("inf")
+        """A lower bound of the creation of the batches here."""
+
+    def add(self, queue: PartitionQueue) -> None:
+        """List ``queue``, last in turn."""
+        head = queue.batches[0]
+        queue.backlog = self
+        self.partitions[queue] = None
+        if head is not queue.open or head.order >= 0:
+            self.full = True
+        self.oldest = min(self.oldest, head.created)
+
+    def discard(self, queue: PartitionQueue) -> None:
+        """List ``queue`` no longer."""
+        queue.backlog = None
+        del self.partitions[queue]
+
+    def pop(self) -> PartitionQueue:
+        """Take the first in turn."""
+        queue, _ = self.partitions.popitem(last=False)
+        queue.backlog = None
+        return queue

@@ -1,0 +1,163 @@
+"""A batch: records for one partition that share one fate."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from aioproducer.model import RecordMetadata, TopicPartition
+from aioproducer.records.builder import RecordsBuilder
+from aioproducer.records.compression import Compression
+from aioproducer.records.record_batch import (
+    NO_PRODUCER_STATE,
+    ProducerState,
+    compress_records,
+    frame_batch,
+)
+
+
+class RecordFuture(Protocol):
+    """All that a batch knows of the future that ``send()`` returned."""
+
+    def done(self) -> bool:
+        """Whether it has an outcome, or its caller cancelled it."""
+
+    def set_result(self, metadata: RecordMetadata, /) -> None:
+        """The record is in the log."""
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """The record failed."""
+
+    def exception(self) -> BaseException | None:
+        """Look at the outcome, so that asyncio does not complain if nobody else does."""
+
+
+class ProducerBatch:
+    """The records of one batch, their futures, and how far the batch has come.
+
+    Times are the clock's seconds.
+    """
+
+    __slots__ = (
+        "alone",
+        "append",
+        "attempts",
+        "buffer",
+        "builder",
+        "compressed",
+        "created",
+        "deadline",
+        "delivered",
+        "done",
+        "drained",
+        "last_error",
+        "node",
+        "order",
+        "state",
+        "topic_partition",
+        "uncertain",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        buffer: bytearray,
+        limit: int,
+        now: float,
+        deadline: float,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.buffer: bytearray | None = buffer
+        self.builder = RecordsBuilder(buffer, limit)
+        self.append = self.builder.append
+        self.created = now
+        self.deadline = deadline
+        self.attempts = 0
+        """How often it failed and was put back."""
+        self.last_error: BaseException | None = None
+        self.uncertain = False
+        """An attempt may have been written: nobody said that it was not."""
+        self.alone = False
+        """No other batch of its partition may be in flight with it."""
+        self.drained = now
+        self.order = -1
+        """Its place among the batches of its partition, given when it first leaves."""
+        self.state: ProducerState = NO_PRODUCER_STATE
+        """Its sequence number, given when it first leaves and kept when it is sent again."""
+        self.compressed: bytes | None = None
+        self.done = False
+        self.delivered = False
+        self.node = -1
+        """Where it was sent last."""
+
+    def __repr__(self) -> str:
+        return f"<ProducerBatch {self.topic_partition} records={self.count} order={self.order}>"
+
+    @property
+    def count(self) -> int:
+        """How many records it holds."""
+        return self.builder.count
+
+    @property
+    def size(self) -> int:
+        """Bytes with the header, before compression."""
+        return self.builder.position
+
+    @property
+    def room(self) -> int:
+        """Bytes that further records may take."""
+        return self.builder.limit - self.builder.position
+
+    def compress(self, compression: Compression | None) -> None:
+        """Compress the records, once; may run in another thread, for nothing else touches them."""
+        if self.compressed is None:
+            self.compressed = compress_records(self.builder, compression)
+
+    def encode(self, compression: Compression | None) -> bytearray | memoryview:
+        """The batch as it goes into a request, with the numbers of :attr:`state`."""
+        return frame_batch(self.builder, self.state, compression, self.compressed)
+
+    def deliver(self, base_offset: int, log_append_time_ms: int) -> None:
+        """Resolve the futures; ``base_offset`` -1: unknown, ``log_append_time_ms`` -1: unused."""
+        self.done = self.delivered = True
+        topic, partition = self.topic_partition
+        new, cls = tuple.__new__, RecordMetadata
+        step = 0 if base_offset < 0 else 1
+        offset = base_offset
+        tokens = self.builder.tokens
+        ends = [run[0] for run in self.builder.runs[1:]] + [len(tokens)]
+        for (first, timestamp_ms, key_size, value_size), end in zip(
+            self.builder.runs, ends, strict=True
+        ):
+            if log_append_time_ms >= 0:
+                timestamp_ms = log_append_time_ms
+            for token in tokens[first:end]:
+                if not token.done():
+                    token.set_result(
+                        new(cls, (topic, partition, offset, timestamp_ms, key_size, value_size))
+                    )
+                offset += step
+
+    def fail(self, error: BaseException) -> None:
+        """Fail every future that has no outcome yet."""
+        self.done = True
+        for token in self.builder.tokens:
+            if not token.done():
+                token.set_exception(error)
+                token.exception()
+
+    def fail_records(self, errors: dict[int, BaseException], otherwise: BaseException) -> None:
+        """Fail each record with its own error, by its index, or with ``otherwise``."""
+        self.done = True
+        for index, token in enumerate(self.builder.tokens):
+            if not token.done():
+                token.set_exception(errors.get(index, otherwise))
+                token.exception()
+
+    def release(self) -> bytearray | None:
+        """The buffer, to be given back to the pool; the batch lets go of its records."""
+        buffer, self.buffer = self.buffer, None
+        self.builder.tokens = []
+        self.builder.runs = []
+        self.builder.buffer = bytearray()
+        self.compressed = None
+        return buffer

@@ -1,0 +1,136 @@
+"""Records that can't be in a batch yet: their topic is unknown, or there is no memory for them.
+
+They stand in order of arrival, so the oldest is first to reach its ``max_block_ms``.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+
+from aioproducer.accumulator.producer_batch import RecordFuture
+from aioproducer.errors import BufferExhaustedError
+from aioproducer.model import Header
+
+
+class WaitingRecord:
+    """One record in the line, ready to be appended."""
+
+    __slots__ = (
+        "caller",
+        "deadline",
+        "headers",
+        "key",
+        "partition",
+        "sent",
+        "settled",
+        "size",
+        "timestamp_ms",
+        "token",
+        "topic",
+        "value",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int | None,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        token: RecordFuture,
+        *,
+        size: int,
+        sent: float,
+        deadline: float,
+        caller: RecordFuture | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.timestamp_ms = timestamp_ms
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.token = token
+        self.caller = token if caller is None else caller
+        """What the caller may cancel; not ``token`` where that also tells interceptors."""
+        self.size = size
+        """Bytes it counts for while it waits."""
+        self.sent = sent
+        """When ``send()`` was called, in the clock's seconds."""
+        self.deadline = deadline
+        """When it fails for having waited too long, in the clock's seconds."""
+        self.settled = False
+        """It is no longer in the line: appended, failed or cancelled."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Its caller does not want it sent any more."""
+        return self.caller.done()
+
+
+class WaitingLine:
+    """All waiting records, at most ``capacity`` bytes of them.
+
+    A single record larger than that may wait alone, for otherwise it could never be sent.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.bytes = 0
+        self._records: OrderedDict[WaitingRecord, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[WaitingRecord]:
+        return iter(self._records)
+
+    @property
+    def crowded(self) -> bool:
+        """More than half full: the time to wait before sending more."""
+        return self.bytes * 2 > self.capacity
+
+    def has_room(self, size: int) -> bool:
+        """Whether a record of ``size`` bytes finds a place."""
+        return not self._records or self.bytes + size <= self.capacity
+
+    def cancelled(self) -> list[WaitingRecord]:
+        """The records whose caller gave up; they are still in line."""
+        return [record for record in self._records if record.cancelled]
+
+    def add(self, record: WaitingRecord) -> None:
+        """Put ``record`` at the end. Raises :class:`BufferExhaustedError` if the line is full."""
+        if not self.has_room(record.size):
+            raise BufferExhaustedError(
+                f"buffer_memory is used up: {len(self._records)} records ({self.bytes} bytes) are "
+                f"waiting already, and this one for topic {record.topic!r} finds no place. "
+                "Use `await producer.drain()` between sends, or raise buffer_memory"
+            )
+        self._records[record] = None
+        self.bytes += record.size
+
+    def remove(self, record: WaitingRecord) -> None:
+        """Take ``record`` out; doing so twice does nothing."""
+        if not record.settled:
+            record.settled = True
+            del self._records[record]
+            self.bytes -= record.size
+
+    def expired(self, now: float) -> list[WaitingRecord]:
+        """Take out the records whose deadline has passed."""
+        late = []
+        for record in self._records:
+            if record.deadline > now:
+                break
+            late.append(record)
+        for record in late:
+            self.remove(record)
+        return late
+
+    def next_deadline(self) -> float | None:
+        """When the oldest record's wait is over."""
+        for record in self._records:
+            return record.deadline
+        return None

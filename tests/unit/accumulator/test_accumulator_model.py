@@ -1,0 +1,424 @@
+"""The accumulator under any sequence of events, beside a simple model of what must hold.
+
+The model's broker takes a partition's batches in the order of their numbers, as Kafka does for an
+idempotent producer; it answers any batch that comes too early with a retriable error.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
+from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.accumulator.record_accumulator import BatchingRules, RecordAccumulator
+from aioproducer.accumulator.topic_queues import StickyChoice
+from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
+from aioproducer.cluster.snapshot import PartitionInfo, TopicInfo
+from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, KafkaError
+from aioproducer.model import RecordMetadata, TopicPartition
+
+BATCH = 500
+MEMORY = 4 * BATCH + 77
+LINE = 1_200
+NODES = [1, 2, 3]
+TOPICS = ["a", "b"]
+FATES = ["answer", "answer", "refuse", "lose", "put back"]
+KEYS = [None, None, None, None, b"a", b"b", b"c", b"d"]
+SIZES = [0, 10, 10, 10, 100, 300, 420, 900, 1_200]
+BLOCK = 2.0
+DELIVERY = 5.0
+
+
+class Token:
+    """A future that refuses a second fate."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.metadata: RecordMetadata | None = None
+        self.error: BaseException | None = None
+        self.cancelled = False
+
+    def done(self) -> bool:
+        return self.cancelled or self.metadata is not None or self.error is not None
+
+    def set_result(self, metadata: RecordMetadata, /) -> None:
+        assert not self.done()
+        self.metadata = metadata
+
+    def set_exception(self, error: BaseException, /) -> None:
+        assert not self.done()
+        self.error = error
+
+    def exception(self) -> BaseException | None:
+        return self.error
+
+
+class Flushed:
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens = tokens
+        self.resolved = False
+
+    def done(self) -> bool:
+        return self.resolved
+
+    def set_result(self, _result: None, /) -> None:
+        assert not self.resolved
+        self.resolved = True
+
+    def set_exception(self, error: BaseException, /) -> None:
+        raise AssertionError("nobody broke the producer")
+
+
+class AccumulatorMachine(RuleBasedStateMachine):
+    one_at_a_time = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 50.0
+        self.timestamp_ms = 1_000
+        self.pool = BufferPool(MEMORY, BATCH)
+        self.line = WaitingLine(LINE)
+        self.accumulator = RecordAccumulator(
+            BatchingRules(
+                batch_size=BATCH,
+                max_request_size=1_500,
+                linger=None,
+                adaptive_linger=0.005,
+                delivery_timeout=DELIVERY,
+                one_at_a_time=self.one_at_a_time,
+                in_order=not self.one_at_a_time,
+            ),
+            self.pool,
+            self.line,
+            StickyChoice(Random(1), adaptive=True, unavailable=lambda _: False),
+            lambda: None,
+            lambda _topic: 1.0,
+        )
+        self.tokens: list[Token] = []
+        self.leaders: dict[str, list[int]] = {}
+        self.on_wire: dict[ProducerBatch, int] = {}
+        self.admission: tuple[PartitionQueue, int] | None = None
+        self.flushes: list[Flushed] = []
+        self.log: dict[TopicPartition, list[Token]] = defaultdict(list)
+
+    # --- what happens ----------------------------------------------------------------------
+
+    @rule(
+        topic=st.sampled_from(TOPICS),
+        partition=st.none() | st.integers(0, 1),
+        key=st.sampled_from(KEYS),
+        size=st.sampled_from(SIZES),
+        times=st.sampled_from([1, 1, 2, 6]),
+    )
+    def send(
+        self, topic: str, partition: int | None, key: bytes | None, size: int, times: int
+    ) -> None:
+        for _ in range(times):
+            self.send_one(topic, partition, key, bytes(size))
+
+    def send_one(self, topic: str, partition: int | None, key: bytes | None, value: bytes) -> None:
+        """What ``Producer.send`` does."""
+        token = Token(len(self.tokens))
+        accumulator = self.accumulator
+        if partition is None and key is None:
+            join = accumulator.keyless.get(topic)
+            if join is not None and join(token, self.timestamp_ms, value):
+                self.tokens.append(token)
+                return
+        batch = accumulator.append(
+            topic, partition, self.timestamp_ms, key, value, (), token, self.now
+        )
+        if batch is None:
+            record = WaitingRecord(
+                topic,
+                partition,
+                self.timestamp_ms,
+                key,
+                value,
+                (),
+                token,
+                size=accumulator.checked_size(topic, key, value, ()),
+                sent=self.now,
+                deadline=self.now + BLOCK,
+            )
+            try:
+                accumulator.wait_in_line(record)
+            except BufferExhaustedError:
+                return
+        self.tokens.append(token)
+
+    @rule(
+        topic=st.sampled_from(TOPICS),
+        leaders=st.lists(st.sampled_from([*NODES, NO_LEADER]), min_size=2, max_size=4),
+    )
+    def learn(self, topic: str, leaders: list[int]) -> None:
+        """Leaders move, partitions come; they never go, for then order means nothing."""
+        known = self.leaders.get(topic, [])
+        self.leaders[topic] = leaders + known[len(leaders) :]
+        self.update(topic)
+
+    def update(self, topic: str) -> None:
+        partitions = tuple(
+            PartitionInfo(number, leader) for number, leader in enumerate(self.leaders[topic])
+        )
+        self.accumulator.update_topic(TopicInfo(topic, None, partitions), self.now)
+
+    @rule(seconds=st.sampled_from([0.001, 0.1, 1.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        self.timestamp_ms += int(seconds * 1_000)
+        self.accumulator.release_delayed(self.now)
+        for batch in self.accumulator.expired(self.now):
+            assert batch.deadline <= self.now
+            self.fail(batch, DeliveryTimeoutError("late"))
+        for record in self.line.expired(self.now):
+            assert record.deadline <= self.now
+            self.accumulator.fail_expired(record, BufferExhaustedError("waited too long"))
+
+    @rule(node=st.sampled_from(NODES), idle=st.booleans())
+    def drain(self, node: int, idle: bool) -> None:
+        due = self.accumulator.ready(node, self.now, idle=idle)
+        if due is None or due > self.now:
+            return
+        batches = self.accumulator.drain(node, 1_500, self.now)
+        assert batches
+        assert len({batch.topic_partition for batch in batches}) == len(batches)
+        assert len(batches) == 1 or sum(batch.size for batch in batches) <= 1_500
+        for batch in batches:
+            topic, partition = batch.topic_partition
+            assert self.leaders[topic][partition] == node
+            assert batch.count > 0
+            assert batch.encode(None)
+            assert batch not in self.on_wire
+            self.on_wire[batch] = batch.count
+
+    @precondition(lambda self: self.on_wire)
+    @rule(pick=st.integers(0, 99), fate=st.sampled_from(FATES))
+    def a_response_comes(self, pick: int, fate: str) -> None:
+        batch = list(self.on_wire)[pick % len(self.on_wire)]
+        assert batch.count == self.on_wire[batch], "records joined a batch on the wire"
+        if fate == "refuse":
+            self.fail(batch, KafkaError("refused"))
+        elif fate == "put back":
+            del self.on_wire[batch]
+            self.accumulator.put_back(batch, self.now, self.now)
+        elif fate == "answer" and not self.overtook_another(batch):
+            self.deliver(batch)
+        else:
+            del self.on_wire[batch]
+            self.accumulator.retry(batch, self.now + 0.1, self.now)
+
+    def overtook_another(self, batch: ProducerBatch) -> bool:
+        return any(
+            0 <= other.order < batch.order and other.topic_partition == batch.topic_partition
+            for other in self.accumulator.incomplete
+        )
+
+    @rule(batches=st.sampled_from([1, 9]))
+    def memory_is_handed_out(self, batches: int) -> None:
+        """What Admission does, without its waiting."""
+        for _ in range(batches):
+            if self.admission is None:
+                self.admission = self.accumulator.next_stalled()
+            if self.admission is None:
+                return
+            queue, size = self.admission
+            buffer = self.pool.try_allocate(size)
+            if buffer is None:
+                return
+            self.admission = None
+            if not self.accumulator.admit(queue, buffer, self.now):
+                self.give_back(buffer)
+
+    @precondition(lambda self: self.admission is not None)
+    @rule()
+    def memory_does_not_come(self) -> None:
+        assert self.admission is not None
+        queue, _ = self.admission
+        self.admission = None
+        self.accumulator.give_up(queue)
+
+    @precondition(lambda self: self.tokens)
+    @rule(pick=st.integers(1, 30))
+    def somebody_cancels(self, pick: int) -> None:
+        token = self.tokens[-(pick % len(self.tokens))]
+        if not token.done():
+            token.cancelled = True
+
+    @rule()
+    def flush(self) -> None:
+        flushed = Flushed([token for token in self.tokens if not (token.metadata or token.error)])
+        self.flushes.append(flushed)
+        self.accumulator.flush(flushed)
+
+    # --- how it is carried out -------------------------------------------------------------
+
+    def deliver(self, batch: ProducerBatch) -> None:
+        log = self.log[batch.topic_partition]
+        base_offset = len(log)
+        log.extend(batch.builder.tokens)
+        batch.deliver(base_offset, -1)
+        self.complete(batch)
+
+    def fail(self, batch: ProducerBatch, error: Exception) -> None:
+        batch.fail(error)
+        self.complete(batch)
+
+    def complete(self, batch: ProducerBatch) -> None:
+        self.on_wire.pop(batch, None)
+        buffer = self.accumulator.complete(batch, self.now)
+        assert buffer is not None
+        self.give_back(buffer)
+
+    def give_back(self, buffer: bytearray) -> None:
+        with pytest.raises(StopIteration):
+            self.pool.deallocate(buffer).send(None)
+
+    # --- what always holds -----------------------------------------------------------------
+
+    @invariant()
+    def every_byte_is_accounted_for(self) -> None:
+        held = sum(len(batch.buffer or b"") for batch in self.accumulator.incomplete)
+        assert self.pool.available + held == MEMORY
+        assert self.line.bytes == sum(record.size for record in self.line)
+        assert len(self.line) < 2 or self.line.bytes <= LINE
+
+    @invariant()
+    def records_are_in_the_log_in_the_order_of_their_sends(self) -> None:
+        for place, tokens in self.log.items():
+            numbers = [token.number for token in tokens]
+            assert numbers == sorted(set(numbers))
+            for offset, token in enumerate(tokens):
+                if token.metadata is not None:
+                    assert token.metadata.topic_partition == place
+                    assert token.metadata.offset == offset
+
+    @invariant()
+    def a_flush_ends_when_all_has_its_fate(self) -> None:
+        for flushed in self.flushes:
+            if flushed.resolved:
+                assert all(token.done() for token in flushed.tokens)
+            if all(token.metadata or token.error for token in flushed.tokens):
+                assert flushed.resolved
+
+    @invariant()
+    def one_at_a_time_is_kept(self) -> None:
+        if self.one_at_a_time:
+            places = [batch.topic_partition for batch in self.on_wire]
+            assert len(set(places)) == len(places)
+
+    # --- the end ---------------------------------------------------------------------------
+
+    def teardown(self) -> None:
+        for topic in TOPICS:
+            self.leaders[topic] = [
+                leader if leader != NO_LEADER else 1 for leader in self.leaders.get(topic, [1, 2])
+            ]
+            self.update(topic)
+        self.accumulator.close()
+        for _ in range(len(self.tokens) * 3 + 10):
+            if not (self.accumulator.incomplete or self.line):
+                break
+            self.now += 0.0001
+            self.accumulator.release_delayed(self.now + 1.0)
+            for batch in sorted(self.on_wire, key=lambda batch: batch.order):
+                if not self.overtook_another(batch):
+                    self.deliver(batch)
+            self.memory_is_handed_out(9)
+            for topic in TOPICS:
+                for partition in range(len(self.leaders[topic])):
+                    self.skip_backoff(topic, partition)
+            for node in NODES:
+                self.drain(node, idle=True)
+            self.every_byte_is_accounted_for()
+        assert not self.accumulator.incomplete
+        assert not self.line
+        assert self.line.bytes == 0
+        assert self.pool.available == MEMORY
+        assert all(token.done() for token in self.tokens)
+        assert all(flushed.resolved for flushed in self.flushes)
+        self.records_are_in_the_log_in_the_order_of_their_sends()
+        logged = [token.number for tokens in self.log.values() for token in tokens]
+        delivered = {token.number for token in self.tokens if token.metadata is not None}
+        assert len(logged) == len(set(logged))
+        assert delivered <= set(logged)
+        assert all(self.accumulator.forget_topic(topic) for topic in TOPICS)
+
+    def skip_backoff(self, topic: str, partition: int) -> None:
+        """A leader that moves away and back lets a partition leave at once."""
+        home = self.leaders[topic][partition]
+        for leader in (NO_LEADER, home):
+            self.leaders[topic][partition] = leader
+            self.update(topic)
+
+
+class OneAtATimeMachine(AccumulatorMachine):
+    one_at_a_time = True
+
+
+common = settings(
+    max_examples=200,
+    stateful_step_count=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+TestPipelined = AccumulatorMachine.TestCase
+TestPipelined.settings = common
+TestOneAtATime = OneAtATimeMachine.TestCase
+TestOneAtATime.settings = common
+
+
+def step(machine: AccumulatorMachine, random: Random) -> None:
+    """One event, the usual ones most often."""
+    chance = random.random()
+    if chance < 0.30:
+        partition = random.choice([None, None, 0, 1])
+        machine.send(
+            random.choice(TOPICS),
+            partition,
+            random.choice(KEYS),
+            random.choice(SIZES),
+            random.choice([1, 1, 2, 6]),
+        )
+    elif chance < 0.55:
+        machine.drain(random.choice(NODES), random.random() < 0.5)
+    elif chance < 0.75:
+        if machine.on_wire:
+            machine.a_response_comes(random.randrange(100), random.choice(FATES))
+    elif chance < 0.85:
+        machine.memory_is_handed_out(random.choice([1, 9]))
+    elif chance < 0.87:
+        if machine.admission is not None:
+            machine.memory_does_not_come()
+    elif chance < 0.92:
+        machine.time_passes(random.choice([0.001, 0.001, 0.1, 0.1, 1.0]))
+    elif chance < 0.95:
+        if machine.tokens:
+            machine.somebody_cancels(random.randrange(1, 31))
+    elif chance < 0.98:
+        leaders = [*NODES, *NODES, NO_LEADER]
+        count = random.choice([2, 2, 2, 3])
+        machine.learn(random.choice(TOPICS), [random.choice(leaders) for _ in range(count)])
+    else:
+        machine.flush()
+
+
+@pytest.mark.parametrize("machine", [AccumulatorMachine, OneAtATimeMachine])
+@pytest.mark.parametrize("seed", range(40))
+def test_a_long_life(machine: type[AccumulatorMachine], seed: int) -> None:
+    print(f"{seed=}")
+    random, life = Random(seed), machine()
+    for _ in range(1_500):
+        step(life, random)
+        life.every_byte_is_accounted_for()
+        life.a_flush_ends_when_all_has_its_fate()
+        life.one_at_a_time_is_kept()
+    life.teardown()
+    assert sum(len(tokens) for tokens in life.log.values()) > 20
