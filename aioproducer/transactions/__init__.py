@@ -1,0 +1,1 @@
+"""Who the producer is to the brokers: its id, its epoch, its sequence numbers (KIP-98)."""
