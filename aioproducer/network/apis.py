@@ -1,0 +1,74 @@
+"""The requests that a producer makes, the versions we speak, and what a broker answers to.
+
+Every message is kio's, loaded by name and version when it is first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from functools import cache
+from types import ModuleType
+from typing import Final
+
+from kio.index import load_payload_module, load_response_schema
+from kio.static.constants import EntityType
+from kio.static.protocol import ResponsePayload
+
+from aioproducer.errors import UnsupportedVersionError
+
+
+class Api(IntEnum):
+    """Kafka's numbers of the requests."""
+
+    PRODUCE = 0
+    METADATA = 3
+    API_VERSIONS = 18
+    INIT_PRODUCER_ID = 22
+
+
+SUPPORTED: Final[Mapping[Api, tuple[int, int]]] = {
+    Api.PRODUCE: (7, 13),
+    Api.METADATA: (4, 13),
+    Api.API_VERSIONS: (0, 4),
+    Api.INIT_PRODUCER_ID: (0, 5),
+}
+"""The lowest and highest version of each request that this client can express."""
+
+
+class BrokerVersions:
+    """The versions of one broker. Source: Kafka's ``NodeApiVersions``."""
+
+    def __init__(self, ranges: Iterable[tuple[int, int, int]]) -> None:
+        self._ranges = {key: (lowest, highest) for key, lowest, highest in ranges}
+
+    def highest(self, api: Api) -> int | None:
+        """The highest version that the broker speaks."""
+        versions = self._ranges.get(api)
+        return None if versions is None else versions[1]
+
+    def choose(self, api: Api) -> int:
+        """The highest version that both sides speak. Raises :class:`UnsupportedVersionError`."""
+        lowest, highest = SUPPORTED[api]
+        theirs = self._ranges.get(api)
+        if theirs is None:
+            raise UnsupportedVersionError(f"the broker does not know {api.name} requests")
+        chosen = min(highest, theirs[1])
+        if chosen < max(lowest, theirs[0]):
+            raise UnsupportedVersionError(
+                f"the broker speaks {api.name} versions {theirs[0]} to {theirs[1]}, this client "
+                f"{lowest} to {highest}: a newer broker (Kafka 2.1 or later) or client is needed"
+            )
+        return chosen
+
+
+@cache
+def request_module(api: Api, version: int) -> ModuleType:
+    """kio's module with the request and its parts."""
+    return load_payload_module(api, version, EntityType.request)
+
+
+@cache
+def response_type(api: Api, version: int) -> type[ResponsePayload]:
+    """kio's class of the response."""
+    return load_response_schema(api, version)

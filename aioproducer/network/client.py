@@ -1,0 +1,350 @@
+"""All connections of a producer: which broker can take a request, and what came back.
+
+Source: Kafka's ``NetworkClient`` and ``ClusterConnectionStates``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Protocol
+
+from kio.static.protocol import RequestPayload, ResponsePayload
+
+from aioproducer.cluster.backoff import ExponentialBackoff
+from aioproducer.errors import (
+    BrokerConnectionError,
+    ProducerError,
+    RequestTimeoutError,
+)
+from aioproducer.metrics import ProducerMetrics
+from aioproducer.model import Node
+from aioproducer.network.apis import Api
+from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
+from aioproducer.network.in_flight import InFlightRequest
+from aioproducer.tasks import TaskOwner
+
+logger = logging.getLogger(__name__)
+
+
+class Request(Protocol):
+    """A request before it is known which version the broker speaks."""
+
+    @property
+    def api(self) -> Api:
+        """Which request."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether the broker responds (not to ``acks=0``)."""
+
+    def build(self, version: int) -> RequestPayload:
+        """The request in ``version``; raises a :class:`ProducerError` if that can't be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What became of a request: a response, or an error."""
+
+    request: Any
+    node: int
+    response: Any | None
+    error: ProducerError | None
+    latency: float
+    """Seconds from sending to the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """What the client needs to know. Times are seconds."""
+
+    connection: ConnectionSettings
+    max_in_flight: int
+    request_timeout: float
+    setup_timeout: float
+    setup_timeout_max: float
+    reconnect_backoff: float
+    reconnect_backoff_max: float
+    max_idle: float
+
+
+@dataclass(slots=True)
+class _NodeState:
+    """One broker: its connection, and what hinders a new one or the next request."""
+
+    connection: Connection | None = None
+    failures: int = 0
+    setup_failures: int = 0
+    not_before: float = 0.0
+    throttled_until: float = 0.0
+    last_error: ProducerError | None = None
+
+
+@dataclass(slots=True)
+class NetworkClient:
+    """Opens connections where they are needed and passes on what comes back.
+
+    Nothing here waits: whoever uses it is woken by ``wake`` and then takes the completions.
+    """
+
+    settings: ClientSettings
+    owner: TaskOwner
+    clock: Callable[[], float]
+    random: Random
+    wake: Callable[[], None]
+    metrics: ProducerMetrics
+    _nodes: dict[int, _NodeState] = field(default_factory=dict)
+    _completed: list[Completion] = field(default_factory=list)
+    _closed: bool = False
+
+    # --- questions -------------------------------------------------------------------------
+
+    def in_flight(self, node: int) -> int:
+        """How many requests wait for an answer of ``node``."""
+        state = self._nodes.get(node)
+        return len(state.connection.in_flight) if state and state.connection else 0
+
+    def total_in_flight(self) -> int:
+        """How many requests wait for an answer."""
+        return sum(self.in_flight(node) for node in self._nodes)
+
+    def connection_count(self) -> int:
+        """How many connections are ready."""
+        return sum(1 for state in self._nodes.values() if _is_ready(state))
+
+    def can_send(self, node: int, now: float) -> bool:
+        """Whether ``node`` can take a request now."""
+        state = self._nodes.get(node)
+        return (
+            state is not None
+            and state.connection is not None
+            and state.connection.usable
+            and state.throttled_until <= now
+            and len(state.connection.in_flight) < self.settings.max_in_flight
+        )
+
+    def ready(self, node: Node, now: float) -> bool:
+        """The same, and if it is not connected, connect as soon as its backoff is over."""
+        if self.can_send(node.id, now):
+            return True
+        self.connect(node, now)
+        return False
+
+    def not_before(self, node: int, now: float) -> float | None:
+        """When a node that is not ready is worth another look by the clock alone, if ever."""
+        state = self._nodes.get(node)
+        if state is None:
+            return None
+        moment = state.throttled_until if state.connection else state.not_before
+        return moment if moment > now else None
+
+    def next_chance(self, nodes: Iterable[Node], now: float) -> float | None:
+        """When the first of ``nodes``, none of which is ready, is worth another look."""
+        moments = [self.not_before(node.id, now) for node in nodes]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def least_loaded(self, nodes: Iterable[Node], now: float) -> Node | None:
+        """The node to ask what any node can answer: idle before busy, connected before not.
+
+        None: all are in backoff, throttled or full. Ties are broken at random.
+        """
+        candidates = [
+            (rank, self.random.random(), node)
+            for node in nodes
+            if (rank := self._rank(node.id, now)) is not None
+        ]
+        return min(candidates, default=(0, 0.0, None), key=lambda each: each[:2])[2]
+
+    def _rank(self, node: int, now: float) -> int | None:
+        state = self._nodes.get(node)
+        if state is None or state.connection is None:
+            if state is not None and state.not_before > now:
+                return None
+            return self.settings.max_in_flight + 1
+        if self.can_send(node, now):
+            return len(state.connection.in_flight)
+        if state.connection.state is ConnectionState.CONNECTING:
+            return self.settings.max_in_flight
+        return None
+
+    def failures(self) -> dict[int, ProducerError]:
+        """The last error of each node without a connection."""
+        return {
+            node: state.last_error
+            for node, state in self._nodes.items()
+            if state.last_error is not None
+        }
+
+    # --- actions ---------------------------------------------------------------------------
+
+    def connect(self, node: Node, now: float) -> None:
+        """Connect to ``node`` unless that is under way or its backoff lasts."""
+        state = self._nodes.setdefault(node.id, _NodeState())
+        if state.connection is not None:
+            if state.connection.node[:3] == node[:3]:
+                return
+            state.connection.abort(BrokerConnectionError(f"{node} has moved to a new address"))
+            return
+        if state.not_before > now or self._closed:
+            return
+        backoff = ExponentialBackoff(
+            self.settings.setup_timeout, self.settings.setup_timeout_max, self.random
+        )
+        state.connection = connection = Connection(
+            node,
+            self.settings.connection,
+            setup_timeout=backoff.delay(state.setup_failures + 1),
+            clock=self.clock,
+            on_ready=self._on_ready,
+            on_response=self._on_response,
+        )
+        self.owner.start(self._run(state, connection), name=f"aioproducer-connection-{node.id}")
+
+    def send(self, node: int, request: Request) -> None:
+        """Send ``request`` to a node that can take it.
+
+        A request that the broker's version can't express fails alone; the connection stays.
+        """
+        connection = self._nodes[node].connection
+        assert connection is not None
+        try:
+            payload = request.build(connection.versions.choose(request.api))
+        except ProducerError as error:
+            self._complete(Completion(request, node, None, error, 0.0))
+            return
+        size = connection.send(
+            request.api,
+            payload,
+            request,
+            timeout=self.settings.request_timeout,
+            answered=request.answered,
+        )
+        self.metrics.request_sent(node, size, self.clock())
+        if not request.answered:
+            self._complete(Completion(request, node, None, None, 0.0))
+
+    def throttle(self, node: int, seconds: float, now: float) -> None:
+        """The broker asks to be left alone for ``seconds`` (KIP-219)."""
+        self.metrics.throttled(node, seconds, now)
+        state = self._nodes.get(node)
+        if seconds > 0 and state is not None:
+            state.throttled_until = max(state.throttled_until, now + seconds)
+
+    def take_completed(self) -> list[Completion]:
+        """What has come back since the last call."""
+        completed, self._completed = self._completed, []
+        return completed
+
+    def poll(self, now: float) -> float | None:
+        """End connections that are overdue or idle; when to look again."""
+        deadlines = []
+        for state in self._nodes.values():
+            connection = state.connection
+            if connection is None or connection.state is not ConnectionState.READY:
+                continue
+            overdue = connection.in_flight.overdue(now)
+            idle_at = connection.last_used + self.settings.max_idle
+            if overdue is not None:
+                connection.abort(_timed_out(connection, overdue, now))
+            elif not len(connection.in_flight) and idle_at <= now:
+                connection.abort(BrokerConnectionError(f"{connection.node} was not used for long"))
+            elif (deadline := connection.in_flight.next_deadline()) is not None:
+                deadlines.append(deadline)
+            else:
+                deadlines.append(idle_at)
+        return min(deadlines, default=None)
+
+    def forget_except(self, nodes: Iterable[int]) -> None:
+        """Drop the state of brokers that left the cluster and have no connection."""
+        kept = set(nodes)
+        gone = [
+            node
+            for node, state in self._nodes.items()
+            if node not in kept and state.connection is None
+        ]
+        for node in gone:
+            del self._nodes[node]
+            self.metrics.forget_node(node)
+
+    def close(self) -> None:
+        """Abort every connection and open none any more."""
+        self._closed = True
+        for state in self._nodes.values():
+            if state.connection is not None:
+                state.connection.abort(BrokerConnectionError("the producer was closed"))
+
+    # --- what connections tell -------------------------------------------------------------
+
+    async def _run(self, state: _NodeState, connection: Connection) -> None:
+        try:
+            reason = await connection.run()
+        except BaseException:
+            state.connection = None
+            raise
+        self._on_disconnect(state, connection, reason)
+
+    def _on_ready(self, connection: Connection) -> None:
+        state = self._nodes[connection.node.id]
+        state.failures = state.setup_failures = 0
+        state.last_error = None
+        self.metrics.connection_opened(self.clock())
+        self.wake()
+
+    def _on_response(
+        self,
+        connection: Connection,
+        request: InFlightRequest,
+        response: ResponsePayload,
+        size: int,
+    ) -> None:
+        now = self.clock()
+        latency = now - request.sent
+        node = connection.node.id
+        produce = request.context.api is Api.PRODUCE
+        self.metrics.response_received(node, size, latency if produce else None, now)
+        self._complete(Completion(request.context, node, response, None, latency))
+
+    def _on_disconnect(
+        self, state: _NodeState, connection: Connection, reason: ProducerError
+    ) -> None:
+        now = self.clock()
+        node = connection.node
+        was_ready = connection.was_ready
+        state.connection = None
+        state.last_error = reason
+        state.failures += 1
+        if was_ready:
+            self.metrics.connection_closed(now)
+        else:
+            state.setup_failures += 1
+        backoff = ExponentialBackoff(
+            self.settings.reconnect_backoff, self.settings.reconnect_backoff_max, self.random
+        )
+        state.not_before = now + backoff.delay(state.failures)
+        if not self._closed:
+            first_failure = not was_ready and state.setup_failures == 1
+            level = logging.WARNING if first_failure else logging.INFO
+            what = "ended" if was_ready else "failed"
+            logger.log(level, "Connection to %s %s: %s", node, what, reason)
+        for request in connection.in_flight.clear():
+            if request.context is not None:
+                latency = now - request.sent
+                self._complete(Completion(request.context, node.id, None, reason, latency))
+        self.wake()
+
+    def _complete(self, completion: Completion) -> None:
+        self._completed.append(completion)
+        self.wake()
+
+
+def _is_ready(state: _NodeState) -> bool:
+    return state.connection is not None and state.connection.state is ConnectionState.READY
+
+
+def _timed_out(connection: Connection, request: InFlightRequest, now: float) -> RequestTimeoutError:
+    return RequestTimeoutError(
+        f"{connection.node} did not answer a {request.label} request within "
+        f"{now - request.sent:.1f} s (request_timeout_ms); its connection was closed"
+    )

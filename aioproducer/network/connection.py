@@ -1,0 +1,250 @@
+"""One connection to one broker: connect, agree on versions, write requests, read responses.
+
+On any doubt about what arrives, the connection ends and every request on it fails with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NoReturn
+
+from kio.static.protocol import RequestPayload, ResponsePayload
+
+from aioproducer.errors import (
+    BrokerConnectionError,
+    NetworkError,
+    ProducerError,
+    ProtocolError,
+)
+from aioproducer.model import Node
+from aioproducer.network import frames
+from aioproducer.network.apis import Api, BrokerVersions, request_module, response_type
+from aioproducer.network.handshake import ApiVersionsHandshake
+from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
+from aioproducer.network.resolve import resolve
+
+logger = logging.getLogger(__name__)
+
+OnResponse = Callable[["Connection", InFlightRequest, ResponsePayload, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """What a connection needs to know. Times are seconds, sizes bytes (-1: the system's own)."""
+
+    client_id: str
+    software_version: str
+    request_timeout: float
+    send_buffer_bytes: int
+    receive_buffer_bytes: int
+
+
+class ConnectionState(Enum):
+    """How far a connection has come."""
+
+    CONNECTING = "connecting"
+    READY = "ready"
+    CLOSED = "closed"
+
+
+class Connection:
+    """A connection that lives as long as its :meth:`run`.
+
+    ``on_ready`` is called once requests may be sent, ``on_response`` for each answer.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        settings: ConnectionSettings,
+        *,
+        setup_timeout: float,
+        clock: Callable[[], float],
+        on_ready: Callable[[Connection], None],
+        on_response: OnResponse,
+    ) -> None:
+        self.node = node
+        self.state = ConnectionState.CONNECTING
+        self.in_flight = InFlightRequests()
+        self.versions = BrokerVersions(())
+        self.last_used = clock()
+        self.was_ready = False
+        self._settings = settings
+        self._setup_timeout = setup_timeout
+        self._clock = clock
+        self._on_ready = on_ready
+        self._on_response = on_response
+        self._correlation_id = 0
+        self._writer: asyncio.StreamWriter | None = None
+        self._abort_reason: ProducerError | None = None
+
+    # --- sending ---------------------------------------------------------------------------
+
+    @property
+    def usable(self) -> bool:
+        """Whether requests may be sent: versions are agreed on, and the end is not near."""
+        return (
+            self.state is ConnectionState.READY
+            and self._writer is not None
+            and not self._writer.is_closing()
+        )
+
+    def send(
+        self,
+        api: Api,
+        payload: RequestPayload,
+        context: Any,
+        *,
+        timeout: float,
+        answered: bool = True,
+    ) -> int:
+        """Write a request; how many bytes it has. ``answered``: the broker will respond."""
+        assert self._writer is not None
+        now = self.last_used = self._clock()
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
+        frame = frames.encode_request(payload, self._correlation_id, self._settings.client_id)
+        if answered:
+            version = int(payload.__version__)
+            self.in_flight.add(
+                InFlightRequest(
+                    correlation_id=self._correlation_id,
+                    response=response_type(api, version),
+                    context=context,
+                    sent=now,
+                    deadline=now + timeout,
+                    label=f"{api.name} v{version}",
+                )
+            )
+        if not self._writer.is_closing():  # else the request ends with the connection, very soon
+            self._writer.write(frame)
+        return len(frame)
+
+    def abort(self, reason: ProducerError) -> None:
+        """End the connection at once; its requests fail with ``reason``."""
+        if self._abort_reason is None:
+            self._abort_reason = reason
+        if self._writer is not None:
+            self._writer.transport.abort()
+
+    # --- living ----------------------------------------------------------------------------
+
+    async def run(self) -> ProducerError:
+        """Connect and read responses until the connection ends; returns why it did."""
+        try:
+            reader = await self._connect()
+            await self._agree_on_versions(reader)
+            self.state = ConnectionState.READY
+            self.was_ready = True
+            self._on_ready(self)
+            await self._read_responses(reader)
+        except (ProducerError, OSError, EOFError) as error:
+            return self._abort_reason or self._explain(error)
+        finally:
+            self.state = ConnectionState.CLOSED
+            if self._writer is not None:
+                self._writer.transport.abort()
+                with suppress(OSError):
+                    await self._writer.wait_closed()
+
+    def _explain(self, error: Exception) -> NetworkError:
+        if isinstance(error, ProtocolError):
+            return ProtocolError(f"{self.node}: {error}")
+        if isinstance(error, asyncio.IncompleteReadError):
+            when = ""
+            if error.partial:
+                when = f" inside a response ({len(error.partial)} bytes of it had come)"
+            elif not self.was_ready:
+                when = " before it said which versions it speaks; is it Kafka's plain-text port?"
+            return BrokerConnectionError(f"{self.node} closed the connection{when}")
+        return BrokerConnectionError(f"{self.node}: {error}")
+
+    async def _connect(self) -> asyncio.StreamReader:
+        """Try every address of the host, each for the set-up timeout."""
+        reasons = []
+        try:
+            async with asyncio.timeout(self._setup_timeout):
+                addresses = await resolve(self.node.host, self.node.port)
+        except TimeoutError:
+            raise BrokerConnectionError(
+                f"the name {self.node.host!r} was not resolved in {self._setup_timeout:.1f} s"
+            ) from None
+        for host, port in addresses:
+            try:
+                async with asyncio.timeout(self._setup_timeout):
+                    reader, self._writer = await asyncio.open_connection(host, port)
+            except TimeoutError:
+                reasons.append(f"{host}: no connection within {self._setup_timeout:.1f} s")
+            except OSError as error:
+                reasons.append(f"{host}: {os.strerror(error.errno) if error.errno else error}")
+            else:
+                self._set_socket_options(self._writer.get_extra_info("socket"))
+                if self._abort_reason is not None:
+                    raise self._abort_reason
+                return reader
+        raise BrokerConnectionError("; ".join(reasons))
+
+    def _set_socket_options(self, sock: socket.socket) -> None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._settings.send_buffer_bytes >= 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._settings.send_buffer_bytes)
+        if self._settings.receive_buffer_bytes >= 0:
+            size = self._settings.receive_buffer_bytes
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+
+    async def _agree_on_versions(self, reader: asyncio.StreamReader) -> None:
+        handshake = ApiVersionsHandshake()
+        try:
+            async with asyncio.timeout(self._settings.request_timeout):
+                while (version := handshake.next_version) is not None:
+                    self.send(
+                        Api.API_VERSIONS,
+                        self._api_versions_request(version),
+                        None,
+                        timeout=self._settings.request_timeout,
+                    )
+                    body = await self._read_frame(reader)
+                    request = self.in_flight.answered(frames.correlation_id(body))
+                    handshake.receive(request.response, body)
+        except TimeoutError:
+            raise BrokerConnectionError(
+                f"accepted the connection, but did not answer an ApiVersions request within "
+                f"{self._settings.request_timeout:.1f} s. Is it a Kafka broker, and is this its "
+                "plain-text port?"
+            ) from None
+        self.versions = handshake.versions
+
+    def _api_versions_request(self, version: int) -> RequestPayload:
+        module = request_module(Api.API_VERSIONS, version)
+        request: RequestPayload
+        if version >= 3:
+            request = module.ApiVersionsRequest(
+                client_software_name="aioproducer",
+                client_software_version=self._settings.software_version,
+            )
+        else:
+            request = module.ApiVersionsRequest()
+        return request
+
+    async def _read_frame(self, reader: asyncio.StreamReader) -> bytes:
+        prefix = await reader.readexactly(frames.LENGTH_BYTES)
+        return await reader.readexactly(frames.response_length(prefix))
+
+    async def _read_responses(self, reader: asyncio.StreamReader) -> NoReturn:
+        while True:
+            body = await self._read_frame(reader)
+            self.last_used = self._clock()
+            request = self.in_flight.answered(frames.correlation_id(body))
+            try:
+                response = frames.decode_response(request.response, body)
+            except ProtocolError:
+                self.in_flight.restore(request)
+                raise
+            self._on_response(self, request, response, len(body) + frames.LENGTH_BYTES)

@@ -1,0 +1,56 @@
+"""The first exchange on a connection: which versions does the broker speak? No I/O.
+
+A broker that does not know our version of ApiVersions answers with UNSUPPORTED_VERSION in the
+layout of version 0, and names the versions it knows (KIP-511); some answer with the error alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.static.protocol import ResponsePayload
+
+from aioproducer.errors import ProtocolError, code_name
+from aioproducer.network import frames
+from aioproducer.network.apis import SUPPORTED, Api, BrokerVersions, response_type
+
+_UNSUPPORTED_VERSION: Final = 35
+_CORRELATION_ID_BYTES: Final = 4
+
+
+class ApiVersionsHandshake:
+    """Ask with :attr:`next_version`, :meth:`receive` the answer, until there is none to ask."""
+
+    def __init__(self) -> None:
+        self.next_version: int | None = SUPPORTED[Api.API_VERSIONS][1]
+        self.versions = BrokerVersions(())
+
+    def receive(self, kind: type[ResponsePayload], body: bytes) -> None:
+        """Take the answer in ``body``. Raises :class:`ProtocolError`."""
+        asked = self.next_version
+        self.next_version = None
+        code = int.from_bytes(body[_CORRELATION_ID_BYTES : _CORRELATION_ID_BYTES + 2], "big")
+        if code == _UNSUPPORTED_VERSION and asked:
+            self.next_version = self._fallback(asked, body)
+            return
+        response: Any = frames.decode_response(kind, body)
+        if response.error_code:
+            raise ProtocolError(
+                f"answered an ApiVersions request with {code_name(response.error_code)}"
+            )
+        self.versions = _versions(response)
+
+    def _fallback(self, asked: int, body: bytes) -> int:
+        try:
+            response = frames.decode_response(response_type(Api.API_VERSIONS, 0), body)
+        except ProtocolError:
+            return 0
+        highest = _versions(response).highest(Api.API_VERSIONS)
+        return max(0, min(highest, asked - 1)) if highest is not None else 0
+
+
+def _versions(response: Any) -> BrokerVersions:
+    return BrokerVersions(
+        (int(each.api_key), int(each.min_version), int(each.max_version))
+        for each in response.api_keys
+    )

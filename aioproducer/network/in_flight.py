@@ -1,0 +1,70 @@
+"""Requests that were sent and not answered yet, in the order in which answers must come."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from kio.static.protocol import ResponsePayload
+
+from aioproducer.errors import ProtocolError
+
+
+@dataclass(slots=True)
+class InFlightRequest:
+    """One request on the wire. Times are the clock's seconds."""
+
+    correlation_id: int
+    response: type[ResponsePayload]
+    context: Any
+    """The sender's own; it comes back with the answer."""
+    sent: float
+    deadline: float
+    label: str
+    """What to call it in messages, such as ``Produce v13``."""
+
+
+class InFlightRequests:
+    """The requests of one connection; Kafka answers them in order."""
+
+    def __init__(self) -> None:
+        self._requests: deque[InFlightRequest] = deque()
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def add(self, request: InFlightRequest) -> None:
+        """``request`` was sent."""
+        self._requests.append(request)
+
+    def answered(self, correlation_id: int) -> InFlightRequest:
+        """The request that was answered. Raises :class:`ProtocolError` if it is not the next."""
+        if not self._requests:
+            raise ProtocolError(f"a response (correlation id {correlation_id}) to no request")
+        expected = self._requests[0].correlation_id
+        if correlation_id != expected:
+            raise ProtocolError(
+                f"a response has correlation id {correlation_id}, but {expected} was next"
+            )
+        return self._requests.popleft()
+
+    def restore(self, request: InFlightRequest) -> None:
+        """The answer to ``request`` can't be read, so it counts as not answered."""
+        self._requests.appendleft(request)
+
+    def next_deadline(self) -> float | None:
+        """When the first request times out; the others are answered, and time out, after it."""
+        return self._requests[0].deadline if self._requests else None
+
+    def overdue(self, now: float) -> InFlightRequest | None:
+        """The first request, if its time is over."""
+        if self._requests and self._requests[0].deadline <= now:
+            return self._requests[0]
+        return None
+
+    def clear(self) -> list[InFlightRequest]:
+        """Take all of them: the connection is gone."""
+        requests = list(self._requests)
+        self._requests.clear()
+        return requests

@@ -1,0 +1,58 @@
+"""The addresses behind a broker's name."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterable
+from typing import Final
+
+from aioproducer.errors import BrokerConnectionError
+
+logger = logging.getLogger(__name__)
+
+_HIGHEST_PORT: Final = 2**16 - 1
+
+
+async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+    """Every address of ``host``, IPv4 and IPv6, in the resolver's order.
+
+    Raises :class:`BrokerConnectionError` for a name that nobody knows, or that can't be one.
+    """
+    if not 0 <= port <= _HIGHEST_PORT:
+        raise BrokerConnectionError(f"{host!r} can't be reached on port {port}: no such port")
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, ValueError) as error:
+        raise BrokerConnectionError(f"the name {host!r} can't be resolved: {error}") from error
+    addresses = [(str(address[0]), port) for *_, address in found]
+    return list(dict.fromkeys(addresses))
+
+
+async def canonical_names(hosts: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Each bootstrap host replaced by the canonical names of its addresses.
+
+    For ``client_dns_lookup=resolve_canonical_bootstrap_servers_only`` (KIP-235). A host that can't
+    be resolved is left out; raises :class:`BrokerConnectionError` if none can.
+    """
+    names: list[tuple[str, int]] = []
+    reasons: list[str] = []
+    for host, port in hosts:
+        try:
+            names += [(await _canonical_name(*each), port) for each in await resolve(host, port)]
+        except BrokerConnectionError as error:
+            logger.warning("A bootstrap server is left out: %s", error)
+            reasons.append(str(error))
+    if not names:
+        raise BrokerConnectionError("; ".join(reasons))
+    return list(dict.fromkeys(names))
+
+
+async def _canonical_name(address: str, port: int) -> str:
+    try:
+        name, _ = await asyncio.get_running_loop().getnameinfo((address, port))
+    except OSError as error:
+        raise BrokerConnectionError(f"the name of {address} can't be found: {error}") from error
+    return name

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+
+from aioproducer.errors import UnsupportedVersionError
+from aioproducer.network.apis import SUPPORTED, Api, BrokerVersions, request_module, response_type
+
+
+@pytest.mark.parametrize(
+    ("theirs", "chosen"),
+    [
+        ((0, 13), 13),
+        ((0, 100), 13),
+        ((13, 20), 13),
+        ((3, 7), 7),
+        ((7, 7), 7),
+        ((0, 10), 10),
+        ((9, 9), 9),
+    ],
+)
+def test_the_highest_version_that_both_speak(theirs: tuple[int, int], chosen: int) -> None:
+    assert SUPPORTED[Api.PRODUCE] == (7, 13)
+    assert BrokerVersions([(0, *theirs)]).choose(Api.PRODUCE) == chosen
+
+
+@pytest.mark.parametrize("theirs", [(0, 6), (14, 20), (0, 0), (-1, -1), (9, 8), (20, 7)])
+def test_no_version_in_common(theirs: tuple[int, int]) -> None:
+    with pytest.raises(UnsupportedVersionError) as caught:
+        BrokerVersions([(0, *theirs)]).choose(Api.PRODUCE)
+    for part in ("PRODUCE", f"{theirs[0]} to {theirs[1]}", "7 to 13"):
+        assert part in str(caught.value)
+
+
+def test_a_request_that_the_broker_does_not_know() -> None:
+    versions = BrokerVersions([(3, 0, 13)])
+    with pytest.raises(UnsupportedVersionError, match="does not know PRODUCE"):
+        versions.choose(Api.PRODUCE)
+    assert versions.highest(Api.PRODUCE) is None
+    assert versions.highest(Api.METADATA) == 13
+    with pytest.raises(UnsupportedVersionError):
+        BrokerVersions(()).choose(Api.METADATA)
+
+
+@pytest.mark.parametrize("api", Api)
+def test_every_supported_version_is_one_that_kio_has(api: Api) -> None:
+    lowest, highest = SUPPORTED[api]
+    for version in range(lowest, highest + 1):
+        assert request_module(api, version) is request_module(api, version), "loaded once"
+        kind = response_type(api, version)
+        assert (int(kind.__api_key__), int(kind.__version__)) == (int(api), version)

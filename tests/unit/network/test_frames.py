@@ -1,0 +1,278 @@
+"""Bytes out and bytes in; each is judged by kio's own reader and writer."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import importlib
+import io
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.index import load_request_schema
+from kio.schema.errors import ErrorCode
+from kio.schema.request_header.v1.header import RequestHeader as RequestHeaderV1
+from kio.schema.request_header.v2.header import RequestHeader as RequestHeaderV2
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i32Timedelta
+
+from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.errors import ProtocolError
+from aioproducer.model import TopicPartition
+from aioproducer.network import frames
+from aioproducer.network.apis import SUPPORTED, Api, request_module, response_type
+from aioproducer.network.client import Request
+from aioproducer.sender.produce import EncodedBatch, ProduceRequest
+from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
+
+RECORDS = bytes(range(256)) * 3
+EACH = [
+    (api, version) for api, (low, high) in SUPPORTED.items() for version in range(low, high + 1)
+]
+TOPIC_ID = UUID(int=5)
+
+
+def batch(topic: str = "orders", partition: int = 0) -> ProducerBatch:
+    return ProducerBatch(TopicPartition(topic, partition), bytearray(100), 100, 0.0, 1.0)
+
+
+def payload(api: Api, version: int) -> Any:
+    if api is Api.API_VERSIONS:
+        module: Any = request_module(api, version)
+        if version < 3:
+            return module.ApiVersionsRequest()
+        return module.ApiVersionsRequest(
+            client_software_name="aioproducer", client_software_version="1.2.3"
+        )
+    request: Request
+    if api is Api.PRODUCE:
+        request = ProduceRequest(
+            [EncodedBatch(batch(), RECORDS_VIEW)], -1, 30_000, {"orders": TOPIC_ID}
+        )
+    elif api is Api.METADATA:
+        request = MetadataRequest(frozenset({"orders", "a"}))
+    else:
+        request = InitProducerIdRequest()
+    return request.build(version)
+
+
+RECORDS_VIEW = memoryview(bytearray(RECORDS))
+
+
+def encoded(entity: Any) -> bytes:
+    wire = io.BytesIO()
+    entity_writer(type(entity))(wire, entity)
+    return wire.getvalue()
+
+
+# --- out ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+@pytest.mark.parametrize("number", [1, 2**31 - 1])
+def test_a_request_is_one_frame_that_kio_reads_back(api: Api, version: int, number: int) -> None:
+    sent = payload(api, version)
+    frame = bytes(frames.encode_request(sent, number, "producer-1"))
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    # api key, version and correlation id come first in every version of the header
+    assert int.from_bytes(frame[4:6], "big") == int(api)
+    assert int.from_bytes(frame[6:8], "big") == version
+    assert int.from_bytes(frame[8:12], "big") == number
+    kind: Any = load_request_schema(api, version)
+    assert kind.__header_schema__ in (RequestHeaderV1, RequestHeaderV2)
+    header, used = entity_reader(kind.__header_schema__)(frame, 4)
+    assert (header.correlation_id, header.client_id) == (number, "producer-1")
+    read, length = entity_reader(kind)(frame, 4 + used)
+    assert 4 + used + length == len(frame)
+    if api is Api.PRODUCE:
+        (topic,) = read.topic_data
+        (partition,) = topic.partition_data
+        assert bytes(partition.records) == RECORDS
+        assert (read.acks, read.timeout) == (-1, datetime.timedelta(seconds=30))
+        assert (topic.topic_id if version >= 13 else topic.name) == (
+            TOPIC_ID if version >= 13 else "orders"
+        )
+    else:
+        assert read == sent
+
+
+def test_the_versions_that_are_covered_here() -> None:
+    assert SUPPORTED == {
+        Api.PRODUCE: (7, 13),
+        Api.METADATA: (4, 13),
+        Api.API_VERSIONS: (0, 4),
+        Api.INIT_PRODUCER_ID: (0, 5),
+    }
+
+
+def test_the_client_id_may_be_any_text() -> None:
+    frame = bytes(frames.encode_request(payload(Api.METADATA, 9), 1, "grün 🦆"))
+    assert "grün 🦆".encode() in frame
+
+
+def test_the_frame_is_its_own_memory() -> None:
+    """The batch's buffer goes back to the pool while the transport may still hold the frame."""
+    data = bytearray(RECORDS)
+    request = ProduceRequest([EncodedBatch(batch(), memoryview(data))], 1, 1, {"orders": TOPIC_ID})
+    frame = frames.encode_request(request.build(9), 1, "c")
+    before = bytes(frame)
+    data[:] = bytes(len(data))
+    assert bytes(frame) == before
+
+
+# --- the length of a response -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [4, 5, 4096, 100 * 1024 * 1024])
+def test_lengths_that_may_be(length: int) -> None:
+    assert frames.response_length(length.to_bytes(4, "big")) == length
+
+
+@pytest.mark.parametrize(
+    ("prefix", "said"),
+    [
+        ((0).to_bytes(4, "big"), "response of 0 bytes"),
+        ((1).to_bytes(4, "big"), "response of 1 bytes"),
+        ((3).to_bytes(4, "big"), "response of 3 bytes"),
+        ((-1).to_bytes(4, "big", signed=True), "response of -1 bytes"),
+        ((-(2**31)).to_bytes(4, "big", signed=True), "response of -2147483648 bytes"),
+        ((100 * 1024 * 1024 + 1).to_bytes(4, "big"), "response of 104857601 bytes"),
+        ((2**31 - 1).to_bytes(4, "big"), "response of 2147483647 bytes"),
+        (b"\x15\x03\x03\x00", "speaks TLS"),
+        (b"\x15\x03\x01\x00", "speaks TLS"),
+        (b"\x16\x03\x03\x00", "speaks TLS"),
+        (b"HTTP", "HTTP server"),
+        (b"SSH-", "Is it a Kafka broker"),
+        (b"220 ", "Is it a Kafka broker"),
+        (b"<htm", "Is it a Kafka broker"),
+    ],
+)
+def test_absurd_lengths_are_refused_before_memory_is_taken(prefix: bytes, said: str) -> None:
+    with pytest.raises(ProtocolError, match=said):
+        frames.response_length(prefix)
+
+
+# --- in -----------------------------------------------------------------------------------------
+
+
+def response(api: Api, version: int) -> Any:
+    """A response of that version, as full as it gets."""
+    kind = response_type(api, version)
+    parts: Any = importlib.import_module(kind.__module__)
+    nothing = i32Timedelta.parse(datetime.timedelta(0))
+    if api is Api.API_VERSIONS:
+        ranges = (parts.ApiVersion(api_key=0, min_version=3, max_version=13),) * 3
+        late = {} if version < 1 else {"throttle_time": nothing}
+        return parts.ApiVersionsResponse(error_code=ErrorCode.none, api_keys=ranges, **late)
+    if api is Api.INIT_PRODUCER_ID:
+        return parts.InitProducerIdResponse(
+            throttle_time=nothing, error_code=ErrorCode.none, producer_id=7, producer_epoch=1
+        )
+    if api is Api.PRODUCE:
+        return _produce_response(parts, version)
+    partition = parts.MetadataResponsePartition(
+        error_code=ErrorCode.none,
+        partition_index=0,
+        leader_id=1,
+        replica_nodes=(1, 2, 3),
+        isr_nodes=(1,),
+    )
+    named: dict[str, Any] = {} if version < 10 else {"topic_id": TOPIC_ID}
+    checked: dict[str, Any] = {} if version < 13 else {"error_code": ErrorCode.none}
+    return parts.MetadataResponse(
+        throttle_time=nothing,
+        brokers=(parts.MetadataResponseBroker(node_id=1, host="h", port=9, rack="r"),),
+        cluster_id=None,
+        topics=(
+            parts.MetadataResponseTopic(
+                error_code=ErrorCode.none, name="orders", partitions=(partition,) * 2, **named
+            ),
+        ),
+        **checked,
+    )
+
+
+def _produce_response(parts: Any, version: int) -> Any:
+    late: dict[str, Any] = {}
+    whole: dict[str, Any] = {}
+    if version >= 8:
+        wrong = parts.BatchIndexAndErrorMessage(batch_index=1, batch_index_error_message="bad")
+        late = {"record_errors": (wrong, wrong), "error_message": "bad records"}
+    if version >= 10:
+        late["current_leader"] = parts.LeaderIdAndEpoch(leader_id=2, leader_epoch=3)
+        whole["node_endpoints"] = (parts.NodeEndpoint(node_id=2, host="h", port=9, rack=None),)
+    partition = parts.PartitionProduceResponse(
+        index=0, error_code=ErrorCode.none, base_offset=5, **late
+    )
+    topic = {"topic_id": TOPIC_ID} if version >= 13 else {"name": "orders"}
+    return parts.ProduceResponse(
+        responses=(parts.TopicProduceResponse(partition_responses=(partition,) * 2, **topic),),
+        **whole,
+    )
+
+
+def body(entity: Any, number: int = 1) -> bytes:
+    header = entity.__header_schema__
+    return encoded(header(correlation_id=number)) + encoded(entity)
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+def test_a_response_is_read_whole(api: Api, version: int) -> None:
+    sent = response(api, version)
+    wire = body(sent, 77)
+    assert frames.correlation_id(wire) == 77
+    assert frames.decode_response(response_type(api, version), wire) == sent
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+def test_bytes_left_over_are_refused(api: Api, version: int) -> None:
+    wire = body(response(api, version))
+    for rest in (b"\0", b"\0" * 100, wire):
+        with pytest.raises(ProtocolError, match=f"{len(rest)} bytes left over"):
+            frames.decode_response(response_type(api, version), wire + rest)
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+def test_a_truncated_body_is_refused_wherever_it_ends(api: Api, version: int) -> None:
+    wire = body(response(api, version))
+    kind = response_type(api, version)
+    for end in range(4, len(wire)):
+        with pytest.raises(ProtocolError) as caught:
+            frames.decode_response(kind, wire[:end])
+        assert kind.__name__ in str(caught.value)
+        assert f"version {version}" in str(caught.value)
+
+
+@pytest.mark.parametrize("code", [max(ErrorCode) + 1, 1000, -2, 32767, -32768])
+def test_an_error_code_that_kio_does_not_know_is_a_protocol_error(code: int) -> None:
+    wire = bytearray(body(response(Api.INIT_PRODUCER_ID, 1)))
+    wire[8:10] = code.to_bytes(2, "big", signed=True)
+    with pytest.raises(ProtocolError, match="InitProducerIdResponse"):
+        frames.decode_response(response_type(Api.INIT_PRODUCER_ID, 1), bytes(wire))
+
+
+def test_text_that_is_no_utf8_is_a_protocol_error() -> None:
+    wire = body(response(Api.PRODUCE, 7)).replace(b"orders", b"\xff\xfe\xfd\xfc\xfb\xfa")
+    with pytest.raises(ProtocolError, match="ProduceResponse"):
+        frames.decode_response(response_type(Api.PRODUCE, 7), wire)
+
+
+@pytest.mark.parametrize("seed", range(len(EACH)))
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_garbage_is_a_protocol_error_or_a_response_and_nothing_else(
+    seed: int, data: st.DataObject
+) -> None:
+    api, version = EACH[seed]
+    wire = bytearray(body(response(api, version)))
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(4, len(wire) - 1))
+        wire[place : place + 5] = data.draw(
+            st.sampled_from([b"\xff\xff\xff\xff\x07", b"\x7f\xff\xff\xff\xff"])
+            | st.binary(min_size=1, max_size=5)
+        )
+    with contextlib.suppress(ProtocolError):
+        frames.decode_response(response_type(api, version), bytes(wire))

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import datetime
+import importlib
+import io
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_writer
+from kio.static.primitive import i32Timedelta
+
+from aioproducer.errors import ProtocolError
+from aioproducer.network.apis import Api, request_module, response_type
+from aioproducer.network.handshake import ApiVersionsHandshake
+
+NUMBER = b"\0\0\0\1"
+UNSUPPORTED = b"\0\x23"
+MALFORMED = NUMBER + UNSUPPORTED + bytes.fromhex("01 0012 0000 0002 00000000")
+"""What librdkafka's mock cluster answers to versions above 2."""
+
+
+def asked(handshake: ApiVersionsHandshake) -> int:
+    version = handshake.next_version
+    assert version is not None
+    assert 0 <= version <= 4
+    request_module(Api.API_VERSIONS, version)
+    return version
+
+
+def answer(version: int, ranges: list[tuple[int, int, int]], code: int = 0) -> bytes:
+    kind = response_type(Api.API_VERSIONS, version)
+    parts: Any = importlib.import_module(kind.__module__)
+    nothing = i32Timedelta.parse(datetime.timedelta(0))
+    late = {} if version < 1 else {"throttle_time": nothing}
+    wire = io.BytesIO()
+    entity_writer(kind)(
+        wire,
+        parts.ApiVersionsResponse(
+            error_code=ErrorCode(code),
+            api_keys=tuple(
+                parts.ApiVersion(api_key=key, min_version=low, max_version=high)
+                for key, low, high in ranges
+            ),
+            **late,
+        ),
+    )
+    return NUMBER + wire.getvalue()
+
+
+def receive(handshake: ApiVersionsHandshake, body: bytes) -> None:
+    handshake.receive(response_type(Api.API_VERSIONS, asked(handshake)), body)
+
+
+def test_a_broker_of_today_is_asked_once() -> None:
+    handshake = ApiVersionsHandshake()
+    assert asked(handshake) == 4
+    receive(handshake, answer(4, [(0, 3, 13), (3, 0, 13), (18, 0, 4)]))
+    assert handshake.next_version is None
+    assert handshake.versions.choose(Api.PRODUCE) == 13
+
+
+@pytest.mark.parametrize(
+    ("highest", "then"), [(3, 3), (2, 2), (1, 1), (0, 0), (4, 3), (9, 3), (-1, 0), (-32768, 0)]
+)
+def test_a_broker_that_names_what_it_knows_is_asked_in_that_version(
+    highest: int, then: int
+) -> None:
+    handshake = ApiVersionsHandshake()
+    receive(handshake, answer(0, [(18, 0, highest)], code=35))
+    assert asked(handshake) == then
+    receive(handshake, answer(then, [(0, 0, 9), (18, 0, highest)]))
+    assert handshake.next_version is None
+    assert handshake.versions.choose(Api.PRODUCE) == 9
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(MALFORMED, id="librdkafka's mock cluster"),
+        pytest.param(NUMBER + UNSUPPORTED, id="the error alone"),
+        pytest.param(NUMBER + UNSUPPORTED + bytes(4), id="no versions"),
+        pytest.param(NUMBER + UNSUPPORTED + b"\xff" * 9, id="garbage"),
+        pytest.param(answer(0, [(0, 0, 9)], code=35), id="without ApiVersions itself"),
+    ],
+)
+def test_any_other_refusal_falls_back_to_version_0(body: bytes) -> None:
+    handshake = ApiVersionsHandshake()
+    receive(handshake, body)
+    assert asked(handshake) == 0
+    receive(handshake, answer(0, [(0, 0, 9)]))
+    assert handshake.next_version is None
+    assert handshake.versions.choose(Api.PRODUCE) == 9
+
+
+def test_a_broker_that_refuses_everything_is_not_asked_for_ever() -> None:
+    handshake = ApiVersionsHandshake()
+    refusal = answer(0, [(18, 5, 9)], code=35)
+    for version in (4, 3, 2, 1):
+        assert asked(handshake) == version
+        receive(handshake, refusal)
+    with pytest.raises(ProtocolError, match="UNSUPPORTED_VERSION"):
+        receive(handshake, refusal)
+    assert handshake.next_version is None
+
+
+@pytest.mark.parametrize(("code", "name"), [(-1, "UNKNOWN_SERVER_ERROR"), (42, "INVALID_REQUEST")])
+def test_another_error_ends_it(code: int, name: str) -> None:
+    handshake = ApiVersionsHandshake()
+    with pytest.raises(ProtocolError, match=name):
+        receive(handshake, answer(4, [], code=code))
+    assert handshake.next_version is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(NUMBER, id="nothing"),
+        pytest.param(NUMBER + b"\0", id="half an error code"),
+        pytest.param(NUMBER + b"HTTP/1.1 400 Bad Request\r\n\r\n", id="HTTP"),
+        pytest.param(answer(4, [(0, 0, 9)])[:-1], id="truncated"),
+        pytest.param(answer(4, [(0, 0, 9)]) + b"\0", id="left over"),
+        pytest.param(answer(0, [(0, 0, 9)]), id="another version"),
+        pytest.param(NUMBER + b"\x7f\xff" + bytes(9), id="an unknown error code"),
+    ],
+)
+def test_anything_else_is_no_kafka(body: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        receive(ApiVersionsHandshake(), body)

@@ -1,0 +1,530 @@
+"""Which broker can take a request and what came back: connections are played, time is a number."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from aioproducer.errors import (
+    BrokerConnectionError,
+    ProducerError,
+    ProtocolError,
+    RequestTimeoutError,
+    UnsupportedVersionError,
+)
+from aioproducer.metrics import ProducerMetrics
+from aioproducer.model import Node
+from aioproducer.network import client as client_module
+from aioproducer.network.apis import Api, BrokerVersions, response_type
+from aioproducer.network.client import ClientSettings, Completion, NetworkClient
+from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
+from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
+from aioproducer.tasks import TaskOwner
+
+ONE, TWO, THREE = (Node(number, f"host{number}", 9092) for number in (1, 2, 3))
+SETTINGS = ClientSettings(
+    connection=ConnectionSettings("c", "1", 30.0, -1, -1),
+    max_in_flight=2,
+    request_timeout=30.0,
+    setup_timeout=10.0,
+    setup_timeout_max=30.0,
+    reconnect_backoff=1.0,
+    reconnect_backoff_max=4.0,
+    max_idle=540.0,
+)
+
+
+class NoJitter(Random):
+    def random(self) -> float:
+        return 0.5
+
+
+class Played:
+    """Stands in for a Connection: the test says what happens to it."""
+
+    def __init__(self, node: Node, settings: ConnectionSettings, **given: Any) -> None:
+        self.node = node
+        self.setup_timeout: float = given["setup_timeout"]
+        self.clock: Callable[[], float] = given["clock"]
+        self.on_ready: Callable[[Any], None] = given["on_ready"]
+        self.on_response: Callable[[Any, InFlightRequest, Any, int], None] = given["on_response"]
+        self.state = ConnectionState.CONNECTING
+        self.was_ready = False
+        self.in_flight = InFlightRequests()
+        self.versions = BrokerVersions([(api, 0, 9) for api in (0, 3, 22)])
+        self.last_used = self.clock()
+        self.written: list[Any] = []
+        self.aborted: list[ProducerError] = []
+        self._number = 0
+        self._end: asyncio.Future[ProducerError] = asyncio.get_running_loop().create_future()
+        CONNECTIONS.append(self)
+
+    @property
+    def usable(self) -> bool:
+        return self.state is ConnectionState.READY and not self.aborted
+
+    def send(
+        self, api: Api, payload: Any, context: Any, *, timeout: float, answered: bool = True
+    ) -> int:
+        self.last_used = self.clock()
+        self._number += 1
+        self.written.append(payload)
+        if answered:
+            kind = response_type(Api.METADATA, 9)
+            now = self.clock()
+            self.in_flight.add(
+                InFlightRequest(self._number, kind, context, now, now + timeout, "METADATA v9")
+            )
+        return 100
+
+    def abort(self, reason: ProducerError) -> None:
+        self.aborted.append(reason)
+        if not self._end.done():
+            self._end.set_result(self.aborted[0])
+
+    async def run(self) -> ProducerError:
+        try:
+            return await self._end
+        finally:
+            self.state = ConnectionState.CLOSED
+
+    # what the test makes happen
+
+    def becomes_ready(self) -> None:
+        self.state = ConnectionState.READY
+        self.was_ready = True
+        self.on_ready(self)
+
+    async def breaks(self, reason: ProducerError | None = None) -> None:
+        if not self._end.done():
+            self._end.set_result(reason or BrokerConnectionError("broken"))
+        await settle()
+
+
+CONNECTIONS: list[Played] = []
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A request as the sender's are."""
+
+    name: str
+    api: Api = Api.METADATA
+    answered: bool = True
+    error: ProducerError | None = None
+
+    def build(self, version: int) -> Any:
+        if self.error is not None:
+            raise self.error
+        return f"{self.name} in v{version}"
+
+
+async def settle() -> None:
+    for _ in range(4):
+        await asyncio.sleep(0)
+
+
+class World:
+    """A client, its clock, and what it told."""
+
+    def __init__(self, settings: ClientSettings = SETTINGS) -> None:
+        self.now = 1000.0
+        self.woken = 0
+        self.deaths: list[BaseException] = []
+        self.owner = TaskOwner(self.deaths.append)
+        self.metrics = ProducerMetrics(now=self.now)
+        self.client = NetworkClient(
+            settings, self.owner, lambda: self.now, NoJitter(), self._wake, self.metrics
+        )
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    async def connected(self, node: Node) -> Played:
+        """A ready connection to ``node``."""
+        assert not self.client.ready(node, self.now)
+        await settle()
+        connection = CONNECTIONS[-1]
+        connection.becomes_ready()
+        return connection
+
+    def outcomes(self) -> list[tuple[str, Any]]:
+        """Name and response or error of what was completed."""
+        return [
+            (each.request.name, each.error or each.response)
+            for each in self.client.take_completed()
+        ]
+
+
+@pytest.fixture(autouse=True)
+def _played(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    CONNECTIONS.clear()
+    monkeypatch.setattr(client_module, "Connection", Played)
+    yield
+    CONNECTIONS.clear()
+
+
+@pytest.fixture
+async def world() -> World:
+    return World()
+
+
+def answer(connection: Played, response: Any = "response") -> None:
+    """The broker answers the first request."""
+    requests = connection.in_flight.clear()
+    first, rest = requests[0], requests[1:]
+    for each in rest:
+        connection.in_flight.add(each)
+    connection.on_response(connection, first, response, 50)
+
+
+def test_what_is_played_is_what_there_is() -> None:
+    for name in ("node", "state", "in_flight", "versions", "last_used", "was_ready"):
+        assert name in Connection.__init__.__code__.co_names
+    for name in ("usable", "send", "abort", "run"):
+        assert hasattr(Connection, name)
+
+
+# --- connecting ---------------------------------------------------------------------------------
+
+
+async def test_nothing_is_connected_until_it_is_needed(world: World) -> None:
+    assert not world.client.can_send(1, world.now)
+    assert CONNECTIONS == []
+    assert not world.client.ready(ONE, world.now)
+    assert not world.client.ready(ONE, world.now)
+    await settle()
+    assert [each.node for each in CONNECTIONS] == [ONE], "one connection for each broker"
+    assert world.client.connection_count() == 0
+    CONNECTIONS[0].becomes_ready()
+    assert world.woken == 1
+    assert world.client.ready(ONE, world.now)
+    assert world.client.connection_count() == 1
+    assert not world.client.can_send(2, world.now)
+
+
+async def test_reconnecting_backs_off_exponentially_until_one_succeeds(world: World) -> None:
+    waits = []
+    for _ in range(5):
+        world.client.connect(ONE, world.now)
+        await settle()
+        await CONNECTIONS[-1].breaks()
+        moment = world.client.not_before(1, world.now)
+        assert moment is not None
+        waits.append(moment - world.now)
+        count = len(CONNECTIONS)
+        world.client.connect(ONE, moment - 0.001)
+        await settle()
+        assert len(CONNECTIONS) == count, "not before its time"
+        world.now = moment
+        assert world.client.not_before(1, world.now) is None
+    assert waits == [1.0, 2.0, 4.0, 4.0, 4.0]
+    (await world.connected(ONE)).in_flight.clear()
+    await CONNECTIONS[-1].breaks()
+    assert world.client.not_before(1, world.now) == world.now + 1.0, "success forgot the failures"
+    assert world.client.not_before(2, world.now) is None, "each broker by itself"
+
+
+async def test_the_setup_timeout_grows_with_failed_setups_alone(world: World) -> None:
+    for _ in range(3):
+        world.client.connect(ONE, world.now)
+        await settle()
+        await CONNECTIONS[-1].breaks()
+        world.now += 10
+    assert [each.setup_timeout for each in CONNECTIONS] == [10.0, 20.0, 30.0]
+    await (await world.connected(ONE)).breaks()
+    world.now += 10
+    world.client.connect(ONE, world.now)
+    assert CONNECTIONS[-1].setup_timeout == 10.0
+
+
+async def test_the_last_error_of_each_broker_is_kept_until_it_answers(world: World) -> None:
+    reasons = {1: BrokerConnectionError("one"), 2: ProtocolError("two")}
+    for node in (ONE, TWO):
+        world.client.connect(node, world.now)
+        await settle()
+        await CONNECTIONS[-1].breaks(reasons[node.id])
+    assert world.client.failures() == reasons
+    world.now += 10
+    await world.connected(ONE)
+    assert world.client.failures() == {2: reasons[2]}
+
+
+async def test_a_broker_that_moved_is_connected_at_its_new_address(world: World) -> None:
+    connection = await world.connected(ONE)
+    for number in range(2):
+        world.client.send(1, Ask(f"ask {number}"))
+    moved = Node(1, "elsewhere", 9092)
+    assert not world.client.ready(moved, world.now), "full, so the address is looked at"
+    assert len(connection.aborted) == 1
+    assert "moved to a new address" in str(connection.aborted[0])
+    await settle()
+    assert [name for name, _ in world.outcomes()] == ["ask 0", "ask 1"]
+    world.now += 1.0
+    assert not world.client.ready(moved, world.now)
+    assert CONNECTIONS[-1].node == moved
+
+
+async def test_a_broker_whose_rack_alone_changed_has_not_moved(world: World) -> None:
+    connection = await world.connected(ONE)
+    world.client.connect(ONE._replace(rack="elsewhere"), world.now)
+    assert connection.aborted == []
+
+
+async def test_a_closed_client_connects_no_more(world: World) -> None:
+    connection = await world.connected(ONE)
+    world.client.send(1, Ask("ask"))
+    world.client.close()
+    assert str(connection.aborted[0]) == "the producer was closed"
+    await settle()
+    assert [name for name, _ in world.outcomes()] == ["ask"]
+    world.now += 1000
+    assert not world.client.ready(ONE, world.now)
+    assert not world.client.ready(TWO, world.now)
+    assert len(CONNECTIONS) == 1
+    await world.owner.close()
+
+
+async def test_a_connection_that_dies_of_a_bug_breaks_the_producer(world: World) -> None:
+    connection = await world.connected(ONE)
+    bug = ZeroDivisionError()
+    connection._end.set_exception(bug)
+    await settle()
+    assert world.deaths == [bug]
+    assert not world.client.can_send(1, world.now)
+
+
+# --- sending ------------------------------------------------------------------------------------
+
+
+async def test_a_request_is_built_in_the_version_of_its_broker(world: World) -> None:
+    connection = await world.connected(ONE)
+    world.client.send(1, Ask("ask"))
+    assert connection.written == ["ask in v9"]
+    assert world.client.in_flight(1) == world.client.total_in_flight() == 1
+    woken = world.woken
+    world.now += 2.5
+    answer(connection)
+    assert world.woken > woken
+    assert world.client.take_completed() == [Completion(Ask("ask"), 1, "response", None, 2.5)]
+    assert world.client.take_completed() == []
+    assert world.client.in_flight(1) == 0
+
+
+async def test_no_more_than_the_limit_is_in_flight_to_each_broker(world: World) -> None:
+    connection = await world.connected(ONE)
+    await world.connected(TWO)
+    for number in range(2):
+        assert world.client.can_send(1, world.now)
+        world.client.send(1, Ask(f"ask {number}"))
+    assert not world.client.can_send(1, world.now)
+    assert world.client.can_send(2, world.now)
+    answer(connection)
+    assert world.client.can_send(1, world.now)
+
+
+async def test_a_request_without_answer_is_complete_when_it_is_written(world: World) -> None:
+    await world.connected(ONE)
+    for _ in range(5):
+        world.client.send(1, Ask("fire", answered=False))
+    assert world.client.in_flight(1) == 0
+    assert world.outcomes() == [("fire", None)] * 5
+
+
+@pytest.mark.parametrize("in_build", [True, False])
+async def test_a_request_that_the_broker_cannot_take_fails_alone(
+    world: World, in_build: bool
+) -> None:
+    connection = await world.connected(ONE)
+    world.client.send(1, Ask("before"))
+    error = UnsupportedVersionError("no topic ids")
+    impossible = Ask("bad", error=error) if in_build else Ask("bad", api=Api.API_VERSIONS)
+    world.client.send(1, impossible)
+    ((name, failure),) = world.outcomes()
+    assert name == "bad"
+    assert isinstance(failure, UnsupportedVersionError)
+    assert connection.aborted == []
+    assert world.client.in_flight(1) == 1
+
+
+async def test_all_that_is_in_flight_fails_with_its_connection_in_order(world: World) -> None:
+    connection = await world.connected(ONE)
+    other = await world.connected(TWO)
+    world.client.send(2, Ask("elsewhere"))
+    for number in range(2):
+        world.client.send(1, Ask(f"ask {number}"))
+    reason = BrokerConnectionError("broken")
+    woken = world.woken
+    await connection.breaks(reason)
+    assert world.outcomes() == [("ask 0", reason), ("ask 1", reason)]
+    assert world.woken > woken
+    assert world.client.total_in_flight() == 1
+    assert not other.aborted
+
+
+async def test_requests_of_the_handshake_are_nobodys_business(world: World) -> None:
+    world.client.connect(ONE, world.now)
+    await settle()
+    CONNECTIONS[0].send(Api.API_VERSIONS, None, None, timeout=1)
+    await CONNECTIONS[0].breaks()
+    assert world.client.take_completed() == []
+
+
+async def test_a_connection_about_to_end_takes_no_request(world: World) -> None:
+    connection = await world.connected(ONE)
+    connection.abort(BrokerConnectionError("x"))
+    assert not world.client.can_send(1, world.now)
+    assert world.client.least_loaded([ONE], world.now) is None
+
+
+# --- timeouts -----------------------------------------------------------------------------------
+
+
+async def test_a_request_without_answer_in_time_ends_its_connection(world: World) -> None:
+    connection = await world.connected(ONE)
+    world.client.send(1, Ask("slow"))
+    world.now += 10
+    world.client.send(1, Ask("later"))
+    assert world.client.poll(world.now) == 1030.0
+    world.now = 1029.999
+    world.client.poll(world.now)
+    assert connection.aborted == []
+    world.now = 1030.0
+    world.client.poll(world.now)
+    await settle()
+    outcomes = world.outcomes()
+    assert [name for name, _ in outcomes] == ["slow", "later"]
+    error = outcomes[0][1]
+    assert isinstance(error, RequestTimeoutError)
+    for part in ("broker 1 (host1:9092)", "METADATA v9", "30.0 s", "request_timeout_ms"):
+        assert part in str(error)
+
+
+async def test_a_connection_that_is_not_used_for_long_is_closed(world: World) -> None:
+    connection = await world.connected(ONE)
+    assert world.client.poll(world.now) == 1540.0
+    world.now = 1100.0
+    world.client.send(1, Ask("ask"))
+    assert world.client.poll(world.now) == 1130.0
+    answer(connection)
+    assert world.client.poll(world.now) == 1640.0, "using it counts"
+    world.now = 1639.999
+    world.client.poll(world.now)
+    assert connection.aborted == []
+    world.now = 1640.0
+    world.client.poll(world.now)
+    assert "not used" in str(connection.aborted[0])
+
+
+async def test_waiting_for_an_answer_is_no_idleness() -> None:
+    world = World(replace(SETTINGS, max_idle=5.0))
+    connection = await world.connected(ONE)
+    world.client.send(1, Ask("ask"))
+    world.now += 20
+    assert world.client.poll(world.now) == 1030.0
+    assert connection.aborted == []
+
+
+async def test_idleness_may_be_without_end() -> None:
+    world = World(replace(SETTINGS, max_idle=float("inf")))
+    connection = await world.connected(ONE)
+    world.now += 1e9
+    world.client.poll(world.now)
+    assert connection.aborted == []
+
+
+async def test_poll_leaves_a_connection_that_is_being_set_up_alone(world: World) -> None:
+    world.client.connect(ONE, world.now)
+    await settle()
+    assert world.client.poll(world.now + 1e9) is None
+    assert CONNECTIONS[0].aborted == []
+
+
+# --- throttling (KIP-219) -----------------------------------------------------------------------
+
+
+async def test_a_throttled_broker_gets_nothing_for_as_long_as_it_asked(world: World) -> None:
+    await world.connected(ONE)
+    await world.connected(TWO)
+    world.client.throttle(1, 2.0, world.now)
+    assert not world.client.can_send(1, world.now)
+    assert world.client.can_send(2, world.now)
+    assert not world.client.ready(ONE, world.now)
+    assert world.client.not_before(1, world.now) == 1002.0
+    world.client.throttle(1, 0.5, world.now)
+    assert world.client.not_before(1, world.now) == 1002.0, "a shorter wish ends no longer one"
+    assert not world.client.can_send(1, 1001.999)
+    assert world.client.can_send(1, 1002.0)
+    assert world.client.not_before(1, 1002.0) is None
+    assert len(CONNECTIONS) == 2
+
+
+async def test_a_throttle_time_of_zero_is_none(world: World) -> None:
+    await world.connected(ONE)
+    world.client.throttle(1, 0.0, world.now)
+    assert world.client.can_send(1, world.now)
+
+
+async def test_a_throttle_time_may_come_from_a_broker_that_is_forgotten_by_now(
+    world: World,
+) -> None:
+    connection = await world.connected(ONE)
+    await connection.breaks()
+    world.client.forget_except([2])
+    world.client.throttle(1, 2.0, world.now)
+    assert not world.client.can_send(1, world.now)
+
+
+# --- whom to ask --------------------------------------------------------------------------------
+
+
+async def test_the_least_loaded_broker(world: World) -> None:
+    nodes = (ONE, TWO, THREE)
+    for node in nodes:
+        await world.connected(node)
+    world.client.send(1, Ask("a"))
+    world.client.send(1, Ask("b"))
+    world.client.send(2, Ask("c"))
+    assert world.client.least_loaded(nodes, world.now) == THREE
+    assert world.client.least_loaded((ONE, TWO), world.now) == TWO
+    assert world.client.least_loaded((ONE,), world.now) is None, "it is full"
+    assert world.client.least_loaded((), world.now) is None
+    world.client.throttle(3, 5.0, world.now)
+    assert world.client.least_loaded(nodes, world.now) == TWO
+
+
+async def test_connected_before_connecting_before_unconnected_before_none(world: World) -> None:
+    assert world.client.least_loaded((ONE,), world.now) == ONE, "it may be connected"
+    world.client.connect(TWO, world.now)
+    await settle()
+    assert world.client.least_loaded((ONE, TWO), world.now) == TWO, "it is on its way"
+    await world.connected(THREE)
+    world.client.send(3, Ask("a"))
+    assert world.client.least_loaded((ONE, TWO, THREE), world.now) == THREE
+    await CONNECTIONS[0].breaks()
+    assert world.client.least_loaded((TWO,), world.now) is None, "its backoff lasts"
+    assert world.client.least_loaded((TWO,), world.now + 1.0) == TWO
+
+
+async def test_ties_are_broken_at_random() -> None:
+    world = World()
+    world.client.random = Random(7)
+    nodes = (ONE, TWO, THREE)
+    assert {world.client.least_loaded(nodes, world.now) for _ in range(100)} == set(nodes)
+
+
+async def test_brokers_that_left_are_forgotten_unless_connected(world: World) -> None:
+    await world.connected(ONE)
+    for node in (TWO, THREE):
+        world.client.connect(node, world.now)
+        await settle()
+        await CONNECTIONS[-1].breaks()
+    world.client.forget_except([3])
+    assert set(world.client.failures()) == {3}
+    assert world.client.connection_count() == 1
+    assert world.client.not_before(2, world.now) is None
