@@ -1,0 +1,1 @@
+"""From batches to requests, and from responses to outcomes."""

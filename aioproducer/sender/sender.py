@@ -1,0 +1,409 @@
+"""The one coroutine that moves batches: what may leave leaves, what came back gets its outcome.
+
+Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until something happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.cluster.metadata import Metadata
+from aioproducer.errors import (
+    BufferExhaustedError,
+    ProducerError,
+    ProtocolError,
+    code_name,
+    kafka_error,
+)
+from aioproducer.metrics import ProducerMetrics
+from aioproducer.model import Node
+from aioproducer.network.client import Completion, NetworkClient
+from aioproducer.records.compression import Compression
+from aioproducer.records.compression_ratio import CompressionRatios
+from aioproducer.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.outcomes import Deliver, decide, decide_error
+from aioproducer.sender.produce import (
+    EncodedBatch,
+    ProduceRequest,
+    ProduceResults,
+    read_produce_response,
+)
+from aioproducer.sender.refresher import MetadataRefresher
+from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.sender.wakeup import Wakeup
+from aioproducer.tasks import TaskOwner
+from aioproducer.transactions.identity import IdentityState, ProducerIdentity
+
+logger = logging.getLogger(__name__)
+
+COMPRESS_ELSEWHERE_BYTES: Final = 64 * 1024
+"""A request with more than this to compress is compressed in a thread, not on the event loop."""
+
+_REPORT_INTERVAL: Final = 1.0
+"""Seconds between log lines about records that expired in line, so that it is not one for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class SenderSettings:
+    """What the sender needs to know. Times are seconds unless their name says otherwise."""
+
+    acks: int
+    request_timeout_ms: int
+    max_request_size: int
+    delivery_timeout: float
+    retry_backoff: float
+
+
+class Sender:
+    """Runs from the producer's start until everything that was sent has its fate."""
+
+    def __init__(
+        self,
+        settings: SenderSettings,
+        *,
+        accumulator: RecordAccumulator,
+        client: NetworkClient,
+        metadata: Metadata,
+        refresher: MetadataRefresher,
+        completer: BatchCompleter,
+        identity: ProducerIdentity,
+        compression: Compression | None,
+        ratios: CompressionRatios,
+        metrics: ProducerMetrics,
+        owner: TaskOwner,
+        wakeup: Wakeup,
+        clock: Callable[[], float],
+        serve_waiters: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._accumulator = accumulator
+        self._client = client
+        self._metadata = metadata
+        self._refresher = refresher
+        self._completer = completer
+        self._identity = identity
+        self._identity_not_before = 0.0
+        self._compression = compression
+        self._ratios = ratios
+        self._metrics = metrics
+        self._owner = owner
+        self._wakeup = wakeup
+        self._clock = clock
+        self._serve_waiters = serve_waiters
+        self._preparing: set[int] = set()
+        self._node_waiting_since: dict[int, float] = {}
+        self._failure_seen: dict[int, ProducerError] = {}
+        self._expired: dict[str, tuple[int, ProducerError]] = {}
+        self._report_not_before = 0.0
+
+    # --- the loop --------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Send until the accumulator is closing and empty."""
+        accumulator = self._accumulator
+        while not self._finished:
+            now = self._clock()
+            for completion in self._client.take_completed():
+                self._handle(completion, now)
+            self._expire(now)
+            self._refresher.step(now)
+            deadlines = (
+                self._obtain_identity(now),
+                self._send_ready(now),
+                self._refresher.step(now),  # again: only now it is known which leaders are missing
+                self._client.poll(now),
+                accumulator.next_deadline(),
+                self._report_expired(now),
+            )
+            await self._return_memory()
+            self._serve_waiters()
+            if not self._finished:
+                await self._wakeup.wait(min((d for d in deadlines if d is not None), default=None))
+        self._report_expired(float("inf"))
+
+    @property
+    def _finished(self) -> bool:
+        accumulator = self._accumulator
+        return accumulator.closing and not accumulator.incomplete and not accumulator.line
+
+    async def _return_memory(self) -> None:
+        for buffer in self._completer.take_freed():
+            await self._accumulator.pool.deallocate(buffer)
+
+    def give_up(self, error: ProducerError) -> int:
+        """Fail every record that has no outcome; how many those were. The memory is not reused."""
+        return self._completer.abort(error, self._clock())
+
+    def _expire(self, now: float) -> None:
+        late = self._accumulator.expired(now)
+        if late:
+            self._completer.expire(late, self._settings.delivery_timeout, now)
+        for record in self._accumulator.line.expired(now):
+            if self._metadata.snapshot.topics.get(record.topic) is None:
+                error = self._refresher.why_no_metadata(record, now)
+            else:
+                self._metrics.buffer_exhausted(now)
+                error = BufferExhaustedError(
+                    f"no memory became free for a record of topic {record.topic!r} within "
+                    f"{now - record.sent:.1f} s (max_block_ms): use `await producer.drain()` "
+                    "between sends, or raise buffer_memory"
+                )
+            self._accumulator.fail_expired(record, error)
+            self._metrics.records_failed(record.topic, 1, now)
+            count, _ = self._expired.get(record.topic, (0, error))
+            self._expired[record.topic] = count + 1, error
+
+    def _report_expired(self, now: float) -> float | None:
+        """Log what expired in line, one line per topic and second; when to look again."""
+        if not self._expired or now < self._report_not_before:
+            return self._report_not_before if self._expired else None
+        for topic, (count, error) in self._expired.items():
+            logger.error("%d waiting records for %s failed: %s", count, topic, error)
+        self._expired.clear()
+        self._report_not_before = now + _REPORT_INTERVAL
+        return None
+
+    # --- down: batches to brokers ----------------------------------------------------------
+
+    def _send_ready(self, now: float) -> float | None:
+        accumulator = self._accumulator
+        deadlines = [accumulator.release_delayed(now)]
+        for topic in accumulator.topics_without_leader():
+            self._metadata.use(topic, now)
+            self._metadata.request_update()
+        if not self._identity.usable:
+            return None
+        for node_id in accumulator.nodes():
+            node = self._metadata.snapshot.brokers.get(node_id)
+            if node is None:
+                self._metadata.request_update()
+                continue
+            if node_id not in self._preparing:
+                deadlines.append(self._send_to(node, now))
+        return min((d for d in deadlines if d is not None), default=None)
+
+    def _send_to(self, node: Node, now: float) -> float | None:
+        """Send what is ready for ``node``; when to look again."""
+        while True:
+            idle = self._client.in_flight(node.id) == 0
+            due = self._accumulator.ready(node.id, now, idle=idle)
+            if due is None or due > now:
+                return due
+            if not self._client.ready(node, now):
+                self._node_waiting_since.setdefault(node.id, now)
+                self._doubt_leader(node.id)
+                return self._client.not_before(node.id, now)
+            self._node_waiting_since.pop(node.id, None)
+            batches = self._accumulator.drain(node.id, self._settings.max_request_size, now)
+            self._account(batches, now)
+            if self._is_much_to_compress(batches):
+                self._preparing.add(node.id)
+                self._owner.start(
+                    self._compress_and_send(node, batches), name=f"aioproducer-compress-{node.id}"
+                )
+                return None
+            for batch in batches:
+                batch.compress(self._compression)
+            self._send(node, batches)
+
+    def _doubt_leader(self, node: int) -> None:
+        """Batches wait for a node that can't be reached: maybe another one leads by now."""
+        failure = self._client.failures().get(node)
+        if failure is not None and self._failure_seen.get(node) is not failure:
+            self._failure_seen[node] = failure
+            self._metadata.request_update()
+
+    def waits_for_node(self, node: int, timeout: float) -> bool:
+        """Whether ``node`` has taken no batch for ``timeout`` seconds though some were ready."""
+        since = self._node_waiting_since.get(node)
+        return since is not None and self._clock() - since > timeout
+
+    def _account(self, batches: Sequence[ProducerBatch], now: float) -> None:
+        for batch in batches:
+            self._metadata.use(batch.topic_partition.topic, now)
+            if batch.state is NO_PRODUCER_STATE:
+                batch.state = self._identity.stamp(batch.topic_partition, batch.count)
+
+    def _is_much_to_compress(self, batches: Sequence[ProducerBatch]) -> bool:
+        if self._compression is None:
+            return False
+        size = sum(batch.size for batch in batches if batch.compressed is None)
+        return size > COMPRESS_ELSEWHERE_BYTES
+
+    async def _compress_and_send(self, node: Node, batches: Sequence[ProducerBatch]) -> None:
+        def compress() -> None:
+            for batch in batches:
+                batch.compress(self._compression)
+
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, compress)
+        finally:
+            self._preparing.discard(node.id)
+        self._wakeup.wake()
+        if self._client.can_send(node.id, self._clock()):
+            self._send(node, batches)
+            return
+        now = self._clock()
+        for batch in batches:
+            if not batch.done:
+                self._accumulator.put_back(batch, now, now)
+
+    def _send(self, node: Node, batches: Sequence[ProducerBatch]) -> None:
+        now = self._clock()
+        encoded = [
+            EncodedBatch(batch, batch.encode(self._compression))
+            for batch in batches
+            if not batch.done
+        ]
+        for batch, data in encoded:
+            self._learn_from(batch, len(data), now)
+        if not encoded:
+            return
+        topics = self._metadata.snapshot.topics
+        names = {batch.topic_partition.topic for batch, _ in encoded}
+        request = ProduceRequest(
+            encoded,
+            self._settings.acks,
+            self._settings.request_timeout_ms,
+            {name: topics[name].topic_id if name in topics else None for name in names},
+        )
+        self._metrics.request_built(sum(batch.count for batch, _ in encoded), now)
+        self._client.send(node.id, request)
+
+    def _learn_from(self, batch: ProducerBatch, size: int, now: float) -> None:
+        topic = batch.topic_partition.topic
+        if self._compression is not None:
+            self._ratios.observe(topic, size / batch.size)
+        self._metrics.batch_drained(
+            topic,
+            batch.count,
+            size,
+            batch.size,
+            batch.builder.max_record_size,
+            now - batch.created,
+            now,
+        )
+
+    # --- up: responses to outcomes ---------------------------------------------------------
+
+    def _handle(self, completion: Completion, now: float) -> None:
+        response = completion.response
+        if response is not None:
+            throttle = getattr(response, "throttle_time", None)
+            if throttle is not None:
+                self._client.throttle(completion.node, throttle.total_seconds(), now)
+        match completion.request:
+            case ProduceRequest() as produce:
+                self._handle_produce(produce, completion, now)
+            case MetadataRequest() as refresh:
+                self._refresher.completed(refresh, completion, now)
+            case InitProducerIdRequest():
+                self._handle_identity(completion, now)
+
+    def _handle_produce(self, request: ProduceRequest, completion: Completion, now: float) -> None:
+        node = completion.node
+        if completion.error is not None:
+            for batch, _ in request.batches:
+                self._settle_error(batch, completion.error, node, now)
+            return
+        if not request.answered:
+            for batch, _ in request.batches:
+                if not batch.done:
+                    self._completer.settle(batch, Deliver(-1, -1), node, now)
+            return
+        produced = read_produce_response(request, completion.response)
+        self._take_hints(produced, now)
+        broker = self._metadata.snapshot.brokers.get(node, f"broker {node}")
+        for batch, _ in request.batches:
+            if batch.done:
+                continue
+            result = produced.results.get(batch)
+            where = f"{batch.topic_partition} on {broker}"
+            if result is None:
+                missing = ProtocolError(f"{where}: the response does not mention the partition")
+                self._settle_error(batch, missing, node, now)
+                continue
+            if result.error_code:
+                outcome = decide(result, where, self._completer.standing(batch, now))
+            else:
+                outcome = Deliver(result.base_offset, result.log_append_time_ms)
+            self._completer.settle(batch, outcome, node, now)
+
+    def _settle_error(
+        self, batch: ProducerBatch, error: ProducerError, node: int, now: float
+    ) -> None:
+        if not batch.done:
+            standing = self._completer.standing(batch, now)
+            self._completer.settle(batch, decide_error(error, standing), node, now)
+
+    def _take_hints(self, produced: ProduceResults, now: float) -> None:
+        """Move partitions to the leaders that the response names, before they are retried."""
+        leaders = {
+            batch.topic_partition: result.leader
+            for batch, result in produced.results.items()
+            if result.leader is not None
+        }
+        if leaders:
+            self._metadata.take_hints(leaders, produced.nodes)
+            for topic in {topic for topic, _ in leaders}:
+                info = self._metadata.snapshot.topics.get(topic)
+                if info is not None:
+                    self._accumulator.update_topic(info, now)
+
+    # --- the producer's identity -----------------------------------------------------------
+
+    def _obtain_identity(self, now: float) -> float | None:
+        """Ask for a producer id when one is needed; when to look again by the clock alone."""
+        identity, accumulator = self._identity, self._accumulator
+        if identity.state is IdentityState.EXHAUSTED and not accumulator.anything_on_wire():
+            self._renumber()
+            accumulator.begin_identity()
+            identity.retired()
+        if identity.state is not IdentityState.NEEDED or not accumulator.incomplete:
+            return None
+        if self._identity_not_before > now:
+            return self._identity_not_before
+        brokers = self._metadata.snapshot.brokers.values()
+        node = self._client.least_loaded(brokers, now)
+        if node is None:
+            return self._client.next_chance(brokers, now)
+        if not self._client.ready(node, now):
+            return None
+        identity.requested()
+        self._client.send(node.id, InitProducerIdRequest())
+        return None
+
+    def _renumber(self) -> None:
+        """Let the batches that were refused under the lost identity take numbers of the next.
+
+        One that may have been written keeps its old numbers and goes alone: the broker then either
+        knows it, or refuses it for good, and only after that it is certain to need new ones.
+        """
+        for batch in self._accumulator.incomplete:
+            batch.alone = batch.uncertain
+            if not batch.uncertain:
+                batch.state = NO_PRODUCER_STATE
+
+    def _handle_identity(self, completion: Completion, now: float) -> None:
+        error, response = completion.error, completion.response
+        if response is not None:
+            if not response.error_code:
+                self._identity.assigned(int(response.producer_id), int(response.producer_epoch))
+                return
+            error = kafka_error(
+                int(response.error_code),
+                f"no producer id: {code_name(response.error_code)}; the principal may need the "
+                "IDEMPOTENT_WRITE permission, or set enable_idempotence=False",
+            )
+        self._identity.refused()
+        self._identity_not_before = now + self._settings.retry_backoff
+        if error is not None and not error.retriable:
+            logger.error("No producer id was assigned: %s", error)
+            self._completer.abort(error, now)

@@ -1,0 +1,60 @@
+"""The owner of all tasks of a producer: when one dies, it is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+
+class TaskOwner:
+    """Starts tasks, and calls ``on_death`` with the error of the first that ends in one.
+
+    A cancelled task is no death, unless nobody here cancelled it: then the loop is shutting down,
+    and ``on_death`` gets the :class:`asyncio.CancelledError`.
+    """
+
+    def __init__(self, on_death: Callable[[BaseException], None]) -> None:
+        self._on_death = on_death
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ours: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._reported = False
+
+    def start(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run ``coroutine`` as a task of this owner."""
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def cancel(self, task: asyncio.Task[None]) -> None:
+        """End one task on purpose."""
+        if not task.done():
+            self._ours.add(task)
+            task.cancel()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        on_purpose = self._closed or task in self._ours
+        self._ours.discard(task)
+        if task.cancelled():
+            if not on_purpose:
+                self._report(asyncio.CancelledError(f"task {task.get_name()!r} was cancelled"))
+            return
+        error = task.exception()
+        if error is not None and not self._closed:
+            self._report(error)
+
+    def _report(self, cause: BaseException) -> None:
+        if not self._reported:
+            self._reported = True
+            self._on_death(cause)
+
+    async def close(self) -> None:
+        """Cancel what still runs and wait until all of it has ended."""
+        self._closed = True
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

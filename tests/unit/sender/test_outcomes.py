@@ -1,0 +1,232 @@
+"""What becomes of a batch: a table over every error code that Kafka has."""
+
+from __future__ import annotations
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from aioproducer.errors import (
+    BrokerConnectionError,
+    KafkaError,
+    OutOfOrderSequenceNumberError,
+    ProducerError,
+    ProtocolError,
+    RequestTimeoutError,
+    UnsupportedVersionError,
+    code_name,
+    kafka_error,
+)
+from aioproducer.sender.outcomes import (
+    Deliver,
+    Fail,
+    Outcome,
+    Retry,
+    Standing,
+    decide,
+    decide_error,
+    leaves_uncertain,
+    others_in_batch,
+)
+from aioproducer.sender.produce import PartitionResult
+
+WHERE = "orders-3 on broker 1 (host:9092)"
+MAY, MAY_NOT = Standing(may_retry=True), Standing(may_retry=False)
+
+# What a produce response can hold, by what Kafka's Sender does with it. Written out, not derived.
+RETRIED = {
+    "CORRUPT_MESSAGE": False,
+    "UNKNOWN_TOPIC_OR_PARTITION": True,
+    "LEADER_NOT_AVAILABLE": True,
+    "NOT_LEADER_OR_FOLLOWER": True,
+    "REQUEST_TIMED_OUT": False,
+    "REPLICA_NOT_AVAILABLE": True,
+    "NETWORK_EXCEPTION": True,
+    "COORDINATOR_LOAD_IN_PROGRESS": False,
+    "COORDINATOR_NOT_AVAILABLE": False,
+    "NOT_COORDINATOR": False,
+    "NOT_ENOUGH_REPLICAS": False,
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": False,
+    "KAFKA_STORAGE_ERROR": True,
+    "FENCED_LEADER_EPOCH": True,
+    "UNKNOWN_LEADER_EPOCH": True,
+    "THROTTLING_QUOTA_EXCEEDED": False,
+    "UNKNOWN_TOPIC_ID": True,
+    "INCONSISTENT_TOPIC_ID": True,
+    "CONCURRENT_TRANSACTIONS": False,
+}
+"""Whether the leaders are asked for as well."""
+IDENTITY_LOST = {"OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "INVALID_PRODUCER_EPOCH"}
+DELIVERED = {"NONE", "DUPLICATE_SEQUENCE_NUMBER"}
+FAILED = {
+    "UNKNOWN_SERVER_ERROR",
+    "BROKER_NOT_AVAILABLE",
+    "MESSAGE_TOO_LARGE",
+    "INVALID_TOPIC_EXCEPTION",
+    "RECORD_LIST_TOO_LARGE",
+    "INVALID_REQUIRED_ACKS",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "CLUSTER_AUTHORIZATION_FAILED",
+    "INVALID_TIMESTAMP",
+    "UNSUPPORTED_VERSION",
+    "INVALID_REQUEST",
+    "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+    "POLICY_VIOLATION",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "INVALID_TXN_STATE",
+    "INVALID_PRODUCER_ID_MAPPING",
+    "SASL_AUTHENTICATION_FAILED",
+    "UNSUPPORTED_COMPRESSION_TYPE",
+    "INVALID_RECORD",
+    "PRODUCER_FENCED",
+    "TRANSACTION_ABORTABLE",
+}
+
+
+def result(code: int, **details: object) -> PartitionResult:
+    return PartitionResult(code, 42, -1, **details)  # type: ignore[arg-type]
+
+
+def kind(outcome: Outcome) -> str:
+    match outcome:
+        case Deliver():
+            return "deliver"
+        case Retry(_, identity_lost):
+            return "new identity" if identity_lost else "retry"
+        case Fail():
+            return "fail"
+
+
+def expected(code: ErrorCode) -> str:
+    name = code.name.upper()
+    if name in DELIVERED:
+        return "deliver"
+    if name in IDENTITY_LOST:
+        return "new identity"
+    if name in RETRIED:
+        return "retry"
+    if name in FAILED:
+        return "fail"
+    return "retry" if code.retriable else "fail"  # not of a produce response: as Kafka calls it
+
+
+def test_the_table_names_codes_once_and_rightly() -> None:
+    groups = (set(RETRIED), IDENTITY_LOST, DELIVERED, FAILED)
+    assert sum(map(len, groups)) == len(set().union(*groups))
+    assert set().union(*groups) <= {code.name.upper() for code in ErrorCode}
+
+
+@pytest.mark.parametrize("code", ErrorCode, ids=lambda code: code.name)
+def test_every_code(code: ErrorCode) -> None:
+    outcome = decide(result(code), WHERE, MAY)
+    assert kind(outcome) == expected(code)
+    if isinstance(outcome, Retry | Fail):
+        assert isinstance(outcome.error, KafkaError)
+        assert outcome.error.code == int(code)
+        assert str(outcome.error).startswith(f"{WHERE}: {code.name.upper()}")
+        if code.name.upper() in RETRIED:
+            assert outcome.error.refresh_metadata is RETRIED[code.name.upper()]
+
+
+@pytest.mark.parametrize("code", ErrorCode, ids=lambda code: code.name)
+def test_every_code_without_time_or_attempts_left(code: ErrorCode) -> None:
+    outcome = decide(result(code), WHERE, MAY_NOT)
+    assert kind(outcome) == ("deliver" if expected(code) == "deliver" else "fail")
+
+
+def test_a_code_that_nobody_knows_fails() -> None:
+    outcome = decide(result(9999), WHERE, MAY)
+    assert isinstance(outcome, Fail)
+    assert str(outcome.error) == f"{WHERE}: ERROR_9999"
+
+
+def test_delivery() -> None:
+    done = PartitionResult(0, 42, 1_700_000_000_000)
+    assert decide(done, WHERE, MAY) == Deliver(42, 1_700_000_000_000)
+    duplicate = PartitionResult(46, -1, -1)
+    assert decide(duplicate, WHERE, MAY) == Deliver(-1, -1)
+
+
+@pytest.mark.parametrize(
+    ("code", "first", "uncertain", "outcome"),
+    [
+        (45, True, False, "new identity"),
+        (45, True, True, "new identity"),
+        (45, False, False, "retry"),
+        (45, False, True, "retry"),
+        (59, True, False, "new identity"),
+        (59, False, False, "new identity"),
+        (59, True, True, "fail"),
+        (47, True, False, "new identity"),
+        (47, True, True, "fail"),
+        (6, False, True, "retry"),
+    ],
+)
+def test_sequence_errors_depend_on_what_else_is_on_its_way(
+    code: int, first: bool, uncertain: bool, outcome: str
+) -> None:
+    standing = Standing(may_retry=True, first_in_line=first, uncertain=uncertain)
+    assert kind(decide(result(code), WHERE, standing)) == outcome
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (BrokerConnectionError("x"), "retry"),
+        (ProtocolError("x"), "retry"),
+        (RequestTimeoutError("x"), "retry"),
+        (UnsupportedVersionError("x"), "fail"),
+        (ProducerError("x"), "fail"),
+    ],
+)
+def test_errors_without_an_answer(error: ProducerError, outcome: str) -> None:
+    assert kind(decide_error(error, MAY)) == outcome
+    assert decide_error(error, MAY_NOT) == Fail(error, {})
+
+
+@pytest.mark.parametrize("code", ErrorCode, ids=lambda code: code.name)
+def test_after_which_answers_the_batch_may_be_in_the_log(code: ErrorCode) -> None:
+    """Where a retry under another identity could write it twice."""
+    uncertain = {-1, 7, 13, 20}
+    assert leaves_uncertain(kafka_error(code, "")) is (int(code) in uncertain)
+
+
+@pytest.mark.parametrize("error", [BrokerConnectionError, ProtocolError, RequestTimeoutError])
+def test_without_an_answer_the_batch_may_be_in_the_log(error: type[ProducerError]) -> None:
+    assert leaves_uncertain(error("x"))
+
+
+def test_the_broker_s_own_words_come_before_our_advice() -> None:
+    advised = decide(result(10), WHERE, MAY)
+    assert isinstance(advised, Fail)
+    assert "max.message.bytes" in str(advised.error)
+    said = decide(result(10, message="too big by 7"), WHERE, MAY)
+    assert isinstance(said, Fail)
+    assert str(said.error) == f"{WHERE}: MESSAGE_TOO_LARGE: too big by 7"
+
+
+def test_records_that_were_refused_and_those_that_were_not() -> None:
+    answer = result(87, message="bad batch", record_errors={1: "no key", 4: None})
+    outcome = decide(answer, WHERE, MAY)
+    assert isinstance(outcome, Fail)
+    assert set(outcome.record_errors) == {1, 4}
+    for error in outcome.record_errors.values():
+        assert type(error) is type(kafka_error(87, ""))
+        assert WHERE in str(error), "each message names the partition"
+        assert "bad batch" in str(error)
+    assert "no key" in str(outcome.record_errors[1])
+    other = others_in_batch(outcome.error)
+    assert type(other) is type(kafka_error(87, ""))
+    assert "not written" in str(other)
+    assert WHERE in str(other)
+
+
+@pytest.mark.parametrize("record_errors", [None, {}])
+def test_no_record_errors(record_errors: object) -> None:
+    outcome = decide(result(87, record_errors=record_errors), WHERE, MAY)
+    assert isinstance(outcome, Fail)
+    assert outcome.record_errors == {}
+
+
+def test_names() -> None:
+    assert code_name(45) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert not OutOfOrderSequenceNumberError.retriable, "it is retried by rule, not by Kafka's word"

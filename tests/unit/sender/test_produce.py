@@ -1,0 +1,256 @@
+"""Produce requests and responses, v7 to v13; both go over the wire through kio."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader, entity_writer
+
+from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.cluster.snapshot import PartitionInfo
+from aioproducer.model import Node, TopicPartition
+from aioproducer.network.apis import SUPPORTED, Api, response_type
+from aioproducer.sender.produce import (
+    EncodedBatch,
+    PartitionResult,
+    ProduceRequest,
+    read_produce_response,
+)
+
+LOWEST, HIGHEST = SUPPORTED[Api.PRODUCE]
+VERSIONS = range(LOWEST, HIGHEST + 1)
+IDS: Mapping[str, UUID | None] = {"orders": UUID(int=1), "events": UUID(int=2)}
+
+
+def batch(topic: str, partition: int) -> ProducerBatch:
+    return ProducerBatch(TopicPartition(topic, partition), bytearray(100), 100, 0.0, 1.0)
+
+
+def request(
+    *places: tuple[str, int], acks: int = -1, ids: Mapping[str, UUID | None] = IDS
+) -> ProduceRequest:
+    batches = [
+        EncodedBatch(batch(*place), bytearray(f"{place[0]}{place[1]}".encode())) for place in places
+    ]
+    return ProduceRequest(batches, acks, 30_000, {topic: ids.get(topic) for topic, _ in places})
+
+
+def over_the_wire(entity: Any) -> Any:
+    wire = io.BytesIO()
+    entity_writer(type(entity))(wire, entity)
+    read, size = entity_reader(type(entity))(wire.getvalue(), 0)
+    assert size == len(wire.getvalue())
+    return read
+
+
+# --- requests -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_one_request_for_several_topics_and_partitions(version: int) -> None:
+    made = request(("orders", 0), ("events", 5), ("orders", 2), acks=1)
+    read = over_the_wire(made.build(version))
+    assert (int(read.__api_key__), int(read.__version__)) == (0, version)
+    assert (read.transactional_id, read.acks) == (None, 1)
+    assert read.timeout == datetime.timedelta(seconds=30)
+    names = {UUID(int=1): "orders", UUID(int=2): "events"}
+    content = [
+        (
+            names[topic.topic_id] if version >= 13 else topic.name,
+            [(each.index, bytes(each.records)) for each in topic.partition_data],
+        )
+        for topic in read.topic_data
+    ]
+    assert content == [
+        ("orders", [(0, b"orders0"), (2, b"orders2")]),
+        ("events", [(5, b"events5")]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ids", "version"),
+    [
+        ({"orders": UUID(int=1), "events": UUID(int=2)}, 13),
+        ({"orders": UUID(int=1), "events": None}, 12),
+        ({"orders": UUID(int=1)}, 12),
+        ({}, 12),
+    ],
+)
+def test_a_topic_whose_id_is_unknown_goes_by_name(
+    ids: Mapping[str, UUID | None], version: int
+) -> None:
+    built: Any = request(("orders", 0), ("events", 0), ids=ids).build(13)
+    assert int(built.__version__) == version
+
+
+@pytest.mark.parametrize(("acks", "answered"), [(-1, True), (1, True), (0, False)])
+def test_without_acks_there_is_no_answer(acks: int, answered: bool) -> None:
+    assert request(("orders", 0), acks=acks).answered is answered
+
+
+# --- responses ----------------------------------------------------------------------------------
+
+
+def response(
+    version: int,
+    answers: Sequence[tuple[str, int, Mapping[str, Any]]],
+    nodes: Sequence[tuple[int, str, int, str | None]] = (),
+) -> Any:
+    """``answers``: topic, partition, what is said of it."""
+    parts: Any = importlib.import_module(response_type(Api.PRODUCE, version).__module__)
+    known = {field.name for field in fields(parts.PartitionProduceResponse)}
+
+    def partition(index: int, said: Mapping[str, Any]) -> Any:
+        values: dict[str, Any] = {"error_code": ErrorCode.none, "base_offset": 0, **said}
+        values["record_errors"] = tuple(
+            parts.BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text)
+            for at, text in values.get("record_errors", ())
+            if "record_errors" in known
+        )
+        if "current_leader" in values and "current_leader" in known:
+            leader, epoch = values["current_leader"]
+            values["current_leader"] = parts.LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+        return parts.PartitionProduceResponse(
+            index=index, **{name: value for name, value in values.items() if name in known}
+        )
+
+    def identified(topic: str) -> dict[str, Any]:
+        return {"topic_id": IDS[topic]} if version >= 13 else {"name": topic}
+
+    endpoints: dict[str, Any] = {}
+    if nodes and version >= 10:
+        endpoints["node_endpoints"] = tuple(
+            parts.NodeEndpoint(node_id=number, host=host, port=port, rack=rack)
+            for number, host, port, rack in nodes
+        )
+    return over_the_wire(
+        parts.ProduceResponse(
+            responses=tuple(
+                parts.TopicProduceResponse(
+                    **identified(topic), partition_responses=(partition(index, said),)
+                )
+                for topic, index, said in answers
+            ),
+            **endpoints,
+        )
+    )
+
+
+def read(
+    made: ProduceRequest, answer: Any
+) -> tuple[dict[TopicPartition, PartitionResult], Mapping[int, Node]]:
+    produced = read_produce_response(made, answer)
+    return (
+        {each.topic_partition: result for each, result in produced.results.items()},
+        produced.nodes,
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_batch_gets_its_own_answer_in_whatever_order(version: int) -> None:
+    made = request(("orders", 0), ("events", 0), ("orders", 1))
+    results, nodes = read(
+        made,
+        response(
+            version,
+            [
+                ("orders", 1, {"base_offset": 11}),
+                ("events", 0, {"base_offset": 2**63 - 1}),
+                ("orders", 0, {"base_offset": 10}),
+            ],
+        ),
+    )
+    assert {str(place): result.base_offset for place, result in results.items()} == {
+        "orders-0": 10,
+        "orders-1": 11,
+        "events-0": 2**63 - 1,
+    }
+    for result in results.values():
+        assert (result.error_code, result.log_append_time_ms, result.message) == (0, -1, None)
+        assert not result.record_errors
+        assert result.leader is None
+    assert not nodes
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_batch_that_the_response_lacks_is_not_in_the_results(version: int) -> None:
+    made = request(("orders", 0), ("orders", 1), ("events", 0))
+    results, _ = read(made, response(version, [("orders", 0, {})]))
+    assert set(map(str, results)) == {"orders-0"}
+    assert read(made, response(version, [])) == ({}, {})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_partitions_that_were_not_asked_for_are_ignored(version: int) -> None:
+    made = request(("orders", 0))
+    results, _ = read(made, response(version, [("orders", 7, {}), ("events", 0, {})]))
+    assert results == {}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("milliseconds", [0, 1, 1_700_000_000_123, 253_402_300_799_000])
+def test_log_append_time_to_the_millisecond(version: int, milliseconds: int) -> None:
+    moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(
+        milliseconds=milliseconds
+    )
+    results, _ = read(
+        request(("orders", 0)), response(version, [("orders", 0, {"log_append_time": moment})])
+    )
+    (result,) = results.values()
+    assert result.log_append_time_ms == milliseconds
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_errors_of_the_batch_and_of_its_records(version: int) -> None:
+    said = {
+        "error_code": ErrorCode.invalid_record,
+        "base_offset": -1,
+        "error_message": "bad",
+        "record_errors": [(0, "no key"), (3, None)],
+    }
+    results, _ = read(request(("orders", 0)), response(version, [("orders", 0, said)]))
+    (result,) = results.values()
+    assert (result.error_code, result.base_offset) == (87, -1)
+    assert type(result.error_code) is int
+    assert result.message == ("bad" if version >= 8 else None)
+    assert dict(result.record_errors or {}) == ({0: "no key", 3: None} if version >= 8 else {})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("leader", "hint"),
+    [
+        ((2, 9), PartitionInfo(5, 2, 9)),
+        ((2, 0), PartitionInfo(5, 2, 0)),
+        ((-1, -1), None),
+        ((2, -1), None),
+    ],
+)
+def test_the_new_leader_and_its_address(
+    version: int, leader: tuple[int, int], hint: PartitionInfo | None
+) -> None:
+    said = {"error_code": ErrorCode.not_leader_or_follower, "current_leader": leader}
+    results, nodes = read(
+        request(("orders", 5)),
+        response(version, [("orders", 5, said)], [(2, "::1", 9093, "rack"), (3, "h", 1, None)]),
+    )
+    (result,) = results.values()
+    if version >= 10:
+        assert result.leader == hint
+        assert nodes == {2: Node(2, "::1", 9093, "rack"), 3: Node(3, "h", 1)}
+    else:
+        assert result.leader is None
+        assert not nodes
+
+
+def test_a_topic_made_anew_in_between_answers_under_the_id_that_was_asked() -> None:
+    made = request(("orders", 0), ids={"orders": UUID(int=9)})
+    assert read(made, response(13, [("orders", 0, {})])) == ({}, {}), "another topic of that name"

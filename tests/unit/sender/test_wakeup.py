@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from aioproducer.sender.wakeup import Wakeup
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def iterations(waiting: asyncio.Task[None], limit: int = 20) -> int:
+    """How many loop iterations it takes until ``waiting`` is done."""
+    for count in range(limit):
+        if waiting.done():
+            return count
+        await asyncio.sleep(0)
+    return limit
+
+
+def start(wakeup: Wakeup, deadline: float | None) -> asyncio.Task[None]:
+    return asyncio.get_running_loop().create_task(wakeup.wait(deadline))
+
+
+async def test_it_sleeps_until_woken() -> None:
+    wakeup = Wakeup(Clock())
+    waiting = start(wakeup, None)
+    assert await iterations(waiting) == 20
+    wakeup.wake()
+    assert await iterations(waiting) < 3
+
+
+async def test_a_wake_before_the_sleep_is_not_lost() -> None:
+    wakeup = Wakeup(Clock())
+    wakeup.wake()
+    assert await iterations(start(wakeup, None)) < 4
+    waiting = start(wakeup, None)
+    assert await iterations(waiting) == 20, "but counts once"
+    waiting.cancel()
+
+
+async def test_a_wake_in_the_iteration_of_a_wait_that_need_not_sleep_is_not_lost() -> None:
+    wakeup = Wakeup(Clock())
+    wakeup.wake()
+    first = start(wakeup, None)
+    await asyncio.sleep(0)
+    assert not first.done()
+    wakeup.wake()
+    await first
+    assert await iterations(start(wakeup, None)) < 4
+
+
+async def test_waking_twice_is_waking_once_and_after_the_end_is_for_the_next() -> None:
+    wakeup = Wakeup(Clock())
+    waiting = start(wakeup, None)
+    await asyncio.sleep(0)
+    wakeup.wake()
+    wakeup.wake()
+    await asyncio.wait_for(waiting, 1)
+    wakeup.wake()
+    assert await iterations(start(wakeup, None)) < 4
+
+
+@pytest.mark.parametrize("deadline", [100.0, 99.0, 0.0, float("-inf")])
+async def test_a_deadline_that_is_over_still_gives_the_loop_a_turn(deadline: float) -> None:
+    wakeup = Wakeup(Clock())
+    others = 0
+
+    async def other() -> None:
+        nonlocal others
+        while True:
+            others += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.get_running_loop().create_task(other())
+    for _ in range(10):
+        await wakeup.wait(deadline)
+    assert others >= 10, "a sender that has always something to do starves nobody"
+    task.cancel()
+
+
+async def test_a_deadline_ends_the_sleep() -> None:
+    wakeup = Wakeup(time.monotonic)
+    began = time.monotonic()
+    await asyncio.wait_for(wakeup.wait(began + 0.005), 1)
+    assert time.monotonic() >= began + 0.004
+
+
+async def test_a_wake_ends_it_before_the_deadline_and_the_timer_goes_too() -> None:
+    clock = Clock()
+    wakeup = Wakeup(clock)
+    waiting = start(wakeup, clock.now + 0.005)
+    await asyncio.sleep(0)
+    wakeup.wake()
+    assert await iterations(waiting) < 3
+    following = start(wakeup, None)
+    await asyncio.sleep(0.01)
+    assert not following.done(), "the first timer must not wake the second sleep"
+    following.cancel()
+
+
+async def test_no_end_in_sight() -> None:
+    wakeup = Wakeup(Clock())
+    waiting = start(wakeup, float("inf"))
+    assert await iterations(waiting) == 20
+    wakeup.wake()
+    await asyncio.wait_for(waiting, 1)
+
+
+async def test_a_cancelled_sleep_leaves_it_usable() -> None:
+    wakeup = Wakeup(Clock())
+    waiting = start(wakeup, 200.0)
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    again = start(wakeup, None)
+    assert await iterations(again) == 20
+    wakeup.wake()
+    await asyncio.wait_for(again, 1)
+
+
+async def test_no_wake_is_lost_whenever_it_comes() -> None:
+    """A consumer that looks after each wait sees every item, wherever between the wake-ups fall."""
+    wakeup = Wakeup(Clock())
+    produced = consumed = 0
+
+    async def consume() -> None:
+        nonlocal consumed
+        while consumed < 200:
+            consumed = produced
+            await wakeup.wait(None)
+            await asyncio.sleep(0)
+
+    task = asyncio.get_running_loop().create_task(consume())
+    for number in range(200):
+        for _ in range(number % 4):
+            await asyncio.sleep(0)
+        produced += 1
+        wakeup.wake()
+    await asyncio.sleep(0)
+    wakeup.wake()
+    await asyncio.wait_for(task, 1)
+    assert consumed == 200
