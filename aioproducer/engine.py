@@ -1,0 +1,280 @@
+"""The parts of a running producer, wired together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack
+from random import Random
+from time import monotonic
+from typing import Any
+
+from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.accumulator.record_accumulator import BatchingRules, RecordAccumulator
+from aioproducer.accumulator.topic_queues import StickyChoice
+from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
+from aioproducer.cluster.backoff import ExponentialBackoff
+from aioproducer.cluster.metadata import Metadata
+from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
+from aioproducer.errors import ProducerClosedError, ProducerError
+from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
+from aioproducer.model import Node
+from aioproducer.network.client import ClientSettings, NetworkClient
+from aioproducer.network.connection import ConnectionSettings
+from aioproducer.network.resolve import canonical_names
+from aioproducer.partitioning import (
+    Murmur3Partitioner,
+    PartitionFunction,
+    RoundRobinPartitioner,
+)
+from aioproducer.records.compression import Compression, compression
+from aioproducer.records.compression_ratio import CompressionRatios
+from aioproducer.sender.admission import Admission
+from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.refresher import MetadataRefresher
+from aioproducer.sender.sender import Sender, SenderSettings
+from aioproducer.sender.wakeup import Wakeup
+from aioproducer.tasks import TaskOwner
+from aioproducer.transactions.identity import ProducerIdentity
+from aioproducer.version import __version__
+
+
+class Engine:
+    """Everything below :class:`Producer`: made when it starts, gone when it is closed."""
+
+    def __init__(
+        self, config: ProducerConfig, client_id: str, on_death: Callable[[BaseException], None]
+    ) -> None:
+        self._config = config
+        self._random = Random()
+        self._owner = TaskOwner(on_death)
+        self._wakeup = Wakeup(monotonic)
+        now = monotonic()
+        self.metrics = ProducerMetrics(
+            num_samples=config.metrics_num_samples,
+            sample_window=max(config.metrics_sample_window_ms, 1) / 1000,
+            now=now,
+        )
+        self._ratios = CompressionRatios()
+        self._compression = _compression(config)
+        self.metadata = self._make_metadata(config)
+        self.accumulator = self._make_accumulator(config)
+        self.client = self._make_client(config, client_id)
+        self.admission = Admission(
+            self.accumulator, self.metrics, monotonic, config.max_block_ms / 1000
+        )
+        self._sender = self._make_sender(config)
+        self._sender_task: asyncio.Task[None] | None = None
+        self._hurried: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def _backoff(self) -> ExponentialBackoff:
+        config = self._config
+        return ExponentialBackoff(
+            config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, self._random
+        )
+
+    def _make_metadata(self, config: ProducerConfig) -> Metadata:
+        rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
+        return Metadata(
+            _bootstrap_nodes(config.bootstrap_servers),
+            max_age=config.metadata_max_age_ms / 1000,
+            max_idle=config.metadata_max_idle_ms / 1000,
+            backoff=self._backoff(),
+            rebootstrap_after=(
+                config.metadata_recovery_rebootstrap_trigger_ms / 1000 if rebootstraps else None
+            ),
+        )
+
+    def _make_accumulator(self, config: ProducerConfig) -> RecordAccumulator:
+        for_the_line = config.buffer_memory // 4
+        batch_size = max(config.batch_size, 1)
+        idempotent = config.enable_idempotence
+        rules = BatchingRules(
+            batch_size=batch_size,
+            max_request_size=config.max_request_size,
+            linger=None if config.linger_ms is None else config.linger_ms / 1000,
+            adaptive_linger=ADAPTIVE_LINGER_MS / 1000,
+            delivery_timeout=config.delivery_timeout_ms / 1000,
+            one_at_a_time=not idempotent and config.max_in_flight_requests_per_connection == 1,
+            in_order=idempotent,
+            ignore_keys=config.partitioner_ignore_keys,
+        )
+        return RecordAccumulator(
+            rules,
+            BufferPool(config.buffer_memory - for_the_line, batch_size),
+            WaitingLine(for_the_line),
+            StickyChoice(
+                self._random,
+                adaptive=config.partitioner_adaptive_partitioning_enable,
+                unavailable=self._is_unavailable,
+            ),
+            self._wakeup.wake,
+            self._expansion,
+            _partition_function(config.partitioner, self._random),
+        )
+
+    def _is_unavailable(self, node: int) -> bool:
+        timeout = self._config.partitioner_availability_timeout_ms / 1000
+        return timeout > 0 and self._sender.waits_for_node(node, timeout)
+
+    def _expansion(self, topic: str) -> float:
+        if self._compression is None:
+            return 1.0
+        return max(1.0, 1.0 / self._ratios.estimate(topic))
+
+    def _make_client(self, config: ProducerConfig, client_id: str) -> NetworkClient:
+        idle = config.connections_max_idle_ms
+        return NetworkClient(
+            ClientSettings(
+                connection=ConnectionSettings(
+                    client_id=client_id,
+                    software_version=__version__,
+                    request_timeout=config.request_timeout_ms / 1000,
+                    send_buffer_bytes=config.send_buffer_bytes,
+                    receive_buffer_bytes=config.receive_buffer_bytes,
+                ),
+                max_in_flight=config.max_in_flight_requests_per_connection,
+                request_timeout=config.request_timeout_ms / 1000,
+                setup_timeout=config.socket_connection_setup_timeout_ms / 1000,
+                setup_timeout_max=config.socket_connection_setup_timeout_max_ms / 1000,
+                reconnect_backoff=config.reconnect_backoff_ms / 1000,
+                reconnect_backoff_max=config.reconnect_backoff_max_ms / 1000,
+                max_idle=float("inf") if idle < 0 else idle / 1000,
+            ),
+            self._owner,
+            monotonic,
+            self._random,
+            self._wakeup.wake,
+            self.metrics,
+        )
+
+    def _make_sender(self, config: ProducerConfig) -> Sender:
+        identity = ProducerIdentity(idempotent=config.enable_idempotence)
+        return Sender(
+            SenderSettings(
+                acks=config.acks_value,
+                request_timeout_ms=config.request_timeout_ms,
+                max_request_size=config.max_request_size,
+                delivery_timeout=config.delivery_timeout_ms / 1000,
+                retry_backoff=config.retry_backoff_ms / 1000,
+            ),
+            accumulator=self.accumulator,
+            client=self.client,
+            metadata=self.metadata,
+            refresher=MetadataRefresher(self.metadata, self.client, self.accumulator, self._ratios),
+            completer=BatchCompleter(
+                self.accumulator,
+                self.metadata,
+                identity,
+                self.metrics,
+                self._backoff(),
+                config.retries,
+            ),
+            identity=identity,
+            compression=self._compression,
+            ratios=self._ratios,
+            metrics=self.metrics,
+            owner=self._owner,
+            wakeup=self._wakeup,
+            clock=monotonic,
+            serve_waiters=self.admission.wake,
+        )
+
+    # --- life ------------------------------------------------------------------------------
+
+    async def resolve_bootstrap(self) -> None:
+        """Replace the bootstrap servers by their canonical names where the option asks for it."""
+        if self._config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only":
+            names = await canonical_names(self._config.bootstrap_servers)
+            self.metadata.set_bootstrap(_bootstrap_nodes(names))
+
+    def start(self) -> None:
+        """Run the sender and the admission on the running loop."""
+        self._sender_task = self._owner.start(self._sender.run(), name="aioproducer-sender")
+        self._owner.start(self.admission.run(), name="aioproducer-admission")
+
+    def wait_in_line(self, record: WaitingRecord, now: float) -> None:
+        """Let a record wait for its topic or for memory. Raises :class:`BufferExhaustedError`."""
+        self.accumulator.wait_in_line(record)
+        if record.topic not in self.metadata.snapshot.topics:
+            self.metadata.use(record.topic, now)
+            self.metadata.request_update()
+        self._wakeup.wake()
+        self.admission.wake()
+
+    async def close(self, timeout: float, error: ProducerError) -> int:
+        """Deliver for ``timeout`` seconds, fail the rest with ``error``; how many that were."""
+        self.accumulator.close()
+        try:
+            if self._sender_task is not None and not self._sender_task.done():
+                await asyncio.wait(
+                    [self._sender_task, self._hurried],
+                    timeout=timeout,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+        finally:
+            undelivered = self._sender.give_up(error)
+            self.admission.close(ProducerClosedError("the producer is closed"))
+            self.client.close()
+            await self.accumulator.pool.close()
+            await self._owner.close()
+        return undelivered
+
+    def hurry(self) -> None:
+        """End a :meth:`close` under way before its timeout."""
+        if not self._hurried.done():
+            self._hurried.set_result(None)
+
+    def break_down(self, error: ProducerError) -> None:
+        """A part died: everything that waits gets ``error``."""
+        with ExitStack() as steps:  # each is taken, whatever becomes of the others
+            steps.callback(self.client.close)
+            steps.callback(self.admission.close, error)
+            steps.callback(self.accumulator.fail_flushes, error)
+            steps.callback(self._sender.give_up, error)
+            steps.callback(self.accumulator.close)
+
+    def snapshot_metrics(self) -> MetricsSnapshot:
+        """All metrics as they are now."""
+        now = monotonic()
+        updated = self.metadata.last_update
+        return self.metrics.snapshot(
+            now,
+            gauges={
+                "buffer-total-bytes": float(self._config.buffer_memory),
+                "buffer-available-bytes": float(
+                    self.accumulator.pool.available
+                    + self.accumulator.line.capacity
+                    - self.accumulator.line.bytes
+                ),
+                "requests-in-flight": float(self.client.total_in_flight()),
+                "metadata-age": float("nan") if updated is None else now - updated,
+                "waiting-threads": float(len(self.accumulator.line)),
+                "connection-count": float(self.client.connection_count()),
+            },
+        )
+
+
+def _bootstrap_nodes(servers: Any) -> list[Node]:
+    return [Node(-number, host, port) for number, (host, port) in enumerate(servers, start=1)]
+
+
+def _compression(config: ProducerConfig) -> Compression | None:
+    levels = {
+        "gzip": config.compression_gzip_level,
+        "lz4": config.compression_lz4_level,
+        "zstd": config.compression_zstd_level,
+    }
+    return compression(config.compression_type, level=levels.get(config.compression_type))
+
+
+def _partition_function(partitioner: Any, random: Random) -> PartitionFunction | None:
+    if partitioner is None:
+        return None
+    if partitioner == "round_robin":
+        return RoundRobinPartitioner(random).partition
+    if partitioner == "murmur3":
+        return Murmur3Partitioner(random).partition
+    made = partitioner() if isinstance(partitioner, type) else partitioner
+    function: PartitionFunction = getattr(made, "partition", made)
+    return function

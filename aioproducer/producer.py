@@ -1,0 +1,546 @@
+"""The producer that users hold. Everything else is put together here, and only here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import weakref
+from collections.abc import AsyncIterable, Callable, Iterable
+from itertools import count
+from threading import get_ident
+from time import monotonic, time_ns
+from types import TracebackType
+from typing import Any, Final, Protocol, Self, Unpack
+
+from aioproducer.accumulator.producer_batch import RecordFuture
+from aioproducer.accumulator.waiting_line import WaitingRecord
+from aioproducer.bulk import SendReport, Tally
+from aioproducer.config import ProducerConfig, ProducerOptions
+from aioproducer.engine import Engine
+from aioproducer.errors import (
+    BufferExhaustedError,
+    ConfigError,
+    IllegalStateError,
+    InvalidPartitionError,
+    InvalidTimestampError,
+    InvalidTopicError,
+    ProducerBrokenError,
+    ProducerClosedError,
+    ProducerError,
+    ProducerTimeoutError,
+    WrongLoopError,
+)
+from aioproducer.interceptors import InterceptedFuture, Interceptors
+from aioproducer.metrics import MetricsSnapshot
+from aioproducer.model import Header, Headers, ProducerRecord, RecordMetadata
+from aioproducer.serialization import checked_headers, serialize
+
+logger = logging.getLogger(__name__)
+
+_NUMBERS: Final = count(1)
+_LONGEST_TOPIC: Final = 249
+_NOBODY: Final = -1
+_RECORDS_PER_TURN: Final = 500
+"""How many records ``send_many()`` takes before it lets the event loop do something else."""
+
+
+class _Crowd(Protocol):
+    crowded: bool
+
+
+class _Unstarted:
+    crowded = True
+
+
+class Producer:
+    """Sends records to Kafka from an event loop.
+
+    ::
+
+        async with Producer(bootstrap_servers="localhost:9092") as producer:
+            metadata = await producer.send("orders", b"value", key=b"customer-7")
+
+    Options are keywords (see :class:`ProducerConfig`), or a ready ``config`` that they change.
+    A producer belongs to the event loop on which it was started.
+
+    Raises:
+        ConfigError: an option is unknown, out of range, or contradicts another one.
+    """
+
+    def __init__(
+        self, config: ProducerConfig | None = None, /, **options: Unpack[ProducerOptions]
+    ) -> None:
+        if config is None:
+            config = ProducerConfig(**options)
+        elif options:
+            config = config.replace(**options)
+        self.config = config
+        self.client_id = config.client_id or f"producer-{next(_NUMBERS)}"
+        interceptors: list[Any] = []
+        try:
+            for hook in config.interceptor_classes:
+                interceptors.append(_instance(hook))
+            self._key_serializer = _instance(config.key_serializer)
+            self._value_serializer = _instance(config.value_serializer)
+        except BaseException:
+            Interceptors(interceptors).close()
+            raise
+        self._interceptors = Interceptors(interceptors)
+        self._serializing = not (self._key_serializer is self._value_serializer is None)
+        self._partitioning = config.partitioner is not None
+        self._max_block = config.max_block_ms / 1000
+        self._engine: Engine | None = None
+        self._crowd: _Crowd = _Unstarted()
+        self._create_future: Callable[[], asyncio.Future[RecordMetadata]]
+        self._closing: asyncio.Task[int] | None = None
+        self._closed = False
+        self._broken: ProducerBrokenError | None = None
+        self._owner_thread = _NOBODY
+        self._process = os.getpid()
+
+    def __repr__(self) -> str:
+        return f"<Producer {self.client_id!r} {self._state()}>"
+
+    def _state(self) -> str:
+        if self._broken is not None:
+            return "broken"
+        if self._closed:
+            return "closed" if self._closing is None or self._closing.done() else "closing"
+        return "not started" if self._engine is None else "started"
+
+    # --- life ------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start on the running event loop. No broker is asked yet: the first send does that.
+
+        Raises:
+            IllegalStateError: it was started before.
+        """
+        if self._engine is not None or self._closed:
+            raise IllegalStateError(
+                f"the producer {self.client_id!r} is {self._state()}; it can be started once. "
+                "Make a new Producer"
+            )
+        self._process = os.getpid()
+        self._loop = asyncio.get_running_loop()
+        self._is_running = self._loop.is_running
+        self._create_future = self._loop.create_future
+        try:
+            self._engine = engine = Engine(self.config, self.client_id, self._on_death)
+            await engine.resolve_bootstrap()
+        except BaseException:
+            self._engine = None
+            self._closed = True
+            self._interceptors.close()
+            raise
+        self._accumulator = self._crowd = engine.accumulator
+        self._append = engine.accumulator.append
+        hooked = self._interceptors or self._serializing or self._partitioning
+        self._keyless = {} if hooked else engine.accumulator.keyless
+        engine.start()
+        self._owner_thread = get_ident()
+        _LIVING.add(self)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self, timeout: float | None = None) -> int:
+        """Refuse new records, deliver what is there, and end.
+
+        ``timeout``: seconds until what is not delivered is given up, 0 for at once; None waits as
+        long as a record may take at most (``delivery_timeout_ms``). Returns how many records were
+        given up; their futures have a :class:`ProducerClosedError`. Closing again waits for the
+        same end, which comes when the first of the timeouts is over. If it is cancelled, the rest
+        is given up at once.
+        """
+        _check_timeout(timeout)
+        engine = self._engine
+        if engine is None:
+            self._closed = True
+            return 0
+        if self._closing is None:
+            if os.getpid() != self._process:
+                raise WrongLoopError(self._why_forked())
+            if asyncio.get_running_loop() is not self._loop:
+                raise WrongLoopError(self._why_other_loop())
+            self._owner_thread = _NOBODY
+            self._closed = True
+            self._closing = self._loop.create_task(
+                self._close(engine, timeout), name="aioproducer-close"
+            )
+        try:
+            await asyncio.wait([self._closing], timeout=timeout)
+        finally:
+            if not self._closing.done():
+                engine.hurry()
+                await asyncio.wait([self._closing])
+        return self._closing.result()
+
+    async def _close(self, engine: Engine, timeout: float | None) -> int:
+        bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
+        error = ProducerClosedError(
+            f"the producer was closed, and this record was not delivered within {bound:g} s"
+        )
+        try:
+            undelivered = await engine.close(bound, error)
+        finally:
+            self._interceptors.close()
+        if undelivered:
+            logger.error(
+                "Producer %r was closed with %d records undelivered", self.client_id, undelivered
+            )
+        return undelivered
+
+    def _on_death(self, cause: BaseException) -> None:
+        if self._broken is not None or self._closed or self._engine is None:
+            return
+        self._owner_thread = _NOBODY
+        why = f"{type(cause).__name__}: {cause}"
+        if isinstance(cause, asyncio.CancelledError):
+            why = f"{cause}; was its event loop ended before `await producer.close()`?"
+        error = ProducerBrokenError(
+            f"the producer {self.client_id!r} is broken and sends no more: {why} "
+            "Close it and make a new one"
+        )
+        error.__cause__ = cause
+        self._broken = error
+        logger.error("%s", error, exc_info=cause)
+        self._engine.break_down(error)
+
+    # --- sending ---------------------------------------------------------------------------
+
+    def send(
+        self,
+        topic: str | ProducerRecord,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp_ms: int | None = None,
+    ) -> asyncio.Future[RecordMetadata]:
+        """Put a record into memory to be sent; the future has its fate.
+
+        Never blocks. ``key`` and ``value``: bytes-like, ``str`` (UTF-8), None, or what the
+        serializers take. ``partition``: None lets the partitioner choose. ``headers``: a mapping or
+        pairs, values bytes or None. ``timestamp_ms``: milliseconds since the epoch, None for now.
+        A :class:`ProducerRecord` as the only argument carries all of these.
+
+        Cancelling the future takes the record back only while it still waits for metadata or
+        memory; once it is in a batch it is sent.
+
+        Raises:
+            SerializationError: key, value or headers can't be turned into bytes.
+            RecordTooLargeError: over ``max_request_size`` or the memory for batches.
+            InvalidPartitionError, InvalidTopicError, InvalidTimestampError: as they say.
+            BufferExhaustedError: even the waiting line is full; ``await drain()`` between sends.
+            ProducerClosedError, ProducerBrokenError, IllegalStateError, WrongLoopError: not now,
+                not here, or not any more.
+        """
+        if get_ident() != self._owner_thread or not self._is_running():
+            self._refuse()
+        if (
+            key is None
+            and type(value) is bytes
+            and partition is None
+            and timestamp_ms is None
+            and not headers
+        ):
+            join = self._keyless.get(topic) if type(topic) is str else None
+            if join is not None:
+                future = self._create_future()
+                if join(future, time_ns() // 1_000_000, value):
+                    return future
+        elif isinstance(topic, ProducerRecord):
+            topic, value, key, partition, headers, timestamp_ms = _fields(topic)
+        future = self._create_future()
+        self.put(topic, value, key, partition, headers, timestamp_ms, future)
+        return future
+
+    def put(
+        self,
+        topic: Any,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp_ms: int | None,
+        token: RecordFuture,
+    ) -> None:
+        """:meth:`send` for those who bring the future: ``token`` gets the record's fate.
+
+        For ``send_many()`` and the blocking shell; called on the event loop, by a running producer.
+        """
+        if self._interceptors:
+            token = InterceptedFuture(token, self._interceptors)
+            try:
+                record = self._interceptors.on_send(
+                    ProducerRecord(topic, value, key, partition, headers, timestamp_ms)
+                )
+                self._put_serialized(*_fields(record), token)
+            except ProducerError as error:
+                self._interceptors.on_acknowledgement(None, error)
+                raise
+        else:
+            self._put_serialized(topic, value, key, partition, headers, timestamp_ms, token)
+
+    def _put_serialized(
+        self,
+        topic: Any,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp_ms: int | None,
+        token: RecordFuture,
+    ) -> None:
+        if type(topic) is not str and isinstance(topic, str):
+            topic = str.__str__(topic)  # a member of a StrEnum, say
+        if type(topic) is not str or not 0 < len(topic) <= _LONGEST_TOPIC or not topic.isascii():
+            raise InvalidTopicError(
+                f"a topic is a str of 1 to {_LONGEST_TOPIC} ASCII characters, not {topic!r:.80}"
+            )
+        if self._serializing or (value is not None and type(value) is not bytes):
+            value = serialize(value, self._value_serializer, topic, "value")
+        if self._serializing or (key is not None and type(key) is not bytes):
+            key = serialize(key, self._key_serializer, topic, "key")
+        pairs = checked_headers(headers, topic) if headers else ()
+        if timestamp_ms is None:
+            timestamp_ms = time_ns() // 1_000_000
+        else:
+            _check_timestamp(timestamp_ms, topic)
+        if partition is not None:
+            _check_partition(partition, topic)
+        elif self._partitioning:
+            partition = self._accumulator.choose_partition(topic, key, value)
+        now = monotonic()
+        if self._append(topic, partition, timestamp_ms, key, value, pairs, token, now) is None:
+            self._stand_in_line(topic, partition, timestamp_ms, key, value, pairs, token, now)
+
+    def _stand_in_line(
+        self,
+        topic: str,
+        partition: int | None,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: tuple[Header, ...],
+        token: RecordFuture,
+        now: float,
+    ) -> None:
+        engine = self._engine
+        assert engine is not None
+        size = engine.accumulator.checked_size(topic, key, value, headers)
+        record = WaitingRecord(
+            topic,
+            partition,
+            timestamp_ms,
+            key,
+            value,
+            headers,
+            token,
+            size=size,
+            sent=now,
+            deadline=now + self._max_block,
+            caller=token.caller if isinstance(token, InterceptedFuture) else None,
+        )
+        engine.wait_in_line(record, now)
+
+    async def drain(self) -> None:
+        """Return at once while there is memory for more records; else wait for it, in turn.
+
+        Use it between sends whose futures you do not await. Source: ``StreamWriter.drain``.
+
+        Raises:
+            ProducerClosedError, ProducerBrokenError: there will be no room any more.
+        """
+        if self._crowd.crowded:
+            await self._running().admission.drain()
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Wait until every record sent before has its fate, delivered or failed.
+
+        Raises:
+            ProducerTimeoutError: not within ``timeout`` seconds; the records go on.
+        """
+        _check_timeout(timeout)
+        engine = self._running()
+        future = self._loop.create_future()
+        engine.accumulator.flush(future)
+        began = monotonic()
+        try:
+            async with asyncio.timeout(timeout):
+                await future
+        except TimeoutError:
+            raise ProducerTimeoutError(
+                f"flush() gave up after {timeout} s: {len(engine.accumulator.incomplete)} batches "
+                f"and {len(engine.accumulator.line)} waiting records have no fate yet"
+            ) from None
+        finally:
+            now = monotonic()
+            engine.metrics.flushed(now - began, now)
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Iterable[Any] | AsyncIterable[Any],
+        *,
+        partition: int | None = None,
+        headers: Headers | None = None,
+    ) -> SendReport:
+        """Send every value (or :class:`ProducerRecord`) of ``values`` and wait for all fates.
+
+        Memory is waited for between records. What is wrong with a record counts as its failure and
+        does not stop the others. If it is cancelled, no further record is sent.
+        """
+        self._running()
+        tally = Tally(self._loop.create_future())
+        if isinstance(values, AsyncIterable):
+            async for value in values:
+                if not self._send_counted(topic, value, partition, headers, tally):
+                    await self.flush()
+                    self._send_counted(topic, value, partition, headers, tally, last_try=True)
+                await self.drain()
+        else:
+            for number, value in enumerate(values):
+                if not self._send_counted(topic, value, partition, headers, tally):
+                    await self.flush()
+                    self._send_counted(topic, value, partition, headers, tally, last_try=True)
+                if self._crowd.crowded:
+                    await self.drain()
+                elif not number % _RECORDS_PER_TURN:
+                    await asyncio.sleep(0)
+        return await tally.finish()
+
+    def _send_counted(
+        self,
+        topic: str,
+        value: Any,
+        partition: int | None,
+        headers: Headers | None,
+        tally: Tally,
+        *,
+        last_try: bool = False,
+    ) -> bool:
+        """Send one of many; False: it is too large for the room that is left in the line."""
+        key = timestamp_ms = None
+        if isinstance(value, ProducerRecord):
+            topic, value, key, partition, headers, timestamp_ms = _fields(value)
+        if get_ident() != self._owner_thread or not self._is_running():
+            self._refuse()
+        tally.add()
+        if type(value) is bytes and key is None and partition is None and not headers:
+            join = self._keyless.get(topic) if timestamp_ms is None else None
+            if join is not None and join(tally, time_ns() // 1_000_000, value):
+                return True
+        try:
+            self.put(topic, value, key, partition, headers, timestamp_ms, tally)
+        except ProducerError as error:
+            if isinstance(error, BufferExhaustedError) and not last_try:
+                tally.withdraw()
+                return False
+            tally.set_exception(error)
+        return True
+
+    # --- looking at it ---------------------------------------------------------------------
+
+    def metrics(self) -> MetricsSnapshot:
+        """The Java producer's metrics by group and name; see the table in the README."""
+        if self._engine is None:
+            raise IllegalStateError("the producer was not started, so there are no metrics yet")
+        return self._engine.snapshot_metrics()
+
+    # --- refusing --------------------------------------------------------------------------
+
+    def _running(self) -> Engine:
+        if get_ident() != self._owner_thread or not self._is_running():
+            self._refuse()
+        assert self._engine is not None
+        return self._engine
+
+    def _refuse(self) -> None:
+        """Raise the reason why the producer can't be used here and now."""
+        if os.getpid() != self._process:
+            raise WrongLoopError(self._why_forked())
+        if self._broken is not None:
+            raise self._broken
+        if self._closed:
+            raise ProducerClosedError(f"the producer {self.client_id!r} is {self._state()}")
+        if self._engine is None:
+            raise IllegalStateError(
+                f"the producer {self.client_id!r} was not started: use `async with Producer(...)` "
+                "or `await producer.start()`"
+            )
+        raise WrongLoopError(self._why_other_loop())
+
+    def _why_forked(self) -> str:
+        return (
+            f"the producer {self.client_id!r} was made in another process (before a fork); "
+            "make a new one in each process"
+        )
+
+    def _why_other_loop(self) -> str:
+        return (
+            f"the producer {self.client_id!r} belongs to the event loop it was started on, and "
+            "was used from another loop or thread; make one there, or use aioproducer.sync.Producer"
+        )
+
+
+def _fields(
+    record: ProducerRecord,
+) -> tuple[str, Any, Any, int | None, Headers | None, int | None]:
+    return (
+        record.topic,
+        record.value,
+        record.key,
+        record.partition,
+        record.headers,
+        record.timestamp_ms,
+    )
+
+
+def _instance(hook: Any) -> Any:
+    return hook() if isinstance(hook, type) else hook
+
+
+def _check_timeout(timeout: Any) -> None:
+    if timeout is None:
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
+        raise ConfigError(f"a timeout is a number of seconds from 0, or None, not {timeout!r}")
+
+
+def _check_partition(partition: Any, topic: str) -> None:
+    if type(partition) is not int or partition < 0:
+        raise InvalidPartitionError(
+            f"a partition is an int from 0, not {partition!r} (topic {topic!r})"
+        )
+
+
+def _check_timestamp(timestamp_ms: Any, topic: str) -> None:
+    if type(timestamp_ms) is not int or not 0 <= timestamp_ms < 2**63:
+        raise InvalidTimestampError(
+            f"timestamp_ms is an int, milliseconds since the epoch, not {timestamp_ms!r} "
+            f"(topic {topic!r})"
+        )
+
+
+_LIVING: Final[weakref.WeakSet[Producer]] = weakref.WeakSet()
+
+
+def _disown_after_fork() -> None:
+    for producer in _LIVING:
+        producer._owner_thread = _NOBODY
+
+
+os.register_at_fork(after_in_child=_disown_after_fork)

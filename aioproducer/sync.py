@@ -1,0 +1,325 @@
+"""The blocking shell: the same producer, on an event loop in a thread of its own.
+
+``send()`` puts a record into the *inbox*; one coroutine, the *pump*, takes the inbox whole and puts
+its records into their batches. So the loop is woken once for a burst of records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from operator import attrgetter
+from threading import Condition, Thread, get_ident
+from time import time_ns
+from typing import Any, Final, Self, TypeVar, Unpack
+
+from aioproducer import errors, producer
+from aioproducer.bulk import SendReport, Tally
+from aioproducer.config import ProducerConfig, ProducerOptions
+from aioproducer.metrics import MetricsSnapshot
+from aioproducer.model import Headers, ProducerRecord, RecordMetadata
+
+_Answer = TypeVar("_Answer")
+_fields = attrgetter("topic", "value", "key", "partition", "headers", "timestamp_ms")
+
+_BOOKKEEPING: Final = 512  # bytes that a record in the inbox counts for beside its value
+_AT_EXIT: Final = 10.0  # seconds to deliver, at the interpreter's exit, for who was not closed
+_GRACE: Final = 5.0  # seconds over its bound after which close() no longer believes in the thread
+
+
+class Producer:
+    """Sends records to Kafka from code without an event loop; any thread may use it.
+
+    Options, arguments and errors are those of :class:`aioproducer.Producer`. Serializers,
+    partitioners, interceptors and the callbacks of futures run in the producer's own thread: they
+    must not block, and whatever waits raises :class:`IllegalStateError` there. Records on their way
+    to that thread take up to a sixteenth of ``buffer_memory`` beside it.
+
+    Close it. The interpreter's exit closes what nobody closed, within 10 s each, but ``os._exit``
+    and signals do not. A forked child makes its own.
+    """
+
+    def __init__(
+        self, config: ProducerConfig | None = None, /, **options: Unpack[ProducerOptions]
+    ) -> None:
+        self._core = producer.Producer(config, **options)
+        self.config = self._core.config
+        self.client_id = self._core.client_id
+        self._capacity = self.config.buffer_memory // 32
+        self._process = os.getpid()
+        self._thread = Thread(target=self._run, name=f"aioproducer-{self.client_id}", daemon=True)
+        self._ended: Future[int] = Future()
+        self._wakeup = asyncio.Event()
+        self._burst: deque[tuple[Any, ...]] = deque()
+        """What the pump has taken out of the inbox."""
+        self._room = Condition()
+        """Guards what follows; waited for where the inbox is full."""
+        self._inbox: deque[tuple[Any, ...]] = deque()
+        """Arguments and future of records; a future alone tells when the pump has got there.
+        Whoever finds it empty wakes the pump."""
+        self._held = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._open = False
+        self._refusal: errors.ProducerError = errors.IllegalStateError(
+            f"the producer {self.client_id!r} was not started: use `with Producer(...)`"
+        )
+
+    def start(self) -> None:
+        """Start the producer's thread. Raises :class:`IllegalStateError` if it was before."""
+        with self._room:
+            if self._thread.ident or isinstance(self._refusal, errors.ProducerClosedError):
+                raise errors.IllegalStateError(f"{self._core!r} can be started once; make another")
+            self._process = os.getpid()
+            self._loop = asyncio.new_event_loop()
+            self._loop.set_default_executor(_Workers())
+            self._thread.start()
+        atexit.register(self._close_at_exit)
+        self._ask(self._catch_up)
+        self._open = True
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self, timeout: float | None = None) -> int:
+        """As :meth:`aioproducer.Producer.close`. Ctrl-C gives up what is left at once."""
+        bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
+        self._check(waits=True)
+        with self._room:
+            if not self._ended.done():
+                self._refusal = errors.ProducerClosedError(f"{self.client_id!r} is closed")
+            self._open = False
+            self._room.notify_all()
+        if not self._thread.ident:
+            return 0
+        if not self._ended.done():
+            with suppress(errors.ProducerClosedError, errors.ProducerBrokenError):
+                self._ask(lambda: self._close(bound), bound + _GRACE)
+        self._thread.join(_GRACE)
+        return self._ended.result(0)
+
+    def send(
+        self,
+        topic: str | ProducerRecord,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Future[RecordMetadata]:
+        """Put a record into memory to be sent; the future has its fate.
+
+        Blocks for up to ``max_block_ms`` while memory is used up. Records of one thread keep their
+        order. ``future.cancel()`` is True where the record is taken back, and False once the
+        producer's thread has it. What is wrong with the record is found there, so that is in the
+        future too; only what follows is raised here.
+
+        Raises:
+            BufferExhaustedError: no memory within ``max_block_ms``; in a callback, no memory now.
+            ProducerClosedError, ProducerBrokenError, IllegalStateError, WrongLoopError: not now,
+                not in this process, or not any more.
+        """
+        future: Future[RecordMetadata] = Future()
+        if isinstance(topic, ProducerRecord):
+            topic, value, key, partition, headers, timestamp_ms = _fields(topic)
+        record = (topic, value, key, partition, headers, timestamp_ms)
+        self._enter(record, future, self.config.max_block_ms / 1000)
+        return future
+
+    def send_many(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        *,
+        partition: int | None = None,
+        headers: Headers | None = None,
+    ) -> SendReport:
+        """As :meth:`aioproducer.Producer.send_many`."""
+
+        async def begin() -> _BulkTally:
+            return _BulkTally(asyncio.get_running_loop().create_future())
+
+        async def finish() -> SendReport:
+            await self._catch_up()
+            return await tally.finish()
+
+        tally = self._ask(begin)
+        for value in values:
+            record = (topic, value, None, partition, headers, None)
+            self._enter(_fields(value) if isinstance(value, ProducerRecord) else record, tally)
+        return self._ask(finish)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """As :meth:`aioproducer.Producer.flush`."""
+
+        async def flush() -> None:
+            await self._catch_up()
+            await self._core.flush()
+
+        self._ask(flush, timeout)
+
+    def metrics(self) -> MetricsSnapshot:
+        """As :meth:`aioproducer.Producer.metrics`."""
+
+        async def metrics() -> MetricsSnapshot:
+            return self._core.metrics()
+
+        return self._core.metrics() if self._loop is None else self._ask(metrics)
+
+    # --- between the threads ---------------------------------------------------------------
+
+    def _enter(self, record: tuple[Any, ...], future: Any, timeout: float | None = None) -> None:
+        """Put a record into the inbox, waiting for room there."""
+        topic, value, key, partition, headers, timestamp_ms = record
+        if timestamp_ms is None:
+            timestamp_ms = time_ns() // 1_000_000
+        size = _BOOKKEEPING + (len(value) if isinstance(value, bytes | bytearray | str) else 0)
+        most = max(0, self._capacity - size)  # a record larger than the inbox goes in alone
+        self._check(waits=False)
+        with self._room:
+            if self._held > most:
+                patience = 0 if get_ident() == self._thread.ident else timeout
+                if not self._room.wait_for(lambda: self._held <= most or not self._open, patience):
+                    raise errors.BufferExhaustedError(
+                        f"no memory became free within {patience} s (max_block_ms; a callback does "
+                        "not wait): send more slowly, or raise buffer_memory"
+                    )
+            if not self._open or self._loop is None:
+                raise self._refusal.with_traceback(None)
+            if not self._inbox:
+                self._loop.call_soon_threadsafe(self._wakeup.set)
+            self._inbox.append((topic, value, key, partition, headers, timestamp_ms, future))
+            self._held += size
+
+    def _ask(
+        self, question: Callable[[], Coroutine[Any, Any, _Answer]], timeout: float | None = None
+    ) -> _Answer:
+        """What ``question`` returns in the loop. If the thread ends, that is an error here."""
+        self._check(waits=True)
+        with self._room:
+            if self._loop is None:
+                raise self._refusal.with_traceback(None)
+            answer = asyncio.run_coroutine_threadsafe(question(), self._loop)
+        either: list[Future[Any]] = [answer, self._ended]
+        try:
+            wait(either, timeout, FIRST_COMPLETED)
+        finally:
+            if not self._ended.done():
+                answer.cancel()
+        if answer.done() and not answer.cancelled():
+            return answer.result()
+        if self._ended.done():
+            raise self._refusal.with_traceback(None)
+        raise errors.ProducerTimeoutError(f"{self.client_id!r} was not done within {timeout} s")
+
+    def _check(self, *, waits: bool) -> None:
+        if os.getpid() != self._process:
+            raise errors.WrongLoopError(f"{self._core!r} was made before a fork; make another")
+        if waits and get_ident() == self._thread.ident:
+            raise errors.IllegalStateError("callbacks and hooks may only send(), and not wait")
+
+    def _close_at_exit(self) -> None:
+        if os.getpid() == self._process:
+            self.close(_AT_EXIT)
+
+    # --- in the producer's own thread ------------------------------------------------------
+
+    def _run(self) -> None:
+        loop = self._loop
+        assert loop is not None
+        # RuntimeError: at the interpreter's exit, Runner can't start a thread to end _Workers
+        with suppress(RuntimeError), asyncio.Runner(loop_factory=lambda: loop) as runner:
+            try:
+                runner.run(self._pump())
+            except BaseException as cause:
+                error = errors.ProducerBrokenError(f"{self._thread} ended: {cause!r}")
+                error.__cause__ = cause
+                self._end(error, 0)
+
+    async def _pump(self) -> None:
+        """Move records into batches, in order, until ``drain()`` says that there is no more."""
+        try:
+            await self._core.start()
+            while True:
+                await self._core.drain()
+                if self._burst:
+                    self._put(self._burst.popleft())
+                    continue
+                await self._wakeup.wait()
+                self._wakeup.clear()
+                with self._room:
+                    self._burst, self._inbox, self._held = self._inbox, self._burst, 0
+                    self._room.notify_all()
+        except errors.ProducerError as error:
+            self._end(error, await self._core.close())
+
+    def _put(self, item: tuple[Any, ...]) -> None:
+        if item[-1].set_running_or_notify_cancel():
+            try:
+                self._core.put(*item) if len(item) > 1 else item[-1].set_result(None)
+            except Exception as error:
+                item[-1].set_exception(error)
+
+    async def _catch_up(self) -> None:
+        """Wait until the pump has all that was sent before."""
+        future: Future[None] = Future()
+        with self._room:
+            self._inbox.append((future,))
+        self._wakeup.set()
+        await asyncio.wrap_future(future)
+
+    async def _close(self, timeout: float) -> None:
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._catch_up()
+                    await self._core.close(timeout)
+        finally:
+            await self._core.close(0)
+            self._wakeup.set()
+
+    def _end(self, error: errors.ProducerError, undelivered: int) -> None:
+        """From now on there is only ``error``, for all who wait too."""
+        with self._room:
+            closing = isinstance(self._refusal, errors.ProducerClosedError)
+            self._refusal = error = self._refusal if closing else error
+            self._loop, self._open = None, False
+            self._burst.extend(self._inbox)
+            self._inbox.clear()
+            self._room.notify_all()
+        while self._burst:
+            *record, future = self._burst.popleft()
+            if future.set_running_or_notify_cancel():
+                undelivered += bool(record and closing)
+                future.set_exception(error)
+        atexit.unregister(self._close_at_exit)
+        self._ended.set_result(undelivered)
+
+
+class _BulkTally(Tally):
+    """A tally in place of futures in the inbox: a record counts once it leaves there."""
+
+    def set_running_or_notify_cancel(self) -> bool:
+        self.add()
+        return True
+
+
+class _Workers(ThreadPoolExecutor):
+    """The loop's threads. They end before ``atexit``: then compression and DNS are done at once."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        try:
+            return super().submit(call, *args, **kwargs)
+        except RuntimeError:
+            future: Future[Any] = Future()
+            future.set_result(call(*args, **kwargs))
+            return future

@@ -1,0 +1,86 @@
+"""What ``Producer(...)`` does, and what it leaves for ``start()`` and the first send."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Any
+
+import pytest
+
+from aioproducer import BrokerConnectionError, Producer
+from aioproducer.network import resolve
+
+NOWHERE = "127.0.0.1:1"
+
+
+def test_a_client_id_is_made_up_where_none_is_given() -> None:
+    ids = [Producer(bootstrap_servers=NOWHERE, client_id=given).client_id for given in (None, "")]
+    numbers = [int(each.removeprefix("producer-")) for each in ids]
+    assert ids == [f"producer-{number}" for number in numbers]
+    assert numbers[1] == numbers[0] + 1
+    assert Producer(bootstrap_servers=NOWHERE, client_id="shop").client_id == "shop"
+
+
+def test_making_one_needs_no_event_loop_and_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(*_: Any, **__: Any) -> None:
+        raise AssertionError("nothing is connected or resolved yet")
+
+    monkeypatch.setattr(socket, "socket", explode)
+    monkeypatch.setattr(socket, "getaddrinfo", explode)
+    threads = threading.active_count()
+    producer = Producer(bootstrap_servers="no-such-host.invalid:9092")
+    assert repr(producer).endswith("not started>")
+    assert threading.active_count() == threads
+
+
+class Opened:
+    """An interceptor that holds something."""
+
+    closed = 0
+
+    def close(self) -> None:
+        type(self).closed += 1
+
+
+class Fails:
+    def __init__(self) -> None:
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"value_serializer": Fails},
+        {"key_serializer": Fails},
+        {"interceptor_classes": [Opened, Fails]},
+    ],
+    ids=["value_serializer", "key_serializer", "interceptor"],
+)
+def test_what_was_opened_is_closed_when_making_it_fails(
+    wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Opened, "closed", 0)
+    options: dict[str, Any] = {"interceptor_classes": [Opened], **wrong}
+    with pytest.raises(ZeroDivisionError):
+        Producer(bootstrap_servers=NOWHERE, **options)
+    assert Opened.closed == 1
+
+
+@pytest.mark.parametrize("why", ["name", "partitioner"])
+async def test_what_was_opened_is_closed_when_starting_fails(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nobody_knows(host: str, port: int) -> list[tuple[str, int]]:
+        raise BrokerConnectionError(f"the name {host!r} can't be resolved")
+
+    monkeypatch.setattr(resolve, "resolve", nobody_knows)
+    monkeypatch.setattr(Opened, "closed", 0)
+    options: dict[str, dict[str, Any]] = {
+        "name": {"client_dns_lookup": "resolve_canonical_bootstrap_servers_only"},
+        "partitioner": {"partitioner": Fails},
+    }
+    producer = Producer(bootstrap_servers=NOWHERE, interceptor_classes=[Opened], **options[why])
+    with pytest.raises((BrokerConnectionError, ZeroDivisionError)):
+        await producer.start()
+    assert Opened.closed == 1

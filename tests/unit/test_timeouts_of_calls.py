@@ -1,0 +1,26 @@
+"""A timeout that is none is refused before anything changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aioproducer import ConfigError, Producer
+
+
+@pytest.mark.parametrize("timeout", ["5", -1, float("nan"), True, b"1", [1]])
+async def test_a_timeout_that_is_none(timeout: Any) -> None:
+    producer = Producer(bootstrap_servers="127.0.0.1:9")
+    await producer.start()
+    with pytest.raises(ConfigError, match="a timeout is a number of seconds"):
+        await producer.flush(timeout)
+    with pytest.raises(ConfigError, match="a timeout is a number of seconds"):
+        await producer.close(timeout)
+    assert await producer.close(0) == 0, "it can still be closed"
+
+
+async def test_metrics_without_a_window_do_not_break_the_producer() -> None:
+    async with Producer(bootstrap_servers="127.0.0.1:9", metrics_sample_window_ms=0) as producer:
+        await producer.flush(1)
+        assert producer.metrics()["producer-metrics"]["record-send-total"] == 0
