@@ -1,0 +1,62 @@
+"""`python -m aioproducer.testing.kafka_cluster`: a Kafka until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+
+from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaClusterError, KafkaUnavailableError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status: 0 after Ctrl-C or SIGTERM, 1 when Kafka could not be started."""
+    arguments = _parser().parse_args(argv)
+    logging.basicConfig(format="%(message)s")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    cluster = KafkaCluster(
+        arguments.brokers, config=dict(arguments.config), directory=arguments.directory
+    )
+    try:
+        with cluster:
+            sys.stdout.write(f"{cluster.bootstrap_servers}\n")
+            sys.stdout.flush()
+            while True:
+                signal.pause()
+    except KeyboardInterrupt:
+        return 0
+    except (KafkaClusterError, KafkaUnavailableError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m aioproducer.testing.kafka_cluster",
+        description="Run a real Kafka on this machine; prints its bootstrap servers when ready, "
+        "ends with Ctrl-C or SIGTERM.",
+    )
+    parser.add_argument("--brokers", type=int, default=1, choices=(1, 2, 3))
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=VALUE",
+        help="a broker setting; may be repeated",
+    )
+    parser.add_argument("--directory", help="where data and logs go and stay (default: temporary)")
+    return parser
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name.strip(), value.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

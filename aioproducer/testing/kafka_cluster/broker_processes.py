@@ -1,0 +1,276 @@
+"""The blocking core of KafkaCluster: broker processes, their start, their end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kio.schema.errors import ErrorCode
+
+from aioproducer.testing.kafka_cluster import wire
+from aioproducer.testing.kafka_cluster.broker import KafkaBroker
+from aioproducer.testing.kafka_distribution import KafkaDistribution
+from aioproducer.testing.processes import ProcessSupervisor
+
+__all__ = ["BrokerProcesses", "KafkaClusterError"]
+
+_POLL = 0.02
+_FORMAT_TIMEOUT = 120.0
+_TOOL_JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+class KafkaClusterError(RuntimeError):
+    """The cluster or a tool did not do what was asked; the message says why and names the logs."""
+
+
+@dataclass(slots=True)
+class BrokerProcesses:
+    """Brokers that live and die together; any method may be called from any thread."""
+
+    brokers: Sequence[KafkaBroker]
+    directory: Path
+    temporary: bool
+    protocols: Mapping[str, str]
+    overrides: Mapping[int, Mapping[str, object]]
+    jvm_options: Sequence[str]
+    format_options: Sequence[str]
+    start_timeout: float
+    _distribution: KafkaDistribution | None = None
+    _supervisor: ProcessSupervisor | None = None
+    _life: threading.Lock = field(default_factory=threading.Lock)
+    _stop_requested: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def distribution(self) -> KafkaDistribution:
+        if self._distribution is None:
+            raise KafkaClusterError("the cluster was not started")
+        return self._distribution
+
+    @property
+    def supervisor(self) -> ProcessSupervisor:
+        if self._supervisor is None or self._stop_requested.is_set():
+            raise KafkaClusterError("the cluster does not run")
+        return self._supervisor
+
+    def start(self, distribution: KafkaDistribution, keep_logs: bool) -> None:
+        """Return when every broker knows every other; raises KafkaClusterError."""
+        with self._life:
+            if self._supervisor is not None or self._stop_requested.is_set():
+                raise KafkaClusterError("a cluster starts once: make another one")
+            self._distribution = distribution
+            self._supervisor = ProcessSupervisor()
+            try:
+                self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if self.temporary and not keep_logs:
+                    self._supervisor.remove_at_end(self.directory)
+                with ThreadPoolExecutor(len(self.brokers)) as pool:
+                    list(pool.map(self._format_and_launch, self.brokers))
+                self._wait_until_members(self.brokers)
+            except BaseException as error:
+                failed = isinstance(error, Exception) and not self._stop_requested.is_set()
+                self._end(keep_logs or failed)
+                raise
+
+    def stop(self, keep_logs: bool) -> None:
+        """Kill the brokers; can be called twice, and while another thread is in `start`."""
+        self._stop_requested.set()
+        with self._life:
+            self._end(keep_logs)
+
+    def start_broker(self, broker: KafkaBroker) -> None:
+        """Return when all brokers that can answer know it as a member."""
+        if broker.is_running:
+            raise KafkaClusterError(f"broker {broker.node_id} runs already")
+        self._launch(broker)
+        self._wait_until_members([broker])
+
+    def stop_broker(self, broker: KafkaBroker, timeout: float) -> None:
+        self.supervisor.stop(_running(broker), timeout)
+        broker.paused = False
+
+    def kill_broker(self, broker: KafkaBroker) -> None:
+        self.supervisor.kill(_running(broker))
+        broker.paused = False
+
+    def pause_broker(self, broker: KafkaBroker) -> None:
+        process = _running(broker)
+        if broker.paused:
+            return
+        broker.paused = True
+        process.send_signal(signal.SIGSTOP)
+        # The signal is sent; the wait ends when the last of the broker's threads stands still.
+        with contextlib.suppress(ChildProcessError):
+            _, status = os.waitpid(process.pid, os.WUNTRACED)
+            if not os.WIFSTOPPED(status):
+                process.returncode = os.waitstatus_to_exitcode(status)
+
+    def resume_broker(self, broker: KafkaBroker) -> None:
+        _running(broker).send_signal(signal.SIGCONT)
+        broker.paused = False
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int,
+        config: Mapping[str, str],
+        timeout: float,
+    ) -> None:
+        deadline = time.monotonic() + timeout
+        result = wire.create_topic(
+            self._answering()[0].internal_address,
+            name,
+            partitions,
+            replication_factor,
+            config,
+            timeout,
+        )
+        if result.error_code is not ErrorCode.none:
+            reason = result.error_message or ""
+            raise KafkaClusterError(f"topic {name!r}: {result.error_code.name} {reason}".rstrip())
+        for broker in self._answering():
+            while broker.is_running and not _has_leaders(broker, name, partitions):
+                if time.monotonic() > deadline:
+                    raise KafkaClusterError(
+                        f"topic {name!r} was created, but after {timeout:g} s broker "
+                        f"{broker.node_id} does not know a leader for each of its partitions"
+                    )
+                time.sleep(_POLL)
+
+    def run_tool(
+        self, main_class: str, args: Sequence[str], text: str | None, timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        command = self.distribution.command(
+            main_class, *args, jvm_options=_TOOL_JVM_OPTIONS, log_level="WARN"
+        )
+        child = self.supervisor.start(
+            command,
+            stdin=subprocess.DEVNULL if text is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            out, err = child.communicate(None if text is None else text.encode(), timeout)
+        except subprocess.TimeoutExpired as late:
+            raise KafkaClusterError(
+                f"{main_class} did not end within {timeout:g} s; it had printed: "
+                f"{(late.stdout or b'')[-2000:]!r} {(late.stderr or b'')[-2000:]!r}"
+            ) from None
+        finally:
+            self.supervisor.kill(child)
+        return subprocess.CompletedProcess(
+            [main_class, *args],
+            child.returncode,
+            out.decode(errors="replace"),
+            err.decode(errors="replace"),
+        )
+
+    def _format_and_launch(self, broker: KafkaBroker) -> None:
+        broker.write_properties(self.brokers, self.protocols, self.overrides[broker.node_id])
+        if not broker.is_formatted:
+            tool = self.run_tool(
+                "kafka.tools.StorageTool",
+                [
+                    *("format", "--config", str(broker.properties_file)),
+                    *("--cluster-id", "aioproducer-testing-ab", *self.format_options),
+                ],
+                None,
+                _FORMAT_TIMEOUT,
+            )
+            if tool.returncode != 0:
+                raise KafkaClusterError(
+                    f"the storage of broker {broker.node_id} could not be formatted with "
+                    f"{broker.properties_file}:\n{tool.stdout}{tool.stderr}"
+                )
+        self._launch(broker)
+
+    def _launch(self, broker: KafkaBroker) -> None:
+        command = self.distribution.command(
+            "kafka.Kafka", str(broker.properties_file), jvm_options=self.jvm_options
+        )
+        with broker.log_file.open("ab") as log:
+            log_start = log.tell()
+            process = self.supervisor.start(
+                command, stdout=log, stderr=subprocess.STDOUT, cwd=self.directory
+            )
+            broker.run(process, log_start)
+
+    def _wait_until_members(self, starting: Collection[KafkaBroker]) -> None:
+        wanted = {broker.node_id for broker in starting}
+        deadline = time.monotonic() + self.start_timeout
+        for broker in self._answering():
+            while broker.is_running and not broker.paused:
+                missing = wanted - _members_known_to(broker)
+                if not missing and (broker not in starting or broker.has_started):
+                    break
+                self._check_start(starting)
+                if time.monotonic() > deadline:
+                    raise KafkaClusterError(
+                        f"broker {broker.node_id} is not ready after {self.start_timeout:g} s; "
+                        f"members of the cluster it misses: {sorted(missing)}. {_log(broker)}"
+                    )
+                time.sleep(_POLL)
+        self._check_start(starting)
+
+    def _check_start(self, starting: Collection[KafkaBroker]) -> None:
+        if self._stop_requested.is_set():
+            raise KafkaClusterError("the cluster was stopped while it started")
+        for broker in starting:
+            if broker.process is not None and (exit_code := broker.process.poll()) is not None:
+                raise KafkaClusterError(
+                    f"broker {broker.node_id} ended while it started, with exit code {exit_code}. "
+                    f"{_log(broker)}"
+                )
+
+    def _answering(self) -> list[KafkaBroker]:
+        answering = [broker for broker in self.brokers if broker.is_running and not broker.paused]
+        if not answering:
+            raise KafkaClusterError("no broker runs")
+        return answering
+
+    def _end(self, keep_logs: bool) -> None:
+        if self._supervisor is None:
+            return
+        with contextlib.suppress(OSError, ValueError):  # it was closed before
+            if self.temporary and keep_logs:
+                self._supervisor.keep(self.directory)
+        self._supervisor.close()
+        if self.temporary and keep_logs:
+            for broker in self.brokers:
+                shutil.rmtree(broker.data_dir, ignore_errors=True)
+
+
+def _running(broker: KafkaBroker) -> subprocess.Popen[bytes]:
+    if broker.process is None or not broker.is_running:
+        raise KafkaClusterError(f"broker {broker.node_id} does not run")
+    return broker.process
+
+
+def _members_known_to(broker: KafkaBroker) -> set[int]:
+    try:
+        return {member.node_id for member in wire.metadata(broker.internal_address).brokers}
+    except OSError:
+        return set()
+
+
+def _has_leaders(broker: KafkaBroker, topic: str, partitions: int) -> bool:
+    try:
+        known = wire.metadata(broker.internal_address, topic).topics[0].partitions
+    except OSError:
+        return False
+    return len(known) == partitions and all(
+        partition.error_code is ErrorCode.none for partition in known
+    )
+
+
+def _log(broker: KafkaBroker) -> str:
+    return f"From its log, {broker.log_file}:\n{broker.log_excerpt()}"

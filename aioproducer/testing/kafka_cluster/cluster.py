@@ -1,0 +1,246 @@
+"""KafkaCluster: starting, stopping and disturbing the brokers.
+
+Everything that waits is blocking code, run in a thread by the asynchronous methods: a cluster is
+bound to no event loop, and one started in a session fixture serves tests with loops of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from aioproducer.testing.kafka_cluster.broker import (
+    CLIENT_LISTENER,
+    CONTROLLER_LISTENER,
+    INTERNAL_LISTENER,
+    KafkaBroker,
+)
+from aioproducer.testing.kafka_cluster.broker_processes import BrokerProcesses
+from aioproducer.testing.kafka_cluster.class_archive import ensure_class_archive
+from aioproducer.testing.kafka_distribution import KafkaDistribution
+from aioproducer.testing.processes import free_ports
+
+__all__ = ["KafkaCluster", "DEFAULT_JVM_OPTIONS"]
+
+# For a fast start and little memory; a benchmark gives options of its own.
+DEFAULT_JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+_HOST = "127.0.0.1"
+
+
+class KafkaCluster:
+    """A Kafka of `brokers` nodes (broker and controller in one), listening on loopback only.
+
+    `config` is for all brokers, `broker_config` by node id (1, 2, 3) on top of it; None as a value
+    takes a default of ours back. `listeners` adds listeners to the one named ``PLAINTEXT``: name →
+    security protocol, ``{"TLS": "SSL"}``. `advertised_ports` (node id → port) is what clients are
+    told instead of the broker's own port. `format_options` go to Kafka's StorageTool
+    (``--add-scram``, ``--feature``). With an authorizer, ``super.users`` must name
+    ``User:ANONYMOUS``, which is who the brokers are to each other.
+
+    Files go to `directory`, which is kept (a second start finds the data), or to a temporary one,
+    removed at the end; its logs stay after an exception, or with `keep_logs`, which may be set at
+    any time. When the parent process dies, so do the brokers. A cluster starts once.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        config: Mapping[str, object] | None = None,
+        broker_config: Mapping[int, Mapping[str, object]] | None = None,
+        listeners: Mapping[str, str] | None = None,
+        advertised_ports: Mapping[int, int] | None = None,
+        format_options: Sequence[str] = (),
+        jvm_options: Sequence[str] = DEFAULT_JVM_OPTIONS,
+        directory: str | os.PathLike[str] | None = None,
+        keep_logs: bool = False,
+        start_timeout: float = 120.0,
+    ) -> None:
+        if not 1 <= brokers <= 3:
+            raise ValueError(f"a cluster has 1 to 3 brokers, not {brokers}")
+        node_ids = range(1, brokers + 1)
+        for name, ids in (("broker_config", broker_config), ("advertised_ports", advertised_ports)):
+            if unknown := set(ids or ()) - set(node_ids):
+                raise ValueError(f"{name} names brokers {sorted(unknown)} of {list(node_ids)}")
+        self.keep_logs = keep_logs
+        protocols = {
+            CLIENT_LISTENER: "PLAINTEXT",
+            INTERNAL_LISTENER: "PLAINTEXT",
+            CONTROLLER_LISTENER: "PLAINTEXT",
+            **(listeners or {}),
+        }
+        self._directory = (
+            Path(tempfile.gettempdir(), f"aioproducer-kafka-{uuid.uuid4().hex[:12]}")
+            if directory is None
+            else Path(directory).absolute()
+        )
+        self._brokers = _new_brokers(node_ids, protocols, advertised_ports or {}, self._directory)
+        self._processes = BrokerProcesses(
+            brokers=self._brokers,
+            directory=self._directory,
+            temporary=directory is None,
+            protocols=protocols,
+            overrides={
+                node_id: {**(config or {}), **(broker_config or {}).get(node_id, {})}
+                for node_id in node_ids
+            },
+            jvm_options=tuple(jvm_options),
+            format_options=tuple(format_options),
+            start_timeout=start_timeout,
+        )
+
+    @property
+    def brokers(self) -> tuple[KafkaBroker, ...]:
+        """In the order of their node ids, the running and the others."""
+        return self._brokers
+
+    @property
+    def directory(self) -> Path:
+        """Where logs, data and the brokers' properties are."""
+        return self._directory
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port,…` for clients, with the advertised ports."""
+        return ",".join(f"{broker.host}:{broker.advertised_port}" for broker in self._brokers)
+
+    def bootstrap_servers_of(self, listener: str) -> str:
+        """`host:port,…` of another listener; ``INTERNAL`` is always there, with nothing between."""
+        return ",".join(f"{broker.host}:{broker.ports[listener]}" for broker in self._brokers)
+
+    @property
+    def classpath(self) -> str:
+        """Kafka's jars, for Java's ``-cp``."""
+        return self._processes.distribution.classpath
+
+    async def start(self) -> None:
+        """Return when every broker answers and knows the others.
+
+        Raises KafkaUnavailableError (no Java, no Maven) or KafkaClusterError.
+        """
+        try:
+            await asyncio.to_thread(self._start)
+        except asyncio.CancelledError:
+            await asyncio.shield(asyncio.to_thread(self._stop))
+            raise
+
+    async def stop(self) -> None:
+        """End the brokers at once, without their goodbyes, and remove the temporary files."""
+        await asyncio.to_thread(self._stop)
+
+    async def start_broker(self, node_id: int) -> None:
+        """Start a broker that was stopped or killed; returns when it answers as a member."""
+        await asyncio.to_thread(self._processes.start_broker, self.broker(node_id))
+
+    async def stop_broker(self, node_id: int, timeout: float = 30.0) -> None:
+        """SIGTERM: the broker hands its leaderships over; SIGKILL after `timeout` seconds."""
+        await asyncio.to_thread(self._processes.stop_broker, self.broker(node_id), timeout)
+
+    async def kill_broker(self, node_id: int) -> None:
+        """SIGKILL: the others notice after `broker.session.timeout.ms`, which is 4 s here."""
+        await asyncio.to_thread(self._processes.kill_broker, self.broker(node_id))
+
+    async def pause_broker(self, node_id: int) -> None:
+        """SIGSTOP: its connections stay open and silent; returns when it stands still."""
+        await asyncio.to_thread(self._processes.pause_broker, self.broker(node_id))
+
+    async def resume_broker(self, node_id: int) -> None:
+        """SIGCONT."""
+        self._processes.resume_broker(self.broker(node_id))
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int = 1,
+        config: Mapping[str, object] | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        """Return when every broker knows the topic and a leader for each partition."""
+        settings = {key: str(value) for key, value in (config or {}).items()}
+        await asyncio.to_thread(
+            self._processes.create_topic, name, partitions, replication_factor, settings, timeout
+        )
+
+    async def tool(
+        self,
+        main_class: str,
+        *args: str,
+        input: str | None = None,  # noqa: A002 -- subprocess.run's name for it
+        timeout: float = 60.0,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one of Kafka's Java tools on the cluster's classpath; its exit code is not judged.
+
+        `kafka.tools.…` and `org.apache.kafka.tools.…` have them all; their warnings are on stderr.
+        Raises KafkaClusterError after `timeout` seconds, and the tool is killed.
+        """
+        return await asyncio.to_thread(self._processes.run_tool, main_class, args, input, timeout)
+
+    def broker(self, node_id: int) -> KafkaBroker:
+        """Raises ValueError when there is none of this id."""
+        for broker in self._brokers:
+            if broker.node_id == node_id:
+                return broker
+        raise ValueError(f"no broker {node_id}: there are {[b.node_id for b in self._brokers]}")
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._keep_logs_for(exc)
+        await self.stop()
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._keep_logs_for(exc)
+        self._stop()
+
+    def _keep_logs_for(self, exc: BaseException | None) -> None:
+        if isinstance(exc, Exception):
+            self.keep_logs = True
+            exc.add_note(f"The logs of the Kafka brokers are in {self._directory}")
+
+    def _start(self) -> None:
+        distribution = KafkaDistribution.resolve()
+        ensure_class_archive(distribution)
+        self._processes.start(distribution, self.keep_logs)
+
+    def _stop(self) -> None:
+        self._processes.stop(self.keep_logs)
+
+
+def _new_brokers(
+    node_ids: Sequence[int],
+    listeners: Mapping[str, str],
+    advertised_ports: Mapping[int, int],
+    directory: Path,
+) -> tuple[KafkaBroker, ...]:
+    free = iter(free_ports(len(node_ids) * len(listeners), _HOST))
+    brokers = []
+    for node_id in node_ids:
+        ports = {name: next(free) for name in listeners}
+        advertised = advertised_ports.get(node_id, ports[CLIENT_LISTENER])
+        brokers.append(KafkaBroker(node_id, _HOST, ports, advertised, directory))
+    return tuple(brokers)

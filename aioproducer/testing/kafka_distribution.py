@@ -1,0 +1,183 @@
+"""Apache Kafka's jars: resolved once by Maven into a cache outside of the repository."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import logging
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aioproducer.testing.processes import ProcessSupervisor
+
+__all__ = ["KafkaDistribution", "KafkaUnavailableError"]
+
+MINIMUM_JAVA = 17
+
+_POM = Path(__file__).with_name("pom.xml")
+_LOG4J_CONFIG = Path(__file__).with_name("log4j2.properties")
+
+logger = logging.getLogger(__name__)
+
+
+class KafkaUnavailableError(RuntimeError):
+    """This machine cannot run Kafka; the message says what is missing and what to install."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    executable: str
+    identity: str
+    """What `java -version` prints: a class archive serves this very build only."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaDistribution:
+    """A Java and a folder of jars that fit each other."""
+
+    version: str
+    directory: Path
+    java: Java
+    classpath: str
+
+    @classmethod
+    def resolve(cls) -> KafkaDistribution:
+        """The cached distribution; the first time Maven downloads it (about 60 MB).
+
+        Raises KafkaUnavailableError.
+        """
+        java = find_java()
+        pom = _POM.read_bytes()
+        version = kafka_version()
+        # The pom's hash: a folder never mixes the jars of two sets of dependencies.
+        directory = cache_directory() / f"kafka-{version}-{hashlib.sha256(pom).hexdigest()[:8]}"
+        if not directory.exists():
+            with cache_lock(directory.name):
+                if not directory.exists():
+                    _download(directory, version)
+        jars = sorted(str(jar) for jar in (directory / "libs").glob("*.jar"))
+        if not jars:
+            raise KafkaUnavailableError(f"no jars in {directory}: delete it and start again")
+        return cls(version, directory, java, os.pathsep.join(jars))
+
+    @property
+    def class_archive(self) -> Path:
+        """Where the JVM's class data archive (CDS) for this Java is, if it was made."""
+        identity = hashlib.sha256(self.java.identity.encode()).hexdigest()[:8]
+        return self.directory / f"classes-{identity}.jsa"
+
+    def command(
+        self, main_class: str, *args: str, jvm_options: Sequence[str] = (), log_level: str = "INFO"
+    ) -> list[str]:
+        """The command line of one of Kafka's main classes; its log goes to stderr."""
+        archive = self.class_archive
+        share = [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
+        return [
+            self.java.executable,
+            *share,
+            *jvm_options,
+            f"-Dlog4j2.configurationFile={_LOG4J_CONFIG}",
+            f"-Dkafka.log.level={log_level}",
+            "-cp",
+            self.classpath,
+            main_class,
+            *args,
+        ]
+
+
+def kafka_version() -> str:
+    """The version that `pom.xml` names."""
+    found = re.search(r"<kafka\.version>([^<]+)<", _POM.read_text(encoding="utf-8"))
+    if found is None:
+        raise RuntimeError(f"no kafka.version in {_POM}")
+    return found[1]
+
+
+def cache_directory() -> Path:
+    """`$AIOPRODUCER_CACHE`, else `$XDG_CACHE_HOME/aioproducer`, else `~/.cache/aioproducer`."""
+    if own := os.environ.get("AIOPRODUCER_CACHE"):
+        return Path(own).absolute()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache").absolute() / "aioproducer"
+
+
+@contextlib.contextmanager
+def cache_lock(name: str) -> Iterator[None]:
+    """Hold a lock between processes and threads; the kernel drops it when its holder dies."""
+    try:
+        cache_directory().mkdir(parents=True, exist_ok=True)
+        lock = (cache_directory() / f"{name}.lock").open("wb")
+    except OSError as error:
+        raise KafkaUnavailableError(
+            f"the cache {cache_directory()} cannot be written ({error}): "
+            "name another folder in $AIOPRODUCER_CACHE"
+        ) from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def find_java() -> Java:
+    """`$JAVA_HOME/bin/java`, else `java` on the PATH; raises KafkaUnavailableError."""
+    home = os.environ.get("JAVA_HOME")
+    executable = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    what_to_do = f"install a JDK {MINIMUM_JAVA} or newer, or name one in $JAVA_HOME"
+    if executable is None:
+        raise KafkaUnavailableError(f"Kafka needs Java, and there is no `java` here: {what_to_do}")
+    identity = _java_identity(executable)
+    found = re.search(r'version "(?:1\.)?(\d+)', identity)
+    if found is None:
+        raise KafkaUnavailableError(f"{executable} is no Java ({identity[:200]!r}): {what_to_do}")
+    if int(found[1]) < MINIMUM_JAVA:
+        raise KafkaUnavailableError(f"{executable} is Java {found[1]}, too old: {what_to_do}")
+    return Java(executable, identity)
+
+
+@functools.cache
+def _java_identity(executable: str) -> str:
+    try:
+        run = subprocess.run(
+            [executable, "-version"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except OSError as error:
+        return str(error)
+    return run.stderr
+
+
+def _download(directory: Path, version: str) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise KafkaUnavailableError(
+            f"Kafka {version} is not in {directory.parent} yet, and there is no `mvn` to "
+            "download it: install Apache Maven 3.6 or newer"
+        )
+    logger.warning("downloading Kafka %s by Maven into %s, once", version, directory)
+    partial = Path(tempfile.mkdtemp(prefix=f"{directory.name}.partial-", dir=directory.parent))
+    with ProcessSupervisor() as supervisor:
+        supervisor.remove_at_end(partial)
+        download = supervisor.start(
+            [
+                *(maven, "-B", "-q", "-f", str(_POM), "dependency:copy-dependencies"),
+                *("-DincludeScope=runtime", f"-DoutputDirectory={partial / 'libs'}"),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=partial,
+        )
+        output = download.communicate()[0].decode(errors="replace")
+        if download.returncode != 0:
+            raise KafkaUnavailableError(
+                f"Maven could not download Kafka {version} (exit code {download.returncode}): "
+                "is its repository reachable? See settings.xml for mirrors and proxies.\n"
+                f"{output[-4000:]}"
+            )
+        partial.chmod(0o755)
+        partial.rename(directory)

@@ -1,0 +1,35 @@
+"""`python -m aioproducer.testing.mock_cluster`: a mock cluster until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from aioproducer.testing.mock_cluster import MockCluster
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print the bootstrap servers in one line, and run until interrupted."""
+    parser = argparse.ArgumentParser(
+        "python -m aioproducer.testing.mock_cluster",
+        description="A mock Kafka cluster; it runs until interrupted (Ctrl-C).",
+    )
+    parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument(
+        "--topic", action="append", default=[], metavar="NAME[:PARTITIONS]", dest="topics"
+    )
+    options = parser.parse_args(argv)
+    topics = {}
+    for topic in options.topics:
+        name, _, partitions = topic.partition(":")
+        topics[name] = int(partitions or 1)
+    with MockCluster(options.brokers, topics) as cluster, suppress(KeyboardInterrupt):
+        sys.stdout.write(cluster.bootstrap_servers + "\n")
+        sys.stdout.flush()
+        cluster.wait()
+
+
+if __name__ == "__main__":
+    main()
