@@ -1,0 +1,73 @@
+"""Input for an event loop: whatever a file descriptor is, reading it never blocks the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+
+__all__ = ["ByteSource"]
+
+_CHUNK = 65536
+_CHUNK_OF_A_FILE = 262144
+
+
+class ByteSource:
+    """Chunks of a file descriptor, which stays in blocking mode: a terminal's is the shell's too.
+
+    Pipes, sockets and terminals are read when the loop says that there is something, and then give
+    what there is. Regular files (epoll refuses them) are read in a thread.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._stopped = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._in_thread = False
+
+    @property
+    def size(self) -> int | None:
+        """How many bytes there are to come; None where nobody knows."""
+        status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        return max(0, status.st_size - os.lseek(self._descriptor, 0, os.SEEK_CUR))
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop()` was called."""
+        return self._stopped
+
+    def stop(self) -> None:
+        """The next chunk, or the one that is waited for, is the end."""
+        self._stopped = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def read(self) -> bytes:
+        """The next chunk; empty at the end. Raises OSError."""
+        if not self._in_thread and not self._stopped:
+            await self._until_readable()
+        if self._stopped:
+            return b""
+        if self._in_thread:
+            return await asyncio.to_thread(os.read, self._descriptor, _CHUNK_OF_A_FILE)
+        return os.read(self._descriptor, _CHUNK)
+
+    async def _until_readable(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiter = waiter = loop.create_future()
+        try:
+            loop.add_reader(self._descriptor, _resolve, waiter)
+        except PermissionError:
+            self._in_thread = True
+            return
+        try:
+            await waiter
+        finally:
+            loop.remove_reader(self._descriptor)
+
+
+def _resolve(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,161 @@
+"""The console producer: from input to a producer, and from the fates to an exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aioproducer.cli.byte_source import ByteSource
+from aioproducer.cli.deliveries import Deliveries
+from aioproducer.cli.lines import LineSplitter, MissingKeyError, RecordFormat
+from aioproducer.cli.progress import FileProgress
+from aioproducer.cli.signals import EndSignals
+from aioproducer.cli.terminal import Terminal
+from aioproducer.config import ProducerConfig
+from aioproducer.errors import ProducerError, RecordTooLargeError
+from aioproducer.model import Header
+from aioproducer.producer import Producer
+
+__all__ = ["Console", "ConsoleJob"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleJob:
+    """What is to be sent where."""
+
+    topic: str
+    config: ProducerConfig
+    format: RecordFormat
+    partition: int | None = None
+    headers: Sequence[Header] = ()
+    sync: bool = False
+
+
+class Console:
+    """One run of ``aioproducer produce``."""
+
+    def __init__(self, job: ConsoleJob, descriptor: int, terminal: Terminal) -> None:
+        self._job = job
+        self._terminal = terminal
+        self._source = ByteSource(descriptor)
+        self._splitter = LineSplitter(job.config.max_request_size)
+        self._deliveries = Deliveries(terminal.say, self._on_failure)
+        self._producer = Producer(job.config)
+        self._prompts = terminal.is_interactive and os.isatty(descriptor)
+        self._lines = 0
+        self._bytes_read = 0
+        self._ended = False
+        self._gave_up: signal.Signals | None = None
+
+    async def run(self) -> int:
+        """Read to the end or to a signal, deliver, and return the exit code."""
+        began = time.monotonic()
+        task = asyncio.current_task()
+        assert task is not None
+
+        def give_up(number: signal.Signals) -> None:
+            self._gave_up = number
+            task.cancel()
+
+        progress = FileProgress(
+            self._terminal,
+            self._source.size,
+            lambda: (self._bytes_read, self._deliveries.delivered),
+        )
+        with EndSignals(self._stop, give_up), progress:
+            try:
+                async with self._producer:
+                    await self._read()
+            except asyncio.CancelledError:
+                if self._gave_up is None:
+                    raise
+            await asyncio.sleep(0)  # the last futures tell their callbacks
+        return self._conclude(time.monotonic() - began)
+
+    # --- the end ---------------------------------------------------------------------------
+
+    def _stop(self, number: signal.Signals) -> None:
+        self._source.stop()
+        if self._prompts:
+            self._terminal.print_line("")
+        self._terminal.say(f"{number.name}: delivering what was read; once more to give up")
+
+    def _end(self) -> None:
+        """Read no further: the next record would fail like the last."""
+        self._ended = True
+        self._source.stop()
+
+    def _on_failure(self, error: BaseException) -> None:
+        """A record failed. Unless that is its own fault, or others arrived, the next one would."""
+        hopeless = not self._deliveries.delivered and not isinstance(error, RecordTooLargeError)
+        if self._job.sync or hopeless:
+            self._end()
+
+    def _conclude(self, seconds: float) -> int:
+        fates = self._deliveries
+        if fates.failed:
+            sent = fates.failed + fates.delivered
+            self._terminal.say(f"{fates.failed:,} of {sent:,} records were not delivered")
+        elif self._terminal.verbose or self._terminal.is_interactive:
+            megabytes, rate = fates.bytes / 1e6, fates.delivered / max(seconds, 1e-9)
+            self._terminal.say(
+                f"{fates.delivered:,} records delivered, {megabytes:,.1f} MB in {seconds:.1f} s "
+                f"({rate:,.0f} records/s)"
+            )
+        if self._gave_up is not None:
+            return 128 + self._gave_up
+        return 1 if fates.failed else 0
+
+    # --- from line to record ---------------------------------------------------------------
+
+    async def _read(self) -> None:
+        """Send every line, until the end of the input or `_end()`.
+
+        After a signal what was read is still sent, except with ``sync``, where that may be long.
+        """
+        self._prompt()
+        try:
+            while chunk := await self._source.read():
+                for line in self._splitter.feed(chunk):
+                    await self._send(line)
+                    if self._ended or (self._job.sync and self._source.stopped):
+                        return
+                self._bytes_read += len(chunk)
+                self._prompt()
+        except OSError as error:
+            self._deliveries.fail(f"cannot read on after line {self._lines}: {error.strerror}")
+            return
+        if not self._source.stopped:
+            for line in self._splitter.end():
+                await self._send(line)
+        elif self._splitter.unfinished and not self._ended:
+            self._terminal.say(f"line {self._lines + 1} had no end yet and was not sent")
+
+    async def _send(self, line: bytes | None) -> None:
+        """Send one line and wait for room; None is a line that was too long to be kept."""
+        job = self._job
+        self._lines += 1
+        try:
+            if line is None:
+                limit = job.config.max_request_size
+                raise RecordTooLargeError(f"longer than {limit} bytes (max_request_size)")
+            key, value = job.format.parse(line)
+            future = self._producer.send(
+                job.topic, value, key=key, partition=job.partition, headers=job.headers
+            )
+            self._deliveries.watch(future)
+            if job.sync:
+                await asyncio.wait([future])
+            await self._producer.drain()
+        except (ProducerError, MissingKeyError) as error:
+            self._deliveries.fail(f"line {self._lines}: {error}")
+            if job.sync or not isinstance(error, RecordTooLargeError):
+                self._end()
+
+    def _prompt(self) -> None:
+        if self._prompts:
+            self._terminal.prompt()

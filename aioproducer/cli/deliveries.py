@@ -1,0 +1,51 @@
+"""What became of the records: counts, and the first errors told as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aioproducer.model import RecordMetadata
+
+__all__ = ["Deliveries"]
+
+_ERRORS_TOLD = 5
+
+
+class Deliveries:
+    """``tell`` gets the first errors, each distinct one once; ``on_failure`` gets the error of each
+    record that failed on its way."""
+
+    def __init__(
+        self, tell: Callable[[str], None], on_failure: Callable[[BaseException], None]
+    ) -> None:
+        self._tell = tell
+        self._on_failure = on_failure
+        self._told: set[str] = set()
+        self.delivered = 0
+        self.failed = 0
+        self.bytes = 0
+        """Keys and values of the delivered records."""
+
+    def watch(self, future: asyncio.Future[RecordMetadata]) -> None:
+        """Count the record of this future when it has its fate."""
+        future.add_done_callback(self._settled)
+
+    def fail(self, reason: str) -> None:
+        """Count a record that was not even sent, or failed on its way."""
+        self.failed += 1
+        if len(self._told) < _ERRORS_TOLD and reason not in self._told:
+            self._told.add(reason)
+            self._tell(reason)
+
+    def _settled(self, future: asyncio.Future[RecordMetadata]) -> None:
+        if future.cancelled():
+            self.fail("a record was taken back before it was sent")
+        elif (error := future.exception()) is not None:
+            self.fail(str(error) or type(error).__name__)
+            self._on_failure(error)
+        else:
+            metadata = future.result()
+            self.delivered += 1
+            self.bytes += max(0, metadata.serialized_key_size)
+            self.bytes += max(0, metadata.serialized_value_size)

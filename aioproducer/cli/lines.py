@@ -1,0 +1,87 @@
+"""From bytes to lines, and from a line to a record's key and value. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["LineSplitter", "MissingKeyError", "RecordFormat"]
+
+
+class LineSplitter:
+    """Cuts a stream of bytes at each ``\\n``; holds no more than ``limit`` bytes of one line."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> Iterator[bytes | None]:
+        """The lines that ``chunk`` completes; None for one over the limit, which is dropped."""
+        first, *others = chunk.split(b"\n")
+        self._keep(first)
+        if not others:
+            return
+        yield self._take()
+        *complete, rest = others
+        for line in complete:
+            yield line if len(line) <= self._limit else None
+        self._keep(rest)
+
+    def end(self) -> Iterator[bytes | None]:
+        """The last line, when it has no end."""
+        if self.unfinished:
+            yield self._take()
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether there is the beginning of a line."""
+        return self._size > 0
+
+    def _keep(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > self._limit:
+            self._parts.clear()
+        elif part:
+            self._parts.append(part)
+
+    def _take(self) -> bytes | None:
+        line = b"".join(self._parts) if self._size <= self._limit else None
+        self._parts.clear()
+        self._size = 0
+        return line
+
+
+class MissingKeyError(ValueError):
+    """A line does not have the separator that ends its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFormat:
+    """How a line becomes a key and a value. Source: Kafka's ``LineMessageReader``."""
+
+    key_separator: bytes | None = None
+    """None: a line is a value, without key."""
+    null_marker: bytes | None = None
+    """A key or value that equals it is null."""
+    ignore_error: bool = False
+    """A line without separator is a value without key, not an error."""
+
+    def parse(self, line: bytes) -> tuple[bytes | None, bytes | None]:
+        """Key and value.
+
+        Raises:
+            MissingKeyError: the separator is missing.
+        """
+        key: bytes | None = None
+        value: bytes | None = line
+        if self.key_separator is not None:
+            before, separator, after = line.partition(self.key_separator)
+            if separator:
+                key, value = before, after
+            elif not self.ignore_error:
+                raise MissingKeyError(f"no key separator {self.key_separator!r} in {line!r:.80}")
+        if self.null_marker is not None:
+            key = None if key == self.null_marker else key
+            value = None if value == self.null_marker else value
+        return key, value

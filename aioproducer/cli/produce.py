@@ -1,0 +1,169 @@
+"""``aioproducer produce``: its options, with the habits of Kafka's console producer and kcat."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from aioproducer.cli.console import Console, ConsoleJob
+from aioproducer.cli.settings import (
+    parse_headers,
+    producer_config,
+    record_format,
+    split_properties,
+)
+from aioproducer.cli.terminal import Terminal
+from aioproducer.errors import ConfigError
+
+__all__ = ["produce"]
+
+HELP = """\
+Send each line of standard input, or of a file, as a record.
+
+A line is the bytes up to a newline, sent as they are. An interrupt (SIGINT), SIGTERM or SIGHUP \
+ends the reading, and what was read is delivered before the program leaves; a second one gives up.
+
+Exit codes: 0 - everything that was read was delivered, also after an interrupt. 1 - something was \
+not delivered; standard error has the first errors and the count. 2 - wrong use: an option, the \
+configuration or the file. 129, 130, 143 (128 + signal) - a second signal gave up.
+
+Example: tail -f log | aioproducer produce -b localhost:9092 logs -z zstd
+"""
+
+
+def produce(
+    topic: Annotated[str | None, typer.Argument(help="The topic.", show_default=False)] = None,
+    topic_option: Annotated[
+        str | None, typer.Option("--topic", "-t", help="The topic, as an option.")
+    ] = None,
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-servers",
+            "--bootstrap-server",
+            "-b",
+            metavar="HOST:PORT,…",
+            help="The brokers to ask first.",
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", help="Read this file, not standard input.")
+    ] = None,
+    key_separator: Annotated[
+        str | None,
+        typer.Option(
+            "--key-separator",
+            "-K",
+            metavar="SEP",
+            help=r"A line is key, separator, value; \t, \0 and \xNN are understood. A line "
+            "without it ends the reading with an error.",
+        ),
+    ] = None,
+    ignore_error: Annotated[
+        bool,
+        typer.Option("--ignore-error", help="A line without separator is a value without key."),
+    ] = False,
+    null_marker: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="A key or value that is this text is null."),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header",
+            "-H",
+            metavar="NAME=VALUE",
+            help="A header of every record; NAME alone has a null value. Repeatable.",
+        ),
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="The partition of all records.")
+    ] = None,
+    sync: Annotated[
+        bool,
+        typer.Option(
+            "--sync",
+            help="Await each record's delivery before the next; the first failure is the end.",
+        ),
+    ] = False,
+    compression_type: Annotated[
+        str | None,
+        typer.Option(
+            "--compression-type", "-z", metavar="TYPE", help="none, gzip, snappy, lz4 or zstd."
+        ),
+    ] = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            "-X",
+            metavar="NAME=VALUE",
+            help="Any option of the producer, by its Python or Java name; also Kafka's parse.key, "
+            "key.separator, ignore.error and null.marker. Repeatable.",
+        ),
+    ] = None,
+    command_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--command-config",
+            metavar="PATH",
+            help="A Java client's .properties file; the command line's options come before it.",
+        ),
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say what happens, and a summary at the end.")
+    ] = False,
+) -> int:
+    terminal = Terminal(verbose=verbose)
+    terminal.show_log()
+    options, reader = split_properties(properties or ())
+    options |= _given(bootstrap_servers=bootstrap_servers, compression_type=compression_type)
+    job = ConsoleJob(
+        topic=_one_topic(topic, topic_option),
+        config=producer_config(command_config, options),
+        format=record_format(
+            key_separator=key_separator,
+            null_marker=null_marker,
+            ignore_error=ignore_error,
+            reader=reader,
+        ),
+        partition=partition,
+        headers=parse_headers(header or ()),
+        sync=sync,
+    )
+    return asyncio.run(Console(job, _open(file), terminal).run())
+
+
+produce.__doc__ = HELP
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _one_topic(*names: str | None) -> str:
+    given = {name for name in names if name is not None}
+    if len(given) != 1:
+        raise ConfigError("which topic? Give one: aioproducer produce TOPIC -b host:port")
+    return given.pop()
+
+
+def _open(path: Path | None) -> int:
+    """The input's file descriptor; it is open until the process ends."""
+    if path is None:
+        if sys.stdin is None:
+            raise ConfigError("standard input is closed; give --file")
+        return sys.stdin.fileno()
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from None
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        raise ConfigError(f"cannot read {path}: it is a directory")
+    return descriptor

@@ -1,0 +1,131 @@
+"""From what is written on the command line to a configuration, a record format and headers. Pure
+but for reading the properties file."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from aioproducer.cli.lines import RecordFormat
+from aioproducer.config import ProducerConfig
+from aioproducer.config.names import BY_JAVA_NAME, unknown_keyword, unknown_property
+from aioproducer.config.options import OPTIONS
+from aioproducer.errors import ConfigError
+from aioproducer.model import Header
+
+__all__ = ["CLIENT_ID", "parse_headers", "producer_config", "record_format", "split_properties"]
+
+CLIENT_ID: Final = "console-producer"
+"""The client id unless one is given, as of Kafka's own tool."""
+
+_READER_PROPERTIES: Final = ("parse.key", "key.separator", "ignore.error", "null.marker")
+"""What Kafka's console producer takes as properties of its line reader."""
+
+_ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
+_ESCAPED: Final = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "\\": "\\"}
+
+
+def split_properties(properties: Iterable[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """``name=value`` each: the producer's options by Python name, the line reader's properties.
+
+    Raises:
+        ConfigError: no ``=``, an unknown name, or a value that the option does not take.
+    """
+    options: dict[str, Any] = {}
+    reader: dict[str, str] = {}
+    for text in properties:
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise ConfigError(f"--property {text!r}: write name=value")
+        if name in _READER_PROPERTIES:
+            reader[name] = value
+            continue
+        option = OPTIONS.get(name) or BY_JAVA_NAME.get(name)
+        if option is None:
+            raise unknown_property(name) if "." in name else unknown_keyword(name)
+        options[option.name] = option.accept_property(value)
+    return options, reader
+
+
+def producer_config(path: Path | None, options: Mapping[str, Any]) -> ProducerConfig:
+    """The properties file's configuration, with ``options`` counting instead of its own.
+
+    Raises:
+        ConfigError: it cannot be read, an option is wrong, or nobody named the bootstrap servers.
+    """
+    try:
+        config = ProducerConfig.from_properties({} if path is None else path, **options)
+    except ConfigError as error:
+        if str(error).startswith("bootstrap_servers is required"):
+            raise ConfigError(
+                "where is Kafka? Give -b host:port, or bootstrap.servers in --command-config"
+            ) from None
+        raise
+    return config if config.client_id is not None else config.replace(client_id=CLIENT_ID)
+
+
+def record_format(
+    *,
+    key_separator: str | None,
+    null_marker: str | None,
+    ignore_error: bool,
+    reader: Mapping[str, str],
+) -> RecordFormat:
+    """How lines are read: the options, else the reader's properties.
+
+    Raises:
+        ConfigError: an empty separator, or a property that is neither true nor false.
+    """
+    if key_separator is None and _flag(reader, "parse.key"):
+        key_separator = reader.get("key.separator", "\t")
+    if null_marker is None:
+        null_marker = reader.get("null.marker")
+    if key_separator == "":
+        raise ConfigError("the key separator is empty")
+    return RecordFormat(
+        None if key_separator is None else os.fsencode(_unescape(key_separator)),
+        None if null_marker is None else os.fsencode(null_marker),
+        ignore_error or _flag(reader, "ignore.error"),
+    )
+
+
+def parse_headers(headers: Iterable[str]) -> list[Header]:
+    """``name=value`` each; ``name`` alone is a null value, as of kcat.
+
+    Raises:
+        ConfigError: no name, or one that is not UTF-8.
+    """
+    pairs: list[Header] = []
+    for text in headers:
+        name, equals, value = text.partition("=")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ConfigError(f"--header {text!r}: the name is not UTF-8") from None
+        if not name:
+            raise ConfigError(f"--header {text!r}: write name=value")
+        pairs.append((name, os.fsencode(value) if equals else None))
+    return pairs
+
+
+def _flag(reader: Mapping[str, str], name: str) -> bool:
+    value = reader.get(name, "false").strip().lower()
+    if value not in ("true", "false"):
+        raise ConfigError(f"{name}={value!r}: expected true or false")
+    return value == "true"
+
+
+def _unescape(text: str) -> str:
+    r"""``\t``, ``\n``, ``\r``, ``\0``, ``\\`` and ``\xNN``, which a shell does not make easy."""
+
+    def character(found: re.Match[str]) -> str:
+        code = found[1]
+        if code.startswith("x") and len(code) == 3:
+            return os.fsdecode(bytes([int(code[1:], 16)]))
+        return _ESCAPED.get(code, found[0])
+
+    return _ESCAPE.sub(character, text)

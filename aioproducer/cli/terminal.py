@@ -1,0 +1,75 @@
+"""What the user is told: lines on standard error. That nobody reads them is no error."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+
+__all__ = ["Terminal"]
+
+_TOLD_OTHERWISE = ("aioproducer.sender.completer", "aioproducer.producer")
+"""Loggers of failed records: each record's error is told by `Deliveries`."""
+
+
+class Terminal:
+    """Standard error, be it a terminal, a pipe, a file, broken or closed."""
+
+    def __init__(self, *, verbose: bool = False) -> None:
+        self.verbose = verbose
+        self.print_line: Callable[[str], None] = _write_line
+        """How a line is written; a progress bar puts itself in between."""
+
+    @property
+    def is_interactive(self) -> bool:
+        """Whether somebody sees a progress bar."""
+        return sys.stderr is not None and sys.stderr.isatty()
+
+    def say(self, text: str) -> None:
+        """One line, with the name of the program before it."""
+        self.print_line(f"aioproducer: {text}")
+
+    def prompt(self) -> None:
+        """Show that a line is waited for."""
+        _write("> ")
+
+    def show_log(self) -> None:
+        """Say what the library logs: warnings once each; everything when verbose."""
+        logger = logging.getLogger("aioproducer")
+        logger.addHandler(_LogHandler(self))
+        logger.setLevel(logging.INFO if self.verbose else logging.WARNING)
+        logger.propagate = False
+
+
+class _LogHandler(logging.Handler):
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__()
+        self._terminal = terminal
+        self._said: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if not self._terminal.verbose:
+            if record.name in _TOLD_OTHERWISE or text in self._said:
+                return
+            self._said.add(text)
+        self._terminal.say(text)
+
+
+def _write_line(line: str) -> None:
+    _write(f"{line}\n")
+
+
+def _write(text: str) -> None:
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        # Nobody reads any more. What is left in the buffer must go somewhere, or Python exits
+        # with 120 in place of our exit code.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stderr.fileno())
+        os.close(nowhere)

@@ -1,0 +1,74 @@
+"""Bytes to lines, lines to keys and values."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aioproducer.cli.lines import LineSplitter, MissingKeyError, RecordFormat
+
+
+def split(chunks: list[bytes], limit: int = 1000) -> list[bytes | None]:
+    splitter = LineSplitter(limit)
+    lines = [line for chunk in chunks for line in splitter.feed(chunk)]
+    return [*lines, *splitter.end()]
+
+
+@given(st.lists(st.binary(max_size=20).map(lambda data: data.replace(b"b", b"\n"))))
+def test_lines_do_not_depend_on_where_chunks_end(chunks: list[bytes]) -> None:
+    whole = b"".join(chunks)
+    expected = whole.split(b"\n")
+    if not expected[-1]:
+        expected.pop()
+    assert split(chunks) == expected
+
+
+def test_empty_lines_are_lines_and_other_bytes_stay() -> None:
+    assert split([b"\n\r\n\0\xff\xfe\n\n"]) == [b"", b"\r", b"\0\xff\xfe", b""]
+
+
+def test_a_last_line_without_end_counts() -> None:
+    assert split([b"a\nb"]) == [b"a", b"b"]
+    assert split([b"a\n"]) == [b"a"]
+    assert split([]) == []
+
+
+@pytest.mark.parametrize("chunks", [[b"12345\nx\n"], [b"123", b"45\nx\n"], [b"1234", b"5", b"\nx"]])
+def test_a_line_over_the_limit_is_dropped_and_the_next_is_whole(chunks: list[bytes]) -> None:
+    assert split(chunks, limit=4) == [None, b"x"]
+    assert split(chunks, limit=5) == [b"12345", b"x"]
+
+
+def test_an_endless_line_takes_no_memory() -> None:
+    splitter = LineSplitter(limit=10)
+    for _ in range(1000):
+        assert list(splitter.feed(b"x" * 9)) == []
+        assert sum(map(len, splitter._parts)) <= 10
+    assert list(splitter.end()) == [None]
+    assert not splitter.unfinished
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        (b"k:v", b"k", b"v"),
+        (b"k:v:w", b"k", b"v:w"),
+        (b":v", b"", b"v"),
+        (b"k:", b"k", b""),
+        (b"NULL:v", None, b"v"),
+        (b"k:NULL", b"k", None),
+    ],
+)
+def test_key_and_value(line: bytes, key: bytes | None, value: bytes | None) -> None:
+    assert RecordFormat(b":", b"NULL").parse(line) == (key, value)
+
+
+def test_without_separator_a_line_is_a_value() -> None:
+    assert RecordFormat().parse(b"a\tb") == (None, b"a\tb")
+
+
+def test_a_line_without_its_separator() -> None:
+    with pytest.raises(MissingKeyError, match=r"no key separator b':' in b'value'"):
+        RecordFormat(b":").parse(b"value")
+    assert RecordFormat(b":", ignore_error=True).parse(b"value") == (None, b"value")

@@ -1,0 +1,121 @@
+"""What is written on the command line becomes options, a record format and headers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aioproducer.cli.lines import RecordFormat
+from aioproducer.cli.settings import (
+    parse_headers,
+    producer_config,
+    record_format,
+    split_properties,
+)
+from aioproducer.errors import ConfigError
+
+SERVERS = {"bootstrap_servers": "localhost:9092"}
+
+
+def format_of(*properties: str, separator: str | None = None) -> RecordFormat:
+    return record_format(
+        key_separator=separator,
+        null_marker=None,
+        ignore_error=False,
+        reader=split_properties(properties)[1],
+    )
+
+
+def test_options_by_either_name() -> None:
+    options, reader = split_properties(
+        ["linger.ms=7", "batch_size=1000", "acks=1", "client.id=a=b"]
+    )
+    assert options == {"linger_ms": 7, "batch_size": 1000, "acks": "1", "client_id": "a=b"}
+    assert reader == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("linger_sm=4", "did you mean 'linger_ms'"),
+        ("linger.sm=4", "did you mean 'linger.ms'"),
+        ("linger.ms=soon", "expected an int"),
+        ("linger.ms", "write name=value"),
+        ("=4", "write name=value"),
+        ("group.id=me", "consumer"),
+    ],
+)
+def test_a_wrong_property_is_named(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        split_properties([text])
+
+
+def test_the_command_line_comes_before_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("bootstrap.servers=a:1\nlinger.ms=1\nclient.id=mine\nacks=nonsense\n")
+    config = producer_config(path, {"linger_ms": 2, "acks": "all"})
+    assert (config.bootstrap_servers, config.linger_ms, config.client_id) == (
+        (("a", 1),),
+        2,
+        "mine",
+    )
+
+
+def test_the_client_id_is_that_of_kafkas_tool() -> None:
+    assert producer_config(None, SERVERS).client_id == "console-producer"
+
+
+def test_without_servers_the_message_is_about_the_command_line() -> None:
+    with pytest.raises(ConfigError, match="where is Kafka"):
+        producer_config(None, {})
+
+
+def test_a_file_that_cannot_be_read() -> None:
+    with pytest.raises(ConfigError, match="cannot read /nowhere: No such file"):
+        producer_config(Path("/nowhere"), SERVERS)
+
+
+@pytest.mark.parametrize(
+    ("written", "separator"),
+    [
+        (":", b":"),
+        (r"\t", b"\t"),
+        (r"\x00", b"\0"),
+        (r"\0", b"\0"),
+        (r"\\", b"\\"),
+        (r"\xff", b"\xff"),
+    ],
+)
+def test_separators(written: str, separator: bytes) -> None:
+    assert format_of(separator=written).key_separator == separator
+
+
+def test_kafkas_reader_properties() -> None:
+    assert format_of() == RecordFormat()
+    assert format_of("key.separator=:") == RecordFormat()
+    assert format_of("parse.key=true").key_separator == b"\t"
+    assert format_of(
+        "parse.key=true", "key.separator=|", "ignore.error=true", "null.marker=N"
+    ) == RecordFormat(b"|", b"N", ignore_error=True)
+    with pytest.raises(ConfigError, match="true or false"):
+        format_of("parse.key=yes")
+
+
+def test_an_empty_separator_is_refused() -> None:
+    with pytest.raises(ConfigError, match="empty"):
+        format_of(separator="")
+
+
+def test_headers() -> None:
+    assert parse_headers(["a=1", "a=2", "empty=", "null", "b==", "raw=\udcff"]) == [
+        ("a", b"1"),
+        ("a", b"2"),
+        ("empty", b""),
+        ("null", None),
+        ("b", b"="),
+        ("raw", b"\xff"),
+    ]
+    for wrong in ("=v", "", "\udcff=v"):
+        with pytest.raises(ConfigError):
+            parse_headers([wrong])
