@@ -1,0 +1,117 @@
+"""What each room may import: the contracts of ``.importlinter``, and what they leave open."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "aioproducer"
+CONFIG = ROOT / ".importlinter"
+
+
+def lint_imports(config: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--config", config, "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_contracts_are_kept() -> None:
+    linted = lint_imports(CONFIG)
+    assert linted.returncode == 0, linted.stdout + linted.stderr
+    assert "0 broken" in linted.stdout
+
+
+@pytest.mark.parametrize(
+    ("rule", "broken", "said"),
+    [
+        ("    asyncio\n", "    asyncio\n    random\n", "random"),
+        ("    network\n    accumulator |", "    accumulator |", "network"),
+        (
+            "    sender | (admin)\n    network\n",
+            "    network\n    sender | (admin)\n",
+            "aioproducer.sender is not allowed to import aioproducer.network",
+        ),
+    ],
+    ids=["a module of the standard library", "a room that is not in the picture", "upward"],
+)
+def test_the_contracts_notice(rule: str, broken: str, said: str, tmp_path: Path) -> None:
+    """Each kind of contract finds what it is there to find: here, by asking for too much."""
+    text = CONFIG.read_text("utf-8")
+    assert rule in text
+    stricter = tmp_path / ".importlinter"
+    stricter.write_text(text.replace(rule, broken, 1), "utf-8")
+    linted = lint_imports(stricter)
+    assert linted.returncode != 0
+    assert said in linted.stdout
+
+
+def test_every_module_of_a_pure_room_is_meant() -> None:
+    """A new file beside the pure ones of network and sender is pure, or it is named here."""
+    listed = CONFIG.read_text("utf-8")
+    impure = {
+        "network": {"client", "connection", "resolve"},
+        "sender": {"admission", "completer", "refresher", "sender", "wakeup"},
+    }
+    for room, exceptions in impure.items():
+        modules = {path.stem for path in (PACKAGE / room).glob("*.py")} - {"__init__"}
+        assert exceptions <= modules
+        for module in modules - exceptions:
+            assert f"    aioproducer.{room}.{module}\n" in listed, f"{room}/{module}.py"
+
+
+def imported(path: Path) -> set[str]:
+    """The modules that a file imports anywhere, also inside functions and type checks."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module)
+            found |= {f"{node.module}.{each.name}" for each in node.names}
+    return found
+
+
+@pytest.mark.parametrize("room", ["completer", "refresher"])
+def test_what_carries_out_outcomes_neither_waits_nor_reads_a_clock(room: str) -> None:
+    modules = imported(PACKAGE / "sender" / f"{room}.py")
+    assert not modules & {"asyncio", "time", "socket", "threading", "ssl"}
+
+
+def test_only_the_shells_and_the_producer_read_a_clock() -> None:
+    reading = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if "time" in imported(path)
+    }
+    shells = {each for each in reading if each.split("/")[0] in ("cli", "testing", "spark")}
+    assert reading - shells <= {"engine.py", "producer.py", "sync.py"}
+
+
+def test_only_the_owner_and_the_producer_start_tasks() -> None:
+    starting = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in ("create_task", "ensure_future")
+    }
+    core = {each for each in starting if each.split("/")[0] not in ("cli", "testing", "spark")}
+    assert core <= {"tasks.py", "producer.py", "sync.py"}
+
+
+def test_importing_the_package_loads_no_shell_and_no_extra() -> None:
+    code = "import aioproducer, sys; print(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ended.stdout.split())
+    assert "aioproducer.producer" in loaded
+    unwanted = {"typer", "rich", "click", "confluent_kafka", "uvloop", "pyspark", "fastavro"}
+    unwanted |= {"aioproducer.cli", "aioproducer.testing", "aioproducer.spark"}
+    assert not loaded & unwanted

@@ -1,0 +1,590 @@
+"""Brokers that do what they should not: bare TCP servers, a cutting proxy, a scripted Kafka.
+
+:class:`FakeKafka` answers as Kafka does, sequence numbers of idempotent producers included, unless
+a :class:`ProduceAnswer` tells it otherwise. Records are read by aiokafka's parser, not by ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import io
+import uuid
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, NamedTuple
+
+import pytest
+from aiokafka.record import MemoryRecords  # type: ignore[import-untyped]
+from kio.index import load_payload_module, load_request_schema
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader, entity_writer
+from kio.static.constants import EntityType
+from kio.static.primitive import i32Timedelta
+
+PRODUCE, METADATA, API_VERSIONS, INIT_PRODUCER_ID = 0, 3, 18, 22
+UNKNOWN_TOPIC, NOT_LEADER, OUT_OF_ORDER, UNKNOWN_TOPIC_ID = 3, 6, 45, 100
+PATIENCE = 10.0
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class TcpServer:
+    """One listener on loopback whose connections all end with it."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._server: asyncio.Server | None = None
+        self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self.port = 0
+        self.accepted = 0
+        self.failures: list[BaseException] = []
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        """Listen; after :meth:`stop` again on the same port."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._tasks[task] = writer
+        task.add_done_callback(lambda done: self._tasks.pop(done, None) and None)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._handler(reader, writer)
+        except (OSError, EOFError):
+            pass
+        except Exception as error:
+            self.failures.append(error)
+        finally:
+            writer.transport.abort()
+
+    async def cut(self) -> None:
+        """End every connection, and wait until it has ended."""
+        tasks = dict(self._tasks)
+        for task, writer in tasks.items():
+            writer.transport.abort()
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Refuse connections, and cut those that there are."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        await self.cut()
+
+
+@dataclass
+class ProduceAnswer:
+    """What happens to one produce request instead of the usual."""
+
+    error: int = 0
+    """For every partition; nothing is written then."""
+    lie: int = 0
+    """As ``error``, but the records are written."""
+    cut: bool = False
+    """Close the connection instead of writing and answering."""
+    cut_after_writing: bool = False
+    silent: bool = False
+    """Write nothing, answer nothing, keep the connection."""
+    silent_after_writing: bool = False
+    hold: asyncio.Event | None = None
+    """Neither write nor answer before it is set."""
+    throttle_ms: int = 0
+    message: str | None = None
+    record_errors: Mapping[int, str] | None = None
+    leave_out: bool = False
+    """The response does not mention the partitions."""
+    change: Callable[[bytes], bytes] | None = None
+    """Applied to the frame of the response, the length in front of it included."""
+
+
+class Record(NamedTuple):
+    """What is in a log."""
+
+    value: bytes | None
+    key: bytes | None
+    timestamp: int
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class Received(NamedTuple):
+    """A request that came in."""
+
+    broker: int
+    api: int
+    version: int
+    at: float
+    connection: int
+    body: Any
+
+
+@dataclass
+class Partition:
+    """Its log and what is known of its idempotent producers."""
+
+    leader: int
+    epoch: int = 0
+    log: list[Record] = field(default_factory=list)
+    batches: dict[tuple[int, int], deque[tuple[int, int, int]]] = field(default_factory=dict)
+    """By producer id and epoch: first sequence, next sequence and offset of the last five."""
+    refused: int = 0
+
+    def append(self, data: bytes) -> tuple[int, int]:
+        """Error code and base offset."""
+        records = MemoryRecords(bytes(data))
+        batch = records.next_batch()
+        assert batch is not None
+        assert batch.validate_crc()
+        read = [Record(r.value, r.key, r.timestamp, tuple(r.headers)) for r in batch]
+        assert records.next_batch() is None
+        offset = len(self.log)
+        if batch.producer_id >= 0:
+            identity = (batch.producer_id, batch.producer_epoch)
+            known = self.batches.setdefault(identity, deque(maxlen=5))
+            first = batch.base_sequence
+            for earlier_first, earlier_next, earlier_offset in known:
+                if (first, first + len(read)) == (earlier_first, earlier_next):
+                    return 0, earlier_offset
+            if known and first != known[-1][1]:  # of an unknown producer any first one is taken
+                self.refused += 1
+                return OUT_OF_ORDER, -1
+            known.append((first, first + len(read), offset))
+        self.log += read
+        return 0, offset
+
+
+class FakeKafka:
+    """Brokers 1 to ``brokers`` in this process and on this event loop."""
+
+    Answer = ProduceAnswer
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        topics: Mapping[str, int] | None = None,
+        versions: Mapping[int, tuple[int, int]] | None = None,
+    ) -> None:
+        self.servers = {
+            number: TcpServer(self._handler(number)) for number in range(1, brokers + 1)
+        }
+        self.topics: dict[str, list[Partition]] = {}
+        self.topic_ids: dict[str, uuid.UUID] = {}
+        self.versions = {
+            PRODUCE: (7, 12),
+            METADATA: (4, 12),
+            API_VERSIONS: (0, 4),
+            INIT_PRODUCER_ID: (0, 4),
+        } | dict(versions or {})
+        self.advertised: dict[int, int] = {}
+        """Ports in the metadata in place of the brokers' own."""
+        self.in_metadata = set(self.servers)
+        self.answers: deque[ProduceAnswer] = deque()
+        """For the next produce requests, whatever their broker."""
+        self.init_errors: deque[int] = deque()
+        self.topic_errors: dict[str, int] = {}
+        self.hints = True
+        """Whether NOT_LEADER_OR_FOLLOWER comes with the new leader (KIP-951)."""
+        self.mute: set[int] = set()
+        """The API keys that are not answered."""
+        self.received: list[Received] = []
+        self.most_in_flight = 0
+        """The most produce requests that one connection had unanswered."""
+        self._connections = 0
+        self._producer_ids = iter(range(1000, 10_000))
+        self._news = asyncio.Condition()
+        for topic, partitions in (topics or {}).items():
+            self.create_topic(topic, partitions)
+
+    # --- for tests -------------------------------------------------------------------------
+
+    def create_topic(self, topic: str, partitions: int = 1) -> None:
+        """Leaders go round from broker 1; more partitions for a topic that exists are added."""
+        known = self.topics.setdefault(topic, [])
+        self.topic_ids.setdefault(topic, uuid.uuid4())
+        for number in range(len(known), partitions):
+            known.append(Partition(number % len(self.servers) + 1))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(server.address for server in self.servers.values())
+
+    def values(self, topic: str, partition: int = 0) -> list[bytes | None]:
+        """What is in the log."""
+        return [record.value for record in self.topics[topic][partition].log]
+
+    def lead(self, topic: str, partition: int, broker: int) -> None:
+        """Elect another leader."""
+        state = self.topics[topic][partition]
+        state.leader = broker
+        state.epoch += 1
+
+    def requests(self, api: int) -> list[Received]:
+        """Those of one kind."""
+        return [each for each in self.received if each.api == api]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for requests that make ``condition`` true."""
+        async with asyncio.timeout(PATIENCE), self._news:
+            await self._news.wait_for(condition)
+
+    async def until_received(self, api: int, count: int = 1) -> None:
+        """Wait for so many requests of one kind since the start."""
+        await self.until(lambda: len(self.requests(api)) >= count)
+
+    async def start(self) -> None:
+        for server in self.servers.values():
+            await server.start()
+
+    async def stop(self) -> None:
+        for server in self.servers.values():
+            await server.stop()
+        assert not [server.failures for server in self.servers.values() if server.failures]
+
+    # --- the wire --------------------------------------------------------------------------
+
+    def _handler(self, broker: int) -> Handler:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._connections += 1
+            connection = self._connections
+            requests: asyncio.Queue[tuple[int, int, ProduceAnswer | None, Any]] = asyncio.Queue()
+            unanswered = [0]
+            worker = asyncio.get_running_loop().create_task(
+                self._work(broker, requests, writer, unanswered)
+            )
+            worker.add_done_callback(lambda _: writer.transport.abort())
+            try:
+                while not worker.done():
+                    size = int.from_bytes(await reader.readexactly(4), "big")
+                    data = await reader.readexactly(size)
+                    api, version = (int.from_bytes(data[at : at + 2], "big") for at in (0, 2))
+                    schema = load_request_schema(api, version)
+                    header, used = entity_reader(schema.__header_schema__)(data, 0)
+                    body, _ = entity_reader(schema)(data, used)
+                    answer = None
+                    if api == PRODUCE:
+                        answer = self.answers.popleft() if self.answers else ProduceAnswer()
+                    self.received.append(
+                        Received(broker, api, version, monotonic(), connection, body)
+                    )
+                    if api == PRODUCE:
+                        unanswered[0] += 1
+                        self.most_in_flight = max(self.most_in_flight, unanswered[0])
+                    requests.put_nowait((header.correlation_id, api, answer, body))
+                    async with self._news:
+                        self._news.notify_all()
+            finally:
+                worker.cancel()
+                with suppress(asyncio.CancelledError, OSError):
+                    await worker
+
+        return handle
+
+    async def _work(
+        self, broker: int, requests: Any, writer: asyncio.StreamWriter, unanswered: list[int]
+    ) -> None:
+        while True:
+            correlation, api, answer, body = await requests.get()
+            response = await self._respond(broker, api, answer, body)
+            if response is None:
+                if answer is not None and (answer.cut or answer.cut_after_writing):
+                    writer.transport.abort()
+                    return
+                continue
+            header = response.__header_schema__(correlation_id=correlation)
+            frame = io.BytesIO()
+            entity_writer(type(header))(frame, header)
+            entity_writer(type(response))(frame, response)
+            data = len(frame.getvalue()).to_bytes(4, "big") + frame.getvalue()
+            if answer is not None and answer.change is not None:
+                data = answer.change(data)
+            if api == PRODUCE:
+                unanswered[0] -= 1
+            writer.write(data)
+            await writer.drain()
+
+    async def _respond(self, broker: int, api: int, answer: ProduceAnswer | None, body: Any) -> Any:
+        module = load_payload_module(api, body.__version__, EntityType.response)
+        if api in self.mute:
+            return None
+        match api:
+            case 0:
+                assert answer is not None
+                return await self._produce(module, broker, body, answer)
+            case 3:
+                return self._metadata(module, body)
+            case 18:
+                return self._api_versions(module)
+            case _:
+                code = self.init_errors.popleft() if self.init_errors else 0
+                return module.InitProducerIdResponse(
+                    throttle_time=_milliseconds(0),
+                    error_code=ErrorCode(code),
+                    producer_id=-1 if code else next(self._producer_ids),
+                    producer_epoch=-1 if code else 0,
+                )
+
+    def _api_versions(self, module: Any) -> Any:
+        keys = tuple(
+            module.ApiVersion(api_key=key, min_version=first, max_version=last)
+            for key, (first, last) in self.versions.items()
+        )
+        return _make(
+            module.ApiVersionsResponse,
+            error_code=ErrorCode(0),
+            api_keys=keys,
+            throttle_time=_milliseconds(0),
+        )
+
+    def _metadata(self, module: Any, body: Any) -> Any:
+        topics = []
+        for asked in body.topics:
+            name = str(asked.name)
+            code = self.topic_errors.get(name, 0 if name in self.topics else UNKNOWN_TOPIC)
+            partitions = [] if code else self.topics[name]
+            topics.append(
+                _make(
+                    module.MetadataResponseTopic,
+                    error_code=ErrorCode(code),
+                    name=name,
+                    topic_id=None if code else self.topic_ids[name],
+                    partitions=tuple(
+                        _make(
+                            module.MetadataResponsePartition,
+                            error_code=ErrorCode(0),
+                            partition_index=number,
+                            leader_id=partition.leader,
+                            leader_epoch=partition.epoch,
+                            replica_nodes=(partition.leader,),
+                            isr_nodes=(partition.leader,),
+                        )
+                        for number, partition in enumerate(partitions)
+                    ),
+                )
+            )
+        brokers = tuple(
+            module.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=self._port(node))
+            for node in sorted(self.in_metadata)
+        )
+        return _make(
+            module.MetadataResponse,
+            throttle_time=_milliseconds(0),
+            brokers=brokers,
+            cluster_id="fake",
+            controller_id=1,
+            topics=tuple(topics),
+        )
+
+    def _port(self, broker: int) -> int:
+        return self.advertised.get(broker, self.servers[broker].port)
+
+    async def _produce(self, module: Any, broker: int, body: Any, answer: ProduceAnswer) -> Any:
+        if answer.hold is not None:
+            await answer.hold.wait()
+        if answer.cut or answer.silent:
+            return None
+        names = {identity: name for name, identity in self.topic_ids.items()}
+        topics: list[Any] = []
+        moved: set[int] = set()
+        for topic in body.topic_data:
+            by_id = hasattr(topic, "topic_id")
+            name = names.get(topic.topic_id) if by_id else str(topic.name)
+            results = []
+            for data in topic.partition_data:
+                code, offset = answer.error, -1
+                if name is None:
+                    code, partition = UNKNOWN_TOPIC_ID, Partition(broker)
+                elif data.index >= len(self.topics[name]):
+                    code, partition = UNKNOWN_TOPIC, Partition(broker)
+                else:
+                    partition = self.topics[name][data.index]
+                if not code and partition.leader != broker:
+                    code = NOT_LEADER
+                if not code:
+                    code, offset = partition.append(data.records)
+                code = answer.lie or code
+                hint = {}
+                if code == NOT_LEADER and self.hints and partition.leader != broker:
+                    moved.add(partition.leader)
+                    hint["current_leader"] = module.LeaderIdAndEpoch(
+                        leader_id=partition.leader, leader_epoch=partition.epoch
+                    )
+                results.append(
+                    _make(
+                        module.PartitionProduceResponse,
+                        index=data.index,
+                        error_code=ErrorCode(code),
+                        base_offset=-1 if code else offset,
+                        record_errors=tuple(
+                            module.BatchIndexAndErrorMessage(
+                                batch_index=index, batch_index_error_message=text
+                            )
+                            for index, text in (answer.record_errors or {}).items()
+                        ),
+                        error_message=answer.message,
+                        **hint,
+                    )
+                )
+            topics.append(
+                _make(
+                    module.TopicProduceResponse,
+                    name=name,
+                    topic_id=getattr(topic, "topic_id", None),
+                    partition_responses=tuple(results),
+                )
+            )
+        if answer.cut_after_writing or answer.silent_after_writing or not body.acks:
+            return None
+        endpoints: dict[str, Any] = {}
+        if moved:
+            endpoints["node_endpoints"] = tuple(
+                module.NodeEndpoint(node_id=node, host="127.0.0.1", port=self._port(node))
+                for node in moved
+            )
+        return module.ProduceResponse(
+            responses=() if answer.leave_out else tuple(topics),
+            throttle_time=_milliseconds(answer.throttle_ms),
+            **endpoints,
+        )
+
+
+def _make(kind: Any, **fields: Any) -> Any:
+    """``kind`` with those of ``fields`` that its version of the protocol has."""
+    return kind(**{name: fields[name] for name in kind.__dataclass_fields__ if name in fields})
+
+
+def _milliseconds(number: int) -> i32Timedelta:
+    return i32Timedelta.parse(datetime.timedelta(milliseconds=number))
+
+
+class Proxy:
+    """A TCP proxy before one port. It cuts, or lets nothing through any more."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._swallow = False
+        self._left: int | None = None
+        self.server = TcpServer(self._handle)
+        self.cuts = 0
+
+    def cut_after(self, answered: int) -> None:
+        """Cut a connection once, after so many further bytes of answers."""
+        self._left = answered
+
+    def black_hole(self) -> None:
+        """Keep the connections, take every byte, and pass none on."""
+        self._swallow = True
+
+    def let_through(self) -> None:
+        """The end of :meth:`black_hole`."""
+        self._swallow = False
+
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        upstream, upstream_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        try:
+            up = asyncio.get_running_loop().create_task(
+                self._pipe(reader, upstream_writer, answers=False)
+            )
+            down = asyncio.get_running_loop().create_task(
+                self._pipe(upstream, writer, answers=True)
+            )
+            try:
+                await asyncio.wait([up, down], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (up, down):
+                    task.cancel()
+                await asyncio.gather(up, down, return_exceptions=True)
+        finally:
+            upstream_writer.transport.abort()
+            with suppress(OSError):
+                await upstream_writer.wait_closed()
+
+    async def _pipe(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool
+    ) -> None:
+        while data := await reader.read(65536):
+            if self._swallow:
+                continue
+            if answers and self._left is not None:
+                if len(data) >= self._left:
+                    writer.write(data[: self._left])
+                    await writer.drain()
+                    writer.close()
+                    self._left = None
+                    self.cuts += 1
+                    await writer.wait_closed()
+                    return
+                self._left -= len(data)
+            writer.write(data)
+            await writer.drain()
+
+
+StartKafka = Callable[..., Awaitable[FakeKafka]]
+StartServer = Callable[[Handler], Awaitable[TcpServer]]
+StartProxy = Callable[[int], Awaitable[Proxy]]
+
+
+@pytest.fixture
+async def start_kafka() -> AsyncIterator[StartKafka]:
+    """Starts a :class:`FakeKafka` with its arguments."""
+    started: list[FakeKafka] = []
+
+    async def start(*arguments: Any, **options: Any) -> FakeKafka:
+        kafka = FakeKafka(*arguments, **options)
+        started.append(kafka)
+        await kafka.start()
+        return kafka
+
+    yield start
+    for kafka in started:
+        await kafka.stop()
+
+
+@pytest.fixture
+async def kafka(start_kafka: StartKafka) -> FakeKafka:
+    """One broker with the topic ``orders`` of one partition."""
+    return await start_kafka(1, {"orders": 1})
+
+
+@pytest.fixture
+async def start_server() -> AsyncIterator[StartServer]:
+    """Starts a bare TCP server with a handler of its connections."""
+    started: list[TcpServer] = []
+
+    async def start(handler: Handler) -> TcpServer:
+        server = TcpServer(handler)
+        started.append(server)
+        await server.start()
+        return server
+
+    yield start
+    for server in started:
+        await server.stop()
+        assert server.failures == []
+
+
+@pytest.fixture
+async def start_proxy() -> AsyncIterator[StartProxy]:
+    """Starts a :class:`Proxy` before a port."""
+    started: list[Proxy] = []
+
+    async def start(port: int) -> Proxy:
+        proxy = Proxy(port)
+        started.append(proxy)
+        await proxy.server.start()
+        return proxy
+
+    yield start
+    for proxy in started:
+        await proxy.server.stop()
+        assert proxy.server.failures == []

@@ -1,0 +1,161 @@
+"""When a task of the producer ends in an error, everybody who waits is told, and nothing hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from aioproducer import Producer, ProducerBrokenError
+from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.network.connection import Connection
+from aioproducer.sender.sender import Sender
+
+if TYPE_CHECKING:
+    from tests.faults.conftest import FakeKafka
+
+PRODUCE, METADATA = 0, 3
+PATIENCE = 5.0
+
+
+def explode(*_: Any, **__: Any) -> Any:
+    raise ZeroDivisionError("a bug")
+
+
+PLACES = {
+    "sender": (Sender, "_send_ready"),
+    "outcomes": (Sender, "_handle_produce"),
+    "admission": (RecordAccumulator, "next_stalled"),
+    "reader": (Connection, "_read_frame"),
+    "drain of a batch": (RecordAccumulator, "drain"),
+}
+
+
+@pytest.mark.parametrize(("place", "name"), PLACES.values(), ids=PLACES)
+async def test_everybody_who_waits_is_told(
+    kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch, place: type, name: str
+) -> None:
+    producer = Producer(
+        bootstrap_servers=kafka.bootstrap_servers, buffer_memory=8_000, batch_size=1_000
+    )
+    await producer.start()
+    await producer.send("orders", b"fine")
+    gate = asyncio.Event()
+    kafka.answers.extend([kafka.Answer(hold=gate)] * 5)
+    futures = [producer.send("orders", bytes(900)) for _ in range(7)]
+    unknown = producer.send("unknown", b"v")
+    waits = [
+        asyncio.create_task(call)
+        for call in (producer.drain(), producer.flush(), producer.send_many("orders", [b"v"] * 2))
+    ]
+    await kafka.until_received(PRODUCE, 2)
+    monkeypatch.setattr(place, name, explode)
+    gate.set()
+    results = await asyncio.wait_for(
+        asyncio.gather(*futures, unknown, *waits, return_exceptions=True), PATIENCE
+    )
+    monkeypatch.undo()
+    broken = [each for each in results if isinstance(each, ProducerBrokenError)]
+    assert broken
+    assert all(isinstance(error.__cause__, ZeroDivisionError) for error in broken)
+    # what was answered before is delivered; nothing has any other error
+    for result in results[:8]:
+        assert not isinstance(result, Exception) or isinstance(result, ProducerBrokenError)
+    assert repr(producer).endswith("broken>")
+    with pytest.raises(ProducerBrokenError, match=r"ZeroDivisionError: a bug.*make a new one"):
+        producer.send("orders", b"v")
+    for call in (producer.flush, producer.drain, lambda: producer.send_many("orders", [b"v"])):
+        with pytest.raises(ProducerBrokenError):
+            await asyncio.wait_for(call(), PATIENCE)
+    await asyncio.wait_for(producer.close(), PATIENCE)
+    await asyncio.wait_for(producer.close(), PATIENCE)
+
+
+async def test_ten_thousand_waiting_tasks_are_told(
+    kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.mute.add(PRODUCE)
+    producer = Producer(bootstrap_servers=kafka.bootstrap_servers)
+    await producer.start()
+
+    async def wait() -> None:
+        await producer.send("orders", b"v")
+
+    tasks = [asyncio.create_task(wait()) for _ in range(10_000)]
+    await kafka.until_received(PRODUCE)
+    monkeypatch.setattr(Sender, "_send_ready", explode)
+    await kafka.servers[1].cut()
+    results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), PATIENCE)
+    assert {type(each) for each in results} == {ProducerBrokenError}
+    monkeypatch.undo()
+    await producer.close()
+
+
+async def test_a_task_that_somebody_else_cancels(kafka: FakeKafka) -> None:
+    producer = Producer(bootstrap_servers=kafka.bootstrap_servers)
+    await producer.start()
+    kafka.mute.add(PRODUCE)
+    future = producer.send("orders", b"v")
+    await kafka.until_received(PRODUCE)
+    (sender,) = (task for task in asyncio.all_tasks() if task.get_name() == "aioproducer-sender")
+    sender.cancel()
+    with pytest.raises(ProducerBrokenError, match=r"aioproducer-sender.*cancelled"):
+        await asyncio.wait_for(future, PATIENCE)
+    await asyncio.wait_for(producer.close(), PATIENCE)
+
+
+SCRIPT = """
+    import asyncio, gc, sys, warnings
+    from aioproducer import Producer, ProducerError
+
+    async def closed(servers):
+        async with Producer(bootstrap_servers=servers, max_block_ms=50) as producer:
+            producer.send("orders", b"forgotten")
+            try:
+                await producer.send("orders", b"v")
+            except ProducerError as error:
+                print(type(error).__name__)
+
+    async def given_up(servers):
+        producer = Producer(bootstrap_servers=servers)
+        await producer.start()
+        producer.send("orders", b"v")
+        await asyncio.sleep(0.01)
+        await producer.close(0)
+
+    warnings.simplefilter("error")
+    for scenario in (closed, given_up):
+        asyncio.run(scenario("127.0.0.1:1"), debug=True)
+        gc.collect()
+    print("done")
+"""
+
+
+def test_no_resource_warning_and_no_complaint_of_asyncio() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", textwrap.dedent(SCRIPT)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["BootstrapError", "done"]
+    for complaint in ("Warning", "never retrieved", "never awaited", "Traceback", "destroyed"):
+        assert complaint not in done.stderr
+
+
+async def test_garbage_is_not_left_behind(kafka: FakeKafka) -> None:
+    before = asyncio.all_tasks()
+    for _ in range(5):
+        async with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            await producer.send_many("orders", [b"v"] * 100)
+    del producer
+    await kafka.servers[1].cut()
+    assert asyncio.all_tasks() == before
+    gc.collect()
+    assert not [each for each in gc.get_objects() if type(each) is Producer]

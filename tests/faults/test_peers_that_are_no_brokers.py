@@ -1,0 +1,371 @@
+"""A producer whose bootstrap server, or broker, is anything but a Kafka broker that works."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from aioproducer import (
+    BootstrapError,
+    DeliveryTimeoutError,
+    MetadataTimeoutError,
+    Producer,
+    ProducerClosedError,
+    ProducerError,
+    errors,
+)
+
+if TYPE_CHECKING:
+    from tests.faults.conftest import FakeKafka, StartKafka, StartProxy, StartServer
+
+PRODUCE, METADATA, API_VERSIONS = 0, 3, 18
+PATIENCE = 10.0
+QUICK: dict[str, Any] = {
+    "retry_backoff_ms": 2,
+    "retry_backoff_max_ms": 10,
+    "reconnect_backoff_ms": 2,
+    "reconnect_backoff_max_ms": 10,
+    "request_timeout_ms": 150,
+    "delivery_timeout_ms": 400,
+    "max_block_ms": 400,
+}
+
+Talk = "Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]"
+
+
+def saying(data: bytes, *, then_close: bool = False) -> Any:
+    """Answer the first bytes with ``data``."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(data)
+        await writer.drain()
+        while not then_close and await reader.read(65536):
+            pass
+
+    return talk
+
+
+async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while await reader.read(65536):
+        pass
+
+
+async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+PEERS = {
+    "silent": (silence, "did not answer an ApiVersions request within 0.1"),
+    "hangs up": (hang_up, "closed the connection|Connection reset"),
+    "http": (saying(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "HTTP server, not a Kafka broker"),
+    "tls alert": (saying(b"\x15\x03\x03\x00\x02\x02\x0a"), "speaks TLS.*security_protocol"),
+    "absurd length": (saying(b"\x7f\xff\xff\xff" + bytes(8)), "2147483647 bytes"),
+    "negative length": (saying(b"\xff\xff\xff\xff" + bytes(8)), "-1 bytes"),
+    "garbage": (saying(b"\0\0\0\x20" + bytes([0xEE]) * 32), "correlation id"),
+    "garbage body": (saying(b"\0\0\0\x20\0\0\0\1" + bytes([0xEE]) * 28), "understood|ERROR_"),
+    "truncated": (saying(b"\0\0\0\x20\0\0\0\1\0", then_close=True), "inside a response"),
+    "ssh": (saying(b"SSH-2.0-OpenSSH_9.6\r\n"), "Is it a Kafka broker"),
+}
+
+
+@pytest.mark.parametrize(("talk", "match"), PEERS.values(), ids=PEERS)
+async def test_a_bootstrap_server_that_is_no_broker(
+    start_server: StartServer, talk: Any, match: str
+) -> None:
+    server = await start_server(talk)
+    async with Producer(bootstrap_servers=server.address, **QUICK) as producer:
+        future = producer.send("orders", b"v")
+        with pytest.raises(BootstrapError, match=match) as raised:
+            await asyncio.wait_for(asyncio.shield(future), PATIENCE)
+    assert isinstance(raised.value, ConnectionError)
+    assert server.address in str(raised.value)
+    assert "'orders'" in str(raised.value)
+    assert server.accepted > 1 or talk is silence
+
+
+async def test_each_bootstrap_address_has_its_reason(start_server: StartServer) -> None:
+    silent = await start_server(silence)
+    http = await start_server(saying(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        refused = f"127.0.0.1:{closed.getsockname()[1]}"
+    unknown = "no-such-host.invalid:9092"
+    servers = [silent.address, http.address, refused, unknown]
+    options = QUICK | {"max_block_ms": 1_000}
+    async with Producer(bootstrap_servers=servers, **options) as producer:
+        with pytest.raises(BootstrapError) as raised:
+            await producer.send("orders", b"v")
+    text = str(raised.value)
+    for address in servers:
+        assert address in text
+    assert "refused" in text
+    assert "HTTP" in text
+    assert "did not answer" in text or "no answer yet" in text
+    assert "no-such-host.invalid" in text.split(unknown, 1)[1]
+
+
+async def test_memory_is_not_taken_for_an_absurd_length(start_server: StartServer) -> None:
+    server = await start_server(saying((100 * 1024 * 1024 + 1).to_bytes(4, "big") + bytes(8)))
+    async with Producer(bootstrap_servers=server.address, **QUICK) as producer:
+        with pytest.raises(BootstrapError, match="104857601 bytes"):
+            await producer.send("orders", b"v")
+
+
+async def test_one_dead_bootstrap_server_of_several(
+    kafka: FakeKafka, start_server: StartServer
+) -> None:
+    silent = await start_server(silence)
+    hanging = await start_server(hang_up)
+    servers = f"127.0.0.1:1,{silent.address},{hanging.address},{kafka.bootstrap_servers}"
+    for _ in range(5):  # whichever comes first
+        options = QUICK | {"max_block_ms": 5_000}
+        async with Producer(bootstrap_servers=servers, **options) as producer:
+            sent = await asyncio.wait_for(producer.send("orders", b"v"), PATIENCE)
+            assert sent.topic == "orders"
+
+
+async def test_a_name_with_a_dead_address_first(kafka: FakeKafka) -> None:
+    port = kafka.servers[1].port  # IPv4 only; "localhost" may be ::1 first
+    async with Producer(bootstrap_servers=f"localhost:{port}", **QUICK) as producer:
+        assert (await producer.send("orders", b"v")).offset == 0
+
+
+# --- close in every state -----------------------------------------------------------------------
+
+
+async def close_within(producer: Producer, timeout: float, bound: float) -> int:
+    began = time.monotonic()
+    undelivered = await asyncio.wait_for(producer.close(timeout), PATIENCE)
+    assert time.monotonic() - began < bound
+    return undelivered
+
+
+@pytest.mark.parametrize("timeout", [0, 0.1])
+@pytest.mark.parametrize("talk", [silence, hang_up], ids=["mid-handshake", "hanging up"])
+async def test_close_before_anything_was_known(
+    start_server: StartServer, talk: Any, timeout: float
+) -> None:
+    server = await start_server(talk)
+    producer = Producer(bootstrap_servers=server.address)
+    await producer.start()
+    futures = [producer.send("orders", b"v") for _ in range(3)]
+    async with asyncio.timeout(PATIENCE):
+        while not server.accepted:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert await close_within(producer, timeout, timeout + 1) == 3
+    assert all(isinstance(future.exception(), ProducerClosedError) for future in futures)
+
+
+async def test_close_while_the_broker_is_a_black_hole(
+    kafka: FakeKafka, start_proxy: StartProxy
+) -> None:
+    proxy = await start_proxy(kafka.servers[1].port)
+    kafka.advertised[1] = proxy.server.port
+    producer = Producer(bootstrap_servers=proxy.server.address)
+    await producer.start()
+    await producer.send("orders", b"first")
+    proxy.black_hole()
+    futures = [producer.send("orders", b"v") for _ in range(5)]
+    flushing = asyncio.create_task(producer.flush())
+    assert await close_within(producer, 0.2, 1.2) == 5
+    await asyncio.wait_for(flushing, 1)
+    assert all(isinstance(future.exception(), ProducerClosedError) for future in futures)
+
+
+@pytest.mark.parametrize("api", [METADATA, PRODUCE, API_VERSIONS, 22])
+async def test_close_while_one_kind_of_request_is_not_answered(kafka: FakeKafka, api: int) -> None:
+    kafka.mute.add(api)
+    producer = Producer(bootstrap_servers=kafka.bootstrap_servers)
+    await producer.start()
+    producer.send("orders", b"v")
+    await kafka.until_received(api)
+    assert await close_within(producer, 0.1, 1.1) == 1
+
+
+async def test_a_connection_that_is_a_black_hole_for_a_while(
+    kafka: FakeKafka, start_proxy: StartProxy
+) -> None:
+    proxy = await start_proxy(kafka.servers[1].port)
+    kafka.advertised[1] = proxy.server.port
+    options = QUICK | {"delivery_timeout_ms": 20_000}
+    async with Producer(bootstrap_servers=proxy.server.address, **options) as producer:
+        await producer.send("orders", b"0")
+        proxy.black_hole()
+        future = producer.send("orders", b"1")
+        await asyncio.wait([future], timeout=0.3)
+        assert not future.done()
+        proxy.let_through()
+        assert (await asyncio.wait_for(future, PATIENCE)).offset == 1
+    assert kafka.values("orders") == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("answered", [1, 3, 4, 8, 20, 40, 60, 100, 200])
+async def test_a_cut_anywhere_in_an_answer(
+    kafka: FakeKafka, start_proxy: StartProxy, answered: int
+) -> None:
+    proxy = await start_proxy(kafka.servers[1].port)
+    kafka.advertised[1] = proxy.server.port
+    options = QUICK | {"delivery_timeout_ms": 20_000, "max_block_ms": 20_000}
+    async with Producer(bootstrap_servers=proxy.server.address, **options) as producer:
+        proxy.cut_after(answered)  # in the handshake, the metadata, the identity
+        await asyncio.wait_for(producer.send("orders", b"0"), PATIENCE)
+        proxy.cut_after(answered)  # in the answer to a produce request, at once or soon
+        for number in range(1, 10):
+            sent = await asyncio.wait_for(producer.send("orders", b"%d" % number), PATIENCE)
+            assert sent.offset == number
+    assert proxy.cuts == 2
+    assert kafka.values("orders") == [b"%d" % number for number in range(10)]
+
+
+# --- metadata -----------------------------------------------------------------------------------
+
+
+async def test_an_unknown_topic_is_named(kafka: FakeKafka) -> None:
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
+        with pytest.raises(MetadataTimeoutError, match=r"'nope'.*UNKNOWN_TOPIC") as raised:
+            await producer.send("nope", b"v")
+        assert isinstance(raised.value, TimeoutError)
+        waiting = producer.send("later", b"v")
+        await asyncio.sleep(0)
+        kafka.create_topic("later")
+        assert (await asyncio.wait_for(waiting, PATIENCE)).offset == 0
+    assert len(kafka.requests(METADATA)) > 3
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(29, errors.TopicAuthorizationFailedError), (17, errors.InvalidTopicError)],
+)
+async def test_a_topic_that_is_refused_is_told_at_once(
+    kafka: FakeKafka, code: int, kind: type[ProducerError]
+) -> None:
+    kafka.topic_errors["secret"] = code
+    options = QUICK | {"max_block_ms": 60_000}
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
+        futures = [producer.send("secret", b"v") for _ in range(3)]
+        for future in futures:
+            with pytest.raises(kind, match="secret"):
+                await asyncio.wait_for(future, 5)
+        assert (await producer.send("orders", b"v")).offset == 0
+        assert producer.metrics()["producer-topic-metrics"]["secret"]["record-error-total"] == 3
+        # and when the permission is given, the next send works
+        del kafka.topic_errors["secret"]
+        kafka.create_topic("secret")
+        assert (await asyncio.wait_for(producer.send("secret", b"v"), 5)).offset == 0
+
+
+async def test_one_refresh_serves_everybody(kafka: FakeKafka) -> None:
+    for number in range(20):
+        kafka.create_topic(f"t{number}")
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        futures = [producer.send(f"t{n % 20}", b"v") for n in range(1000)]
+        await asyncio.wait_for(asyncio.gather(*futures), PATIENCE)
+    assert len(kafka.requests(METADATA)) == 1
+
+
+async def test_metadata_is_refreshed_by_its_age_and_notices_more_partitions(
+    kafka: FakeKafka,
+) -> None:
+    options = QUICK | {"metadata_max_age_ms": 60}
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
+        await producer.send("orders", b"v")
+        with pytest.raises(errors.InvalidPartitionError):
+            producer.send("orders", b"v", partition=2)
+        kafka.create_topic("orders", 3)
+        seen = len(kafka.requests(METADATA))
+        await kafka.until_received(METADATA, seen + 2)
+        assert (await producer.send("orders", b"v", partition=2)).partition == 2
+        assert producer.metrics()["producer-metrics"]["metadata-age"] < 5
+
+
+async def test_nothing_is_asked_before_the_first_send(kafka: FakeKafka) -> None:
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert kafka.received == []
+        assert kafka.servers[1].accepted == 0
+        await producer.send("orders", b"v")
+        assert kafka.servers[1].accepted >= 1
+
+
+async def test_a_topic_that_is_made_anew(start_kafka: StartKafka) -> None:
+    kafka = await start_kafka(1, {"orders": 3}, versions={PRODUCE: (7, 13)})
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
+        assert (await producer.send("orders", b"old", partition=2)).offset == 0
+        await kafka.servers[1].stop()
+        del kafka.topics["orders"], kafka.topic_ids["orders"]
+        kafka.create_topic("orders", 1)
+        await kafka.servers[1].start()
+        sent = await asyncio.wait_for(producer.send("orders", b"new", partition=0), PATIENCE)
+        assert sent.offset == 0
+    assert kafka.values("orders") == [b"new"]
+
+
+async def test_rebootstrap_when_every_known_broker_is_gone(
+    start_kafka: StartKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All brokers are replaced under new addresses; the bootstrap address leads to the new one."""
+    caplog.set_level(logging.INFO, "aioproducer")
+    kafka = await start_kafka(2, {"orders": 1})
+    kafka.in_metadata = {1}
+    entrance = kafka.servers[2].address  # answers for the cluster, leads nothing
+    options = QUICK | {"delivery_timeout_ms": 20_000, "max_block_ms": 20_000}
+    async with Producer(bootstrap_servers=entrance, **options) as producer:
+        await producer.send("orders", b"0")
+        await kafka.servers[1].stop()
+        await kafka.servers[2].cut()
+        kafka.lead("orders", 0, 2)
+        kafka.in_metadata = {2}
+        sent = await asyncio.wait_for(producer.send("orders", b"1"), PATIENCE)
+        assert sent.offset == 1
+    assert "bootstrap" in caplog.text
+    assert kafka.values("orders") == [b"0", b"1"]
+
+
+async def test_a_broker_under_a_new_address(start_kafka: StartKafka, start_proxy: Any) -> None:
+    kafka = await start_kafka(2, {"orders": 2})
+    options = QUICK | {"delivery_timeout_ms": 20_000}
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
+        for partition in (0, 1):
+            await producer.send("orders", b"0", partition=partition)
+        await kafka.servers[1].stop()
+        kafka.servers[1].port = 0  # another free port
+        await kafka.servers[1].start()
+        sent = await asyncio.wait_for(producer.send("orders", b"1", partition=0), PATIENCE)
+        assert sent.offset == 1
+
+
+async def test_an_idle_connection_is_closed_and_opened_again(kafka: FakeKafka) -> None:
+    options = QUICK | {"connections_max_idle_ms": 50}
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
+        await producer.send("orders", b"0")
+        async with asyncio.timeout(PATIENCE):
+            while producer.metrics()["producer-metrics"]["connection-count"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        assert (await producer.send("orders", b"1")).offset == 1
+        assert producer.metrics()["producer-metrics"]["connection-close-total"] >= 1
+    assert not [each for each in kafka.requests(PRODUCE) if each.body.acks != -1]
+
+
+async def test_a_broker_that_stops_answering_is_told_apart_by_its_error(kafka: FakeKafka) -> None:
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
+        await producer.send("orders", b"0")
+        kafka.mute.add(PRODUCE)
+        with pytest.raises(
+            DeliveryTimeoutError, match=r"did not answer a PRODUCE.*request_timeout_ms"
+        ):
+            await asyncio.wait_for(producer.send("orders", b"1"), PATIENCE)
+
+
+async def test_the_client_says_who_it_is(kafka: FakeKafka) -> None:
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, client_id="shop") as producer:
+        await producer.send("orders", b"v")
+    request = kafka.requests(API_VERSIONS)[0].body
+    assert request.client_software_name == "aioproducer"
+    assert request.client_software_version[:1].isdigit()

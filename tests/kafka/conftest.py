@@ -1,0 +1,45 @@
+"""One Kafka of three brokers for the session; tests that disturb brokers start their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaUnavailableError
+from aioproducer.testing.kafka_distribution import KafkaDistribution
+
+KEPT_LOGS = pytest.StashKey[Path]()
+
+
+@pytest.fixture(scope="session")
+def kafka_distribution() -> KafkaDistribution:
+    """Kafka's jars. Without them tests are skipped; with AIOPRODUCER_REQUIRE_KAFKA=1 they fail."""
+    try:
+        return KafkaDistribution.resolve()
+    except KafkaUnavailableError as error:
+        if os.environ.get("AIOPRODUCER_REQUIRE_KAFKA") == "1":
+            pytest.fail(f"AIOPRODUCER_REQUIRE_KAFKA=1, but no Kafka: {error}", pytrace=False)
+        pytest.skip(f"NO KAFKA HERE, NOTHING IS PROVED: {error}")
+
+
+@pytest.fixture(scope="session")
+def kafka(
+    request: pytest.FixtureRequest, kafka_distribution: KafkaDistribution
+) -> Iterator[KafkaCluster]:
+    """Three brokers, shared: make topics of your own, leave the brokers alone."""
+    failed_before = request.session.testsfailed
+    with KafkaCluster(brokers=3) as cluster:
+        yield cluster
+        if request.session.testsfailed > failed_before:
+            cluster.keep_logs = True
+            request.config.stash[KEPT_LOGS] = cluster.directory
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if directory := config.stash.get(KEPT_LOGS, None):
+        terminalreporter.write_line(f"Tests failed; the logs of the Kafka brokers: {directory}")

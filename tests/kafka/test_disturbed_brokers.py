@@ -1,0 +1,321 @@
+"""Brokers are stopped, killed, paused, restarted under load: nothing lost, doubled, overtaken."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from kio.schema.metadata.v12.response import MetadataResponsePartition
+
+from aioproducer import DeliveryTimeoutError, Producer, ProducerError, RecordMetadata
+from aioproducer.testing.kafka_cluster import KafkaCluster, wire
+from aioproducer.testing.kafka_distribution import KafkaDistribution
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+BROKERS = (1, 2, 3)
+PARTITIONS = 6
+BURST = 200
+BETWEEN_BURSTS = 0.01
+"""Seconds; with BURST the rate of the load, at most 20,000 records per second."""
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka_distribution: KafkaDistribution) -> Iterator[KafkaCluster]:
+    """Three brokers; each test leaves them running and in sync."""
+    with KafkaCluster(brokers=3) as cluster:
+        yield cluster
+
+
+async def until(condition: Callable[[], bool], what: str, timeout: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
+        await asyncio.sleep(0.01)
+
+
+class Load:
+    """Numbered records, spread over the partitions, and what became of them."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str, producer: Producer) -> None:
+        self.cluster = cluster
+        self.topic = topic
+        self.producer = producer
+        self.futures: list[asyncio.Future[RecordMetadata]] = []
+
+    async def run(self) -> None:
+        while True:
+            for _ in range(BURST):
+                number = len(self.futures)
+                self.futures.append(
+                    self.producer.send(self.topic, b"%d" % number, partition=number % PARTITIONS)
+                )
+            await self.producer.drain()
+            await asyncio.sleep(BETWEEN_BURSTS)
+
+    async def progress(self, records: int = 500) -> None:
+        """Wait until ``records`` more were sent and each partition has decided over one of them."""
+        target = len(self.futures) + records
+        await until(lambda: len(self.futures) > target + PARTITIONS, "records are sent")
+        first = self.futures[target : target + PARTITIONS]
+        _, without_fate = await asyncio.wait(first, timeout=30)
+        assert not without_fate
+
+    def metric(self, name: str) -> float:
+        return self.producer.metrics()["producer-metrics"][name]
+
+    def broker_of(self, partition: int) -> int:
+        return leaders(self.cluster, self.topic)[partition]
+
+    async def verify(self) -> Counter[str]:
+        """The log has each record once, at its offset, in order. The errors of those that failed,
+        which may be in the log or not."""
+        async with asyncio.timeout(60):
+            fates = await asyncio.gather(*self.futures, return_exceptions=True)
+        logs = await asyncio.to_thread(read, self.cluster, self.topic)
+        failed: Counter[str] = Counter()
+        for number, fate in enumerate(fates):
+            if isinstance(fate, BaseException):
+                assert isinstance(fate, ProducerError), repr(fate)
+                failed[str(fate)] += 1
+            else:
+                assert logs[fate.partition][fate.offset] == number
+        numbers = [number for log in logs for number in log.values()]
+        doubled = [number for number, times in Counter(numbers).items() if times > 1]
+        assert doubled == [], f"{len(doubled)} of {len(fates)} records are there twice"
+        for log in logs:
+            in_order = [log[offset] for offset in sorted(log)]
+            assert all(before < after for before, after in pairwise(in_order))
+        return failed
+
+
+@asynccontextmanager
+async def load_on(
+    cluster: KafkaCluster, topic: str, *, may_fail: bool = False, **options: Any
+) -> AsyncIterator[Load]:
+    """A producer with the default guarantees under load; at the end its records are verified."""
+    await cluster.create_topic(
+        topic, partitions=PARTITIONS, replication_factor=3, config={"min.insync.replicas": 2}
+    )
+    async with Producer(bootstrap_servers=cluster.bootstrap_servers, **options) as producer:
+        load = Load(cluster, topic, producer)
+        sending = asyncio.create_task(load.run())
+        try:
+            await load.progress()
+            yield load
+            await load.progress()
+        finally:
+            sending.cancel()
+            await asyncio.wait([sending])
+            if not sending.cancelled() and sending.exception() is not None:
+                await sending
+        await producer.flush(60)
+        failures = await load.verify()
+        print(
+            f"{len(load.futures)} records, {load.metric('record-retry-total'):.0f} retried, "
+            f"{load.metric('connection-close-total'):.0f} connections closed, "
+            f"{failures.total()} failed"
+        )
+        assert may_fail or not failures, failures
+
+
+def read(cluster: KafkaCluster, topic: str) -> list[dict[int, int]]:
+    """Each partition to its end: the record's number by offset."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "never-used",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+    logs: list[dict[int, int]] = [{} for _ in range(PARTITIONS)]
+    ended: set[int] = set()
+    deadline = time.monotonic() + 60
+    while len(ended) < PARTITIONS:
+        assert time.monotonic() < deadline, "the topic could not be read to its end"
+        for message in consumer.consume(10_000, 0.5):
+            error, partition, offset = message.error(), message.partition(), message.offset()
+            assert partition is not None
+            assert offset is not None
+            if error is None:
+                logs[partition][offset] = int(message.value() or b"")
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add(partition)
+    consumer.close()
+    return logs
+
+
+def leaders(cluster: KafkaCluster, topic: str) -> dict[int, int]:
+    return {
+        int(partition.partition_index): int(partition.leader_id)
+        for partition in partitions_of(cluster, topic)
+    }
+
+
+def partitions_of(cluster: KafkaCluster, topic: str) -> tuple[MetadataResponsePartition, ...]:
+    running = next(each for each in cluster.brokers if each.is_running and not each.paused)
+    return wire.metadata(running.internal_address, topic).topics[0].partitions
+
+
+async def all_in_sync(cluster: KafkaCluster, topic: str) -> None:
+    await until(
+        lambda: all(len(each.isr_nodes) == 3 for each in partitions_of(cluster, topic)),
+        f"all replicas of {topic} are in sync",
+        60,
+    )
+
+
+async def test_leaders_move_from_a_stopped_broker(cluster: KafkaCluster) -> None:
+    async with load_on(cluster, "stopped") as load:
+        stopped = load.broker_of(0)
+        await cluster.stop_broker(stopped)
+        await load.progress()
+        assert stopped not in leaders(cluster, load.topic).values()
+        await cluster.start_broker(stopped)
+        await all_in_sync(cluster, load.topic)
+
+
+async def test_a_broker_is_killed_and_comes_back(cluster: KafkaCluster) -> None:
+    async with load_on(cluster, "killed") as load:
+        killed = load.broker_of(0)
+        await cluster.kill_broker(killed)
+        await load.progress()
+        assert load.broker_of(0) != killed
+        assert load.metric("record-retry-total") > 0
+        await cluster.start_broker(killed)
+        await all_in_sync(cluster, load.topic)
+
+
+async def test_a_broker_is_killed_and_restarted_before_it_is_missed(cluster: KafkaCluster) -> None:
+    async with load_on(cluster, "killed-at-once") as load:
+        killed = load.broker_of(0)
+        await cluster.kill_broker(killed)
+        await cluster.start_broker(killed)
+        await load.progress()
+        assert load.metric("record-retry-total") > 0
+        await all_in_sync(cluster, load.topic)
+
+
+async def test_a_broker_pauses_for_longer_than_the_request_timeout(cluster: KafkaCluster) -> None:
+    async with load_on(cluster, "paused", request_timeout_ms=1000) as load:
+        paused = load.broker_of(0)
+        await cluster.pause_broker(paused)
+        try:
+            closed = load.metric("connection-close-total")
+            await until(lambda: load.metric("connection-close-total") > closed, "a time-out", 10)
+            await asyncio.sleep(2)  # the pause itself: three seconds in all
+        finally:
+            await cluster.resume_broker(paused)
+        await load.progress()
+        assert load.metric("record-retry-total") > 0
+        await all_in_sync(cluster, load.topic)
+
+
+async def test_a_broker_pauses_for_longer_than_the_delivery_timeout(cluster: KafkaCluster) -> None:
+    async with load_on(
+        cluster, "paused-long", may_fail=True, request_timeout_ms=1000, delivery_timeout_ms=2500
+    ) as load:
+        paused = load.broker_of(0)
+        await cluster.pause_broker(paused)
+        try:
+            await until(lambda: load.metric("record-error-total") > 0, "records fail")
+            await until(lambda: load.broker_of(0) != paused, "the leaders move")
+            await load.progress()
+        finally:
+            await cluster.resume_broker(paused)
+        await load.progress()
+        await all_in_sync(cluster, load.topic)
+
+
+async def test_a_record_that_fails_does_not_double_those_of_other_partitions(
+    cluster: KafkaCluster,
+) -> None:
+    topic = "failed-beside"
+    await cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=3)
+    led_by = leaders(cluster, topic)
+    paused, beside = led_by[0], next(each for each in led_by if led_by[each] != led_by[0])
+    async with Producer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        request_timeout_ms=1000,
+        delivery_timeout_ms=3000,
+    ) as producer:
+
+        def retried() -> float:
+            return producer.metrics()["producer-metrics"]["record-retry-total"]
+
+        await producer.send(topic, b"0", partition=0)
+        await producer.send(topic, b"1", partition=beside)
+        await cluster.pause_broker(paused)
+        try:
+            failing = producer.send(topic, b"2", partition=0)
+            await until(lambda: retried() > 0, "the paused leader is given up")
+            # Its own leader runs and writes it, but waits for the paused follower.
+            written = producer.send(topic, b"3", partition=beside)
+            with pytest.raises(DeliveryTimeoutError, match=f"{topic}-0.*did not answer"):
+                await failing
+            before = retried()
+            await until(lambda: retried() > before or written.done(), "the other is tried again")
+        finally:
+            await cluster.resume_broker(paused)
+        assert (await written).offset == 1
+    await all_in_sync(cluster, topic)
+    assert (await asyncio.to_thread(read, cluster, topic))[beside] == {0: 1, 1: 3}
+
+
+async def test_all_brokers_are_restarted_one_after_the_other(cluster: KafkaCluster) -> None:
+    async with load_on(cluster, "restarted", compression_type="zstd") as load:
+        for node_id in BROKERS:
+            await cluster.stop_broker(node_id)
+            await load.progress(100)
+            await cluster.start_broker(node_id)
+            await all_in_sync(cluster, load.topic)
+
+
+async def test_all_brokers_are_killed_at_once_and_come_back(cluster: KafkaCluster) -> None:
+    async with load_on(cluster, "all-killed") as load:
+        await asyncio.gather(*[cluster.kill_broker(node_id) for node_id in BROKERS])
+        await until(lambda: load.metric("connection-count") == 0, "all connections end")
+        await asyncio.gather(*[cluster.start_broker(node_id) for node_id in BROKERS])
+        await load.progress()
+        await all_in_sync(cluster, load.topic)
+
+
+async def test_too_few_replicas_are_waited_for_until_the_delivery_timeout(
+    cluster: KafkaCluster,
+) -> None:
+    topic = "needs-three"
+    await cluster.create_topic(topic, replication_factor=3, config={"min.insync.replicas": 3})
+    await cluster.stop_broker(3)
+    try:
+        async with Producer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            request_timeout_ms=1000,
+            delivery_timeout_ms=2500,
+        ) as impatient:
+            began = time.monotonic()
+            with pytest.raises(DeliveryTimeoutError, match=f"{topic}-0.*NOT_ENOUGH_REPLICAS"):
+                await impatient.send(topic, b"too late")
+            assert 2.4 < time.monotonic() - began < 6
+            assert impatient.metrics()["producer-metrics"]["record-retry-total"] >= 2
+        async with Producer(bootstrap_servers=cluster.bootstrap_servers) as patient:
+            future = patient.send(topic, b"in time")
+            await until(
+                lambda: patient.metrics()["producer-metrics"]["record-retry-total"] >= 2,
+                "the broker has refused the record",
+            )
+            assert not future.done()
+            await cluster.start_broker(3)
+            async with asyncio.timeout(40):
+                assert (await future).offset == 0
+    finally:
+        if not cluster.broker(3).is_running:
+            await cluster.start_broker(3)

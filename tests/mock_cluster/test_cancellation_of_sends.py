@@ -1,0 +1,249 @@
+"""Cancelling a wait takes back what still stands in line, and touches nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from aioproducer import Producer, ProducerRecord, RecordMetadata
+from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+
+PRODUCE = 0
+PATIENCE = 10.0
+
+
+def values(cluster: MockCluster, topic: str, count: int, partition: int = 0) -> list[bytes]:
+    """``count`` values from the beginning of a partition, and that nothing follows them."""
+    confluent = importlib.import_module("confluent_kafka")
+    place = confluent.TopicPartition(topic, partition, 0)
+    consumer = confluent.Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "readers"}
+    )
+    try:
+        assert consumer.get_watermark_offsets(place, PATIENCE)[1] == count
+        consumer.assign([place])
+        return [message.value() for message in consumer.consume(count, PATIENCE)]
+    finally:
+        consumer.close()
+
+
+@pytest.fixture
+def orders() -> Iterator[MockCluster]:
+    with MockCluster(brokers=2, topics={"orders": 2}) as cluster:
+        yield cluster
+
+
+async def started(cluster: MockCluster, **options: Any) -> Producer:
+    """A producer that knows the topic; each partition has one record."""
+    producer = Producer(bootstrap_servers=cluster.bootstrap_servers, **options)
+    await producer.start()
+    first = [producer.send("orders", b"first", partition=partition) for partition in (0, 1)]
+    await producer.flush(PATIENCE)
+    assert all(future.done() for future in first)
+    return producer
+
+
+async def test_a_record_in_a_batch_is_sent_though_its_future_is_cancelled(
+    orders: MockCluster,
+) -> None:
+    producer = await started(orders, linger_ms=5_000)
+    futures = [producer.send("orders", b"%d" % n, partition=0) for n in range(5)]
+    assert futures[2].cancel()
+    await producer.flush(PATIENCE)
+    assert futures[2].cancelled()
+    assert [f.result().offset for f in futures if not f.cancelled()] == [1, 2, 4, 5]
+    await producer.close()
+    assert values(orders, "orders", 6) == [b"first", b"0", b"1", b"2", b"3", b"4"]
+
+
+async def test_cancelling_a_task_that_awaits_touches_nobody_else(orders: MockCluster) -> None:
+    producer = await started(orders)
+    orders.set_broker_rtt(ALL_BROKERS, 150)
+
+    async def send(number: int) -> RecordMetadata:
+        return await producer.send("orders", b"%d" % number, partition=0)
+
+    tasks = [asyncio.create_task(send(number)) for number in range(20)]
+    await asyncio.sleep(0.02)
+    for task in tasks[::3]:
+        task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    for number, result in enumerate(results):
+        if number % 3:
+            assert isinstance(result, RecordMetadata)
+            assert result.offset == number + 1
+        else:
+            assert isinstance(result, asyncio.CancelledError)
+    await producer.close()
+    assert values(orders, "orders", 21)[1:] == [b"%d" % number for number in range(20)]
+
+
+async def test_a_timeout_around_a_send(orders: MockCluster) -> None:
+    producer = await started(orders)
+    orders.set_broker_rtt(1, 400)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await producer.send("orders", b"slow", partition=0)
+    assert (await producer.send("orders", b"next", partition=0)).offset == 2
+    await producer.close()
+    assert values(orders, "orders", 3) == [b"first", b"slow", b"next"]
+
+
+async def test_a_record_that_waits_for_metadata_is_taken_out(orders: MockCluster) -> None:
+    orders.set_broker_rtt(ALL_BROKERS, 50)
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        futures = [producer.send("orders", b"%d" % n, partition=0) for n in range(5)]
+        futures[0].cancel()
+        futures[3].cancel()
+    assert values(orders, "orders", 3) == [b"1", b"2", b"4"]
+
+
+async def test_a_record_that_waits_for_memory_is_taken_out(orders: MockCluster) -> None:
+    producer = await started(orders, buffer_memory=8_000, batch_size=1_000)
+    orders.set_broker_rtt(ALL_BROKERS, 100)
+    futures = [producer.send("orders", b"%d" % n * 900, partition=0) for n in range(8)]
+    assert len(producer._accumulator.line) == 2
+    futures[6].cancel()
+    await producer.flush(PATIENCE)
+    assert futures[7].result().offset == 7
+    await producer.close()
+    assert [v[:1] for v in values(orders, "orders", 8)[1:]] == [b"%d" % n for n in (*range(6), 7)]
+
+
+async def test_cancelled_records_leave_their_place_in_a_full_line(orders: MockCluster) -> None:
+    producer = await started(orders, buffer_memory=8_000, batch_size=1_000)
+    orders.set_broker_down(ALL_BROKERS)
+    futures = [producer.send("orders", bytes(900), partition=0) for _ in range(8)]
+    for _ in range(20):
+        futures.pop().cancel()
+        futures.append(producer.send("orders", bytes(900), partition=0))
+    orders.set_broker_up(ALL_BROKERS)
+    await producer.flush(PATIENCE)
+    assert [future.result().offset for future in futures] == list(range(1, 9))
+    await producer.close()
+
+
+async def test_a_cancelled_record_does_not_hold_up_flush_and_close(orders: MockCluster) -> None:
+    producer = await started(orders)
+    orders.set_broker_down(ALL_BROKERS)
+    producer.send("unknown", b"v").cancel()
+    await asyncio.wait_for(producer.flush(), 1)
+    producer.send("unknown", b"v").cancel()
+    assert await asyncio.wait_for(producer.close(0.3), 2) == 0
+
+
+class Witness:
+    """An interceptor that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+        self.acknowledged: list[tuple[RecordMetadata | None, BaseException | None]] = []
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        self.sent.append(record.value)
+        return record
+
+    def on_acknowledgement(
+        self, metadata: RecordMetadata | None, error: BaseException | None
+    ) -> None:
+        self.acknowledged.append((metadata, error))
+
+
+async def test_with_interceptors_a_cancelled_record_in_line_is_not_sent(
+    orders: MockCluster,
+) -> None:
+    witness = Witness()
+    orders.set_broker_rtt(ALL_BROKERS, 50)
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, interceptor_classes=[witness]
+    ) as producer:
+        futures = [producer.send("orders", b"%d" % n, partition=0) for n in range(3)]
+        futures[1].cancel()
+    assert values(orders, "orders", 2) == [b"0", b"2"]
+    assert len(witness.sent) == 3
+
+
+async def test_interceptors_hear_of_a_cancelled_record_that_was_sent(orders: MockCluster) -> None:
+    witness = Witness()
+    producer = await started(orders, interceptor_classes=[witness], linger_ms=2_000)
+    del witness.acknowledged[:]
+    producer.send("orders", b"v", partition=0).cancel()
+    await producer.close()
+    ((metadata, error),) = witness.acknowledged
+    assert error is None
+    assert metadata is not None
+    assert metadata.offset == 1
+
+
+async def test_a_cancelled_send_many_sends_no_more(orders: MockCluster) -> None:
+    producer = await started(orders, buffer_memory=8_000, batch_size=1_000)
+    orders.set_broker_rtt(ALL_BROKERS, 30)
+    taken = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield b"%d" % taken * 200
+
+    task = asyncio.create_task(producer.send_many("orders", endless(), partition=0))
+    async with asyncio.timeout(PATIENCE):
+        while taken < 30:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    count = taken
+    last = await producer.send("orders", b"after", partition=0)
+    assert taken == count
+    assert last.offset == count + 1
+    await producer.close()
+
+
+async def test_a_send_many_that_is_cancelled_while_it_waits_for_fates(
+    orders: MockCluster,
+) -> None:
+    producer = await started(orders)
+    orders.set_broker_rtt(ALL_BROKERS, 200)
+    task = asyncio.create_task(producer.send_many("orders", [b"v"] * 10, partition=0))
+    await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await producer.send("orders", b"v", partition=0)).offset == 11
+    await producer.close()
+
+
+async def test_cancelling_everything_everywhere_leaves_a_whole_producer(
+    orders: MockCluster,
+) -> None:
+    producer = await started(orders, buffer_memory=20_000, batch_size=500)
+    full = producer.metrics()["producer-metrics"]["buffer-available-bytes"]
+    acknowledged: list[RecordMetadata] = []
+
+    async def work(number: int) -> None:
+        for turn in range(20):
+            await producer.drain()
+            future = producer.send("orders", b"%d-%d" % (number, turn), partition=number % 2)
+            acknowledged.append(await future)
+            if turn % 5 == 0:
+                await producer.flush()
+
+    for moment in range(1, 60, 3):
+        tasks = [asyncio.create_task(work(number)) for number in range(10)]
+        for _ in range(moment):
+            await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    await producer.flush(PATIENCE)
+    places = [(each.partition, each.offset) for each in acknowledged]
+    assert len(set(places)) == len(places)
+    assert producer.metrics()["producer-metrics"]["buffer-available-bytes"] == full
+    await asyncio.wait_for(producer.drain(), 1)
+    assert (await producer.send("orders", b"last", partition=0)).topic == "orders"
+    await producer.close()

@@ -1,0 +1,470 @@
+"""`aioproducer produce` as a process of its own, read back by librdkafka's consumer."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+
+PRODUCE = 0
+MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED = 10, 29
+PATIENCE = 20.0
+COMMAND = [sys.executable, "-m", "aioproducer", "produce"]
+
+
+@pytest.fixture
+def cluster(mock_cluster: MockCluster) -> MockCluster:
+    """With topic `t` of a single partition."""
+    mock_cluster.create_topic("t")
+    return mock_cluster
+
+
+def produce(
+    cluster: MockCluster, *arguments: str, stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*COMMAND, "-b", cluster.bootstrap_servers, *arguments],
+        input=stdin,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@contextmanager
+def running(
+    cluster: MockCluster, *arguments: str, **options: Any
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The program with pipes that stay open."""
+    process = subprocess.Popen(
+        [*COMMAND, "-b", cluster.bootstrap_servers, *arguments],
+        **{"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stderr):
+            if stream is not None:
+                with suppress(BrokenPipeError):
+                    stream.close()
+
+
+def write(process: subprocess.Popen[bytes], data: bytes) -> None:
+    assert process.stdin is not None
+    process.stdin.write(data)
+    process.stdin.flush()
+
+
+def error_line(process: subprocess.Popen[bytes]) -> str:
+    assert process.stderr is not None
+    return process.stderr.readline().decode()
+
+
+def feed_lines(process: subprocess.Popen[bytes]) -> threading.Thread:
+    """Write numbered lines for as long as they are read."""
+
+    def feed() -> None:
+        number = 0
+        try:
+            while True:
+                write(process, b"".join(b"line %d\n" % (number + i) for i in range(1000)))
+                number += 1000
+        except (BrokenPipeError, ValueError):
+            pass
+
+    thread = threading.Thread(target=feed, daemon=True)
+    thread.start()
+    return thread
+
+
+@contextmanager
+def consumer(cluster: MockCluster) -> Iterator[Consumer]:
+    client = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "none",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def count(cluster: MockCluster, partition: int = 0) -> int:
+    with consumer(cluster) as client:
+        return int(client.get_watermark_offsets(TopicPartition("t", partition), PATIENCE)[1])
+
+
+def read(cluster: MockCluster, partition: int = 0) -> list[Any]:
+    """All messages of the partition."""
+    with consumer(cluster) as client:
+        place = TopicPartition("t", partition, 0)
+        end = client.get_watermark_offsets(place, PATIENCE)[1]
+        client.assign([place])
+        messages: list[Any] = []
+        while len(messages) < end:
+            batch = client.consume(min(10_000, end - len(messages)), PATIENCE)
+            assert batch, f"{len(messages)} of {end} records were read"
+            assert all(message.error() is None for message in batch)
+            messages += batch
+        return messages
+
+
+def values(cluster: MockCluster, partition: int = 0) -> list[bytes | None]:
+    return [message.value() for message in read(cluster, partition)]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.05)
+
+
+# --- what is sent --------------------------------------------------------------------------
+
+
+def test_lines_are_records_and_bytes_stay_as_they_are(cluster: MockCluster) -> None:
+    done = produce(cluster, "t", stdin=b"one\n\n\xff\0\xfe\r\ntwo")
+    assert (done.returncode, done.stderr, done.stdout) == (0, b"", b"")
+    assert values(cluster) == [b"one", b"", b"\xff\0\xfe\r", b"two"]
+
+
+def test_no_input_is_no_record(cluster: MockCluster) -> None:
+    assert produce(cluster, "t").returncode == 0
+    assert count(cluster) == 0
+
+
+@pytest.mark.parametrize("source", ["pipe", "file", "redirected"])
+def test_a_hundred_thousand_lines(cluster: MockCluster, tmp_path: Path, source: str) -> None:
+    lines = [b"line %d" % number for number in range(100_000)]
+    data = b"\n".join(lines)
+    path = tmp_path / "lines"
+    path.write_bytes(data)
+    if source == "pipe":
+        done = produce(cluster, "t", "-z", "lz4", stdin=data)
+    elif source == "file":
+        done = produce(cluster, "t", "-z", "lz4", "--file", str(path))
+    else:
+        with path.open("rb") as file:
+            command = [*COMMAND, "t", "-b", cluster.bootstrap_servers]
+            done = subprocess.run(command, stdin=file, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert values(cluster) == lines
+
+
+def test_keys_headers_and_partition(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", 3)
+    done = produce(
+        mock_cluster,
+        *("--topic", "t", "--partition", "2", "-K", r"\t", "--null-marker", "NULL"),
+        *("-H", "trace=1", "-H", "trace=2", "-H", "none", "--compression-type", "zstd"),
+        stdin=b"k1\tv1\nk2\tv\t2\nk3\tNULL\nNULL\tv4\n",
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    messages = read(mock_cluster, 2)
+    assert [(message.key(), message.value()) for message in messages] == [
+        (b"k1", b"v1"),
+        (b"k2", b"v\t2"),
+        (b"k3", None),
+        (None, b"v4"),
+    ]
+    for message in messages:
+        assert message.headers() == [("trace", b"1"), ("trace", b"2"), ("none", None)]
+
+
+def test_properties_by_either_name_and_a_properties_file(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(
+        f"bootstrap.servers={cluster.bootstrap_servers}\nacks=all\nlinger.ms=nonsense\n"
+        "key.serializer=org.apache.kafka.common.serialization.StringSerializer\n"
+    )
+    properties = ["linger_ms=3", "batch.size=99", "parse.key=true", "key.separator=:"]
+    options = [word for text in properties for word in ("-X", text)]
+    done = subprocess.run(
+        [*COMMAND, "t", "--command-config", str(path), *options],
+        input=b"k:v\n",
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert [(message.key(), message.value()) for message in read(cluster)] == [(b"k", b"v")]
+
+
+def test_sync_waits_for_each_record(cluster: MockCluster) -> None:
+    cluster.start_request_tracking()
+    done = produce(cluster, "t", "--sync", stdin=b"".join(b"%d\n" % n for n in range(20)))
+    assert done.returncode == 0
+    assert values(cluster) == [b"%d" % number for number in range(20)]
+    requests = [request for request in cluster.requests() if request.api_key == PRODUCE]
+    assert len(requests) == 20
+
+
+def test_a_typed_line_is_sent_at_once(cluster: MockCluster) -> None:
+    with running(cluster, "t") as process:
+        for number in range(1, 4):
+            write(process, b"%d\n" % number)
+            wait_until(lambda expected=number: count(cluster) == expected)  # type: ignore[misc]
+        write(process, b"no newline")
+        process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0
+    assert values(cluster) == [b"1", b"2", b"3", b"no newline"]
+
+
+# --- signals -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_in_the_midst_of_input_delivers_what_was_read(
+    cluster: MockCluster, number: signal.Signals
+) -> None:
+    with running(cluster, "t") as process:
+        feeder = feed_lines(process)
+        wait_until(lambda: count(cluster) > 5000)
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 0
+        told = error_line(process)
+    feeder.join(PATIENCE)
+    assert told == f"aioproducer: {number.name}: delivering what was read; once more to give up\n"
+    found = values(cluster)
+    first = int((found[0] or b"").split()[1])  # the mock cluster forgets the oldest
+    assert found == [b"line %d" % (first + index) for index in range(len(found))]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_nothing_comes_ends_it(cluster: MockCluster, number: int) -> None:
+    with running(cluster, "t") as process:
+        write(process, b"one\nhal")
+        wait_until(lambda: count(cluster) == 1)
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 0
+        error_line(process)
+        assert error_line(process) == "aioproducer: line 2 had no end yet and was not sent\n"
+    assert values(cluster) == [b"one"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_second_signal_gives_up(cluster: MockCluster, number: signal.Signals, code: int) -> None:
+    cluster.start_request_tracking()
+    with running(cluster, "t") as process:
+        write(process, b"one\n")
+        wait_until(lambda: count(cluster) == 1)
+        cluster.set_broker_rtt(ALL_BROKERS, 60_000)
+        write(process, b"two\nthree\n")
+        wait_until(lambda: sum(r.api_key == PRODUCE for r in cluster.requests()) > 1)
+        process.send_signal(number)
+        assert "delivering" in error_line(process)
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == code
+        assert process.stderr is not None
+        assert (
+            process.stderr.read()
+            .decode()
+            .endswith("aioproducer: 2 of 3 records were not delivered\n")
+        )
+
+
+def test_an_ignored_interrupt_stays_ignored(cluster: MockCluster) -> None:
+    def ignore() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    with running(cluster, "t", preexec_fn=ignore) as process:
+        write(process, b"one\n")
+        wait_until(lambda: count(cluster) == 1)
+        process.send_signal(signal.SIGINT)
+        write(process, b"two\n")
+        _, told = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, told) == (0, b"")
+    assert values(cluster) == [b"one", b"two"]
+
+
+# --- what goes wrong -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "which topic?"),
+        (["t", "--topic", "u"], "which topic?"),
+        (["t", "--sink"], "No such option"),
+        (["t", "--partition", "-1"], "Invalid value for '--partition'"),
+        (["t", "-X", "linger_sm=1"], "did you mean 'linger_ms'?"),
+        (["t", "-X", "acks=2"], "acks='2'"),
+        (["t", "-z", "rar"], "'gzip'"),
+        (["t", "--command-config", "/nowhere"], "cannot read /nowhere: No such file"),
+        (["t", "--file", "/nowhere"], "cannot read /nowhere: No such file"),
+        (["t", "--file", "/"], "cannot read /: it is a directory"),
+        (["t", "-H", "=x"], "write name=value"),
+        (["t", "-b", "localhost"], "has no port"),
+    ],
+)
+def test_wrong_use_is_one_clear_line(
+    cluster: MockCluster, arguments: list[str], message: str
+) -> None:
+    done = produce(cluster, *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr.decode()
+    assert done.stderr.startswith(b"aioproducer: ")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_an_unknown_command() -> None:
+    done = subprocess.run([*COMMAND[:-1], "consume"], capture_output=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == b"aioproducer: No such command 'consume'. See --help\n"
+
+
+@pytest.mark.parametrize("option", [[], ["--sync"]])
+def test_unreachable_servers_end_it_although_input_goes_on(option: list[str]) -> None:
+    command = [*COMMAND, "t", "-b", "127.0.0.1:1", "-X", "max_block_ms=300", *option]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        write(process, b"one\n")
+        assert process.wait(PATIENCE) == 1
+        assert process.stderr is not None
+        told = process.stderr.read().decode()
+    assert "127.0.0.1:1" in told
+    assert "Traceback" not in told
+    assert told.endswith("aioproducer: 1 of 1 records were not delivered\n")
+
+
+def test_a_line_without_key_names_its_number_and_ends_the_reading(cluster: MockCluster) -> None:
+    done = produce(cluster, "t", "-K", ":", stdin=b"a:1\nb2\nc:3\n")
+    assert done.returncode == 1
+    assert done.stderr.decode().splitlines() == [
+        "aioproducer: line 2: no key separator b':' in b'b2'",
+        "aioproducer: 1 of 2 records were not delivered",
+    ]
+    assert values(cluster) == [b"1"]
+
+
+def test_a_line_without_key_can_be_a_value(cluster: MockCluster) -> None:
+    done = produce(cluster, "t", "-K", ":", "--ignore-error", stdin=b"a:1\nb2\n")
+    assert done.returncode == 0
+    found = [(message.key(), message.value()) for message in read(cluster)]
+    assert found == [(b"a", b"1"), (None, b"b2")]
+
+
+def test_lines_that_are_too_large_fail_alone(cluster: MockCluster) -> None:
+    data = b"one\n" + b"x" * 1001 + b"\ntwo\n" + b"y" * 990 + b"\nthree\n"
+    done = produce(cluster, "t", "-X", "max_request_size=1000", stdin=data)
+    assert done.returncode == 1
+    told = done.stderr.decode().splitlines()
+    assert told[0] == "aioproducer: line 2: longer than 1000 bytes (max_request_size)"
+    assert told[1].startswith("aioproducer: line 4: ")
+    assert told[2] == "aioproducer: 2 of 5 records were not delivered"
+    assert values(cluster) == [b"one", b"two", b"three"]
+
+
+def test_the_brokers_refusal_is_told_once_and_counted(cluster: MockCluster) -> None:
+    cluster.push_request_errors(PRODUCE, *[TOPIC_AUTHORIZATION_FAILED] * 100)
+    done = produce(cluster, "t", stdin=b"x\n" * 500)
+    assert done.returncode == 1
+    *_, last = told = done.stderr.decode().splitlines()
+    assert len(told) <= 6
+    assert "TOPIC_AUTHORIZATION_FAILED" in told[0] or "authoriz" in told[0].lower()
+    assert last == "aioproducer: 500 of 500 records were not delivered"
+
+
+def test_sync_ends_at_the_first_failure(cluster: MockCluster) -> None:
+    cluster.push_request_errors(PRODUCE, 0, MESSAGE_TOO_LARGE)
+    done = produce(cluster, "t", "--sync", "-X", "retries=0", stdin=b"one\ntwo\nthree\n")
+    assert done.returncode == 1
+    assert done.stderr.endswith(b"aioproducer: 1 of 2 records were not delivered\n")
+    assert values(cluster) == [b"one"]
+
+
+def test_closed_standard_input(cluster: MockCluster) -> None:
+    shell = ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, "t", "-b", cluster.bootstrap_servers]
+    done = subprocess.run(shell, capture_output=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (
+        2,
+        b"aioproducer: standard input is closed; give --file\n",
+    )
+
+
+def test_nobody_reads_standard_error(cluster: MockCluster) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with running(cluster, "t", "-v", stderr=writer) as process:
+        os.close(writer)
+        process.communicate(b"one\n", timeout=PATIENCE)
+        assert process.returncode == 0
+    assert values(cluster) == [b"one"]
+
+
+# --- a terminal ----------------------------------------------------------------------------
+
+
+class Terminal:
+    """What a child takes for a terminal; here is who sits before it."""
+
+    def __init__(self) -> None:
+        self.ours, self.theirs = pty.openpty()
+        self._seen = b""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        with suppress(OSError):
+            while data := os.read(self.ours, 65536):
+                self._seen += data
+
+    def shows(self, text: str) -> bool:
+        return text in self._seen.decode()
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.ours, keys)
+
+    def close(self) -> None:
+        os.close(self.theirs)
+        self._reader.join(PATIENCE)
+        os.close(self.ours)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    terminal = Terminal()
+    yield terminal
+    terminal.close()
+
+
+def test_a_terminal_shows_progress_and_a_summary(
+    cluster: MockCluster, terminal: Terminal, tmp_path: Path
+) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"some line\n" * 300_000)
+    with running(cluster, "t", "--file", str(path), stdin=None, stderr=terminal.theirs) as process:
+        assert process.wait(60) == 0
+    wait_until(lambda: terminal.shows("300,000 records delivered, 2.7 MB in"))
+    assert terminal.shows("━")
+
+
+def test_typing_at_a_terminal(cluster: MockCluster, terminal: Terminal) -> None:
+    with running(cluster, "t", stdin=terminal.theirs, stderr=terminal.theirs) as process:
+        wait_until(lambda: terminal.shows("> "))
+        terminal.type(b"hello\n")
+        wait_until(lambda: count(cluster) == 1)
+        terminal.type(b"\x04")  # Ctrl-D
+        assert process.wait(PATIENCE) == 0
+    wait_until(lambda: terminal.shows("1 records delivered"))
+    assert values(cluster) == [b"hello"]

@@ -1,0 +1,348 @@
+"""Serializers, partitioners and interceptors, each kind of them, and when they fail."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import logging
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import pytest
+
+from aioproducer import (
+    KafkaError,
+    Partitions,
+    Producer,
+    ProducerError,
+    ProducerRecord,
+    RecordMetadata,
+    SerializationError,
+)
+from aioproducer.errors import InvalidPartitionError
+from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+
+PRODUCE = 0
+PATIENCE = 10.0
+
+
+def read_back(
+    cluster: MockCluster, count: int, partition: int = 0
+) -> list[tuple[bytes | None, bytes | None]]:
+    """Keys and values from the beginning of a partition of ``orders``."""
+    confluent = importlib.import_module("confluent_kafka")
+    consumer = confluent.Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "readers"}
+    )
+    try:
+        consumer.assign([confluent.TopicPartition("orders", partition, 0)])
+        return [(each.key(), each.value()) for each in consumer.consume(count, PATIENCE)]
+    finally:
+        consumer.close()
+
+
+@pytest.fixture
+def orders() -> Iterator[MockCluster]:
+    with MockCluster(brokers=2, topics={"orders": 4}) as cluster:
+        yield cluster
+
+
+# --- serializers --------------------------------------------------------------------------------
+
+
+class JsonSerializer:
+    topics: ClassVar[list[str]] = []
+
+    def serialize(self, topic: str, data: Any) -> bytes | None:
+        self.topics.append(topic)
+        return json.dumps(data).encode()
+
+
+@pytest.mark.parametrize(
+    "serializer",
+    [lambda value: json.dumps(value).encode(), JsonSerializer, JsonSerializer()],
+    ids=["callable", "class", "object"],
+)
+async def test_serializers(orders: MockCluster, serializer: Any) -> None:
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers,
+        value_serializer=serializer,
+        key_serializer=lambda key: b"<%d>" % key,
+    ) as producer:
+        sent = await producer.send("orders", {"a": [1, None]}, key=7, partition=0)
+        assert (sent.serialized_key_size, sent.serialized_value_size) == (3, 16)
+        await producer.send("orders", None, key=8, partition=0)
+        report = await producer.send_many("orders", [1, "two", b"3".decode()], partition=0)
+        assert report.delivered == 3
+    assert read_back(orders, 5) == [
+        (b"<7>", b'{"a": [1, null]}'),
+        (b"<8>", None),
+        (None, b"1"),
+        (None, b'"two"'),
+        (None, b'"3"'),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("serializer", "match"),
+    [
+        (lambda value: 1 / 0, "value_serializer failed on a str.*'orders'.*ZeroDivisionError"),
+        (lambda value: "text", "value_serializer returned str.*bytes or None"),
+        (lambda value: value.missing, "AttributeError"),
+    ],
+    ids=["raises", "returns str", "bug"],
+)
+async def test_a_serializer_that_fails(orders: MockCluster, serializer: Any, match: str) -> None:
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, value_serializer=serializer
+    ) as producer:
+        with pytest.raises(SerializationError, match=match):
+            producer.send("orders", "v")
+        assert (await producer.send("orders", None)).topic == "orders"
+
+
+async def test_a_serializer_may_say_null(orders: MockCluster) -> None:
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, value_serializer=lambda value: None
+    ) as producer:
+        assert (await producer.send("orders", "v", partition=0)).serialized_value_size == -1
+    assert read_back(orders, 1) == [(None, None)]
+
+
+# --- partitioners -------------------------------------------------------------------------------
+
+
+class LastByte:
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
+    ) -> int:
+        assert topic == "orders"
+        assert partitions.count == 4
+        assert list(partitions.available) == [0, 1, 2, 3]
+        return (value or b"\0")[-1] % partitions.count
+
+
+@pytest.mark.parametrize(
+    "partitioner",
+    [LastByte, LastByte(), LastByte().partition],
+    ids=["class", "object", "callable"],
+)
+async def test_partitioners(orders: MockCluster, partitioner: Any) -> None:
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, partitioner=partitioner
+    ) as producer:
+        early = [producer.send("orders", bytes([n]), key=b"k") for n in range(8)]
+        await producer.flush(PATIENCE)
+        late = [producer.send("orders", bytes([n]), key=b"k") for n in range(8)]
+        explicit = producer.send("orders", b"\0", partition=3)
+    assert [future.result().partition for future in early] == [0, 1, 2, 3] * 2
+    assert [future.result().partition for future in late] == [0, 1, 2, 3] * 2
+    assert explicit.result().partition == 3
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "match"),
+    [
+        (lambda *_: 1 / 0, "the partitioner failed.*'orders'.*ZeroDivisionError"),
+        (lambda *_: 4, "returned 4.*partitions 0 to 3"),
+        (lambda *_: -1, "returned -1"),
+        (lambda *_: "0", "returned '0'"),
+        (lambda *_: None, "returned None"),
+    ],
+    ids=["raises", "too high", "negative", "str", "None"],
+)
+async def test_a_partitioner_that_fails(orders: MockCluster, partitioner: Any, match: str) -> None:
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, partitioner=partitioner
+    ) as producer:
+        with pytest.raises(InvalidPartitionError, match=match):
+            await asyncio.wait_for(producer.send("orders", b"v"), PATIENCE)
+        with pytest.raises(InvalidPartitionError, match=match):
+            producer.send("orders", b"v")
+        assert (await producer.send("orders", b"v", partition=1)).partition == 1
+
+
+async def test_round_robin(orders: MockCluster) -> None:
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, partitioner="round_robin"
+    ) as producer:
+        sent = [(await producer.send("orders", b"v", key=b"same")).partition for _ in range(8)]
+    assert sent[:4] == sent[4:]
+    assert sorted(sent[:4]) == [0, 1, 2, 3]
+
+
+async def test_keyless_records_stick_and_move_on(orders: MockCluster) -> None:
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, batch_size=2_000, linger_ms=20
+    ) as producer:
+        futures = [producer.send("orders", bytes(100)) for _ in range(2_000)]
+        sent = [(await future).partition for future in futures]
+    assert set(sent) == {0, 1, 2, 3}
+    moves = sum(earlier != later for earlier, later in pairwise(sent))
+    assert 20 < moves < 200  # a batch at a time, not record by record
+    for partition in range(4):
+        assert 200 < sent.count(partition) < 900
+
+
+async def test_ignoring_keys(orders: MockCluster) -> None:
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, partitioner_ignore_keys=True, batch_size=500
+    ) as producer:
+        futures = [producer.send("orders", bytes(100), key=b"same") for _ in range(300)]
+        assert len({(await future).partition for future in futures}) == 4
+
+
+# --- interceptors -------------------------------------------------------------------------------
+
+
+class Witness:
+    """Marks each record, and keeps what it hears."""
+
+    def __init__(self, mark: bytes = b"!") -> None:
+        self.mark = mark
+        self.fates: list[tuple[RecordMetadata | None, BaseException | None]] = []
+        self.closed = 0
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        return ProducerRecord(record.topic, record.value + self.mark, partition=record.partition)
+
+    def on_acknowledgement(
+        self, metadata: RecordMetadata | None, error: BaseException | None
+    ) -> None:
+        self.fates.append((metadata, error))
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+async def test_interceptors_in_their_order(orders: MockCluster) -> None:
+    first, second = Witness(b"1"), Witness(b"2")
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, interceptor_classes=[first, second, Witness]
+    ) as producer:
+        sent = [await producer.send("orders", b"v", partition=0) for _ in range(2)]
+        assert first.closed == 0
+    assert read_back(orders, 2) == [(None, b"v12!")] * 2
+    assert first.fates == second.fates == [(each, None) for each in sent]
+    assert (first.closed, second.closed) == (1, 1)
+
+
+async def test_interceptors_hear_of_failures(orders: MockCluster) -> None:
+    witness = Witness()
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, interceptor_classes=[witness]
+    ) as producer:
+        await producer.send("orders", b"v", partition=0)
+        orders.push_request_errors(PRODUCE, 87)
+        with pytest.raises(KafkaError) as refused:
+            await producer.send("orders", b"v", partition=0)
+        with pytest.raises(InvalidPartitionError) as wrong:
+            producer.send("orders", b"v", partition=44)
+        orders.set_broker_down(ALL_BROKERS)
+        late = producer.send("orders", b"v", partition=0)
+        await producer.close(0)
+    assert [error for _, error in witness.fates[1:]] == [
+        refused.value,
+        wrong.value,
+        late.exception(),
+    ]
+
+
+class Faulty:
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        raise ZeroDivisionError
+
+    def on_acknowledgement(self, *_: Any) -> None:
+        raise ZeroDivisionError
+
+    def close(self) -> None:
+        raise ZeroDivisionError
+
+
+class Forgetful:
+    def on_send(self, record: ProducerRecord) -> None:
+        return None
+
+
+async def test_faulty_interceptors_break_nothing(
+    orders: MockCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    witness = Witness()
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers,
+        interceptor_classes=[Faulty(), Forgetful(), witness, object],
+    ) as producer:
+        assert (await producer.send("orders", b"v", partition=0)).offset == 0
+        report = await producer.send_many("orders", [b"a", b"b"], partition=0)
+        assert report.delivered == 2
+    assert read_back(orders, 3) == [(None, b"v!"), (None, b"a!"), (None, b"b!")]
+    assert len(witness.fates) == 3
+    assert witness.closed == 1
+    assert {each.levelno for each in caplog.records} == {logging.ERROR}
+    text = caplog.text
+    assert all(name in text for name in ("on_send", "on_acknowledgement", "close", "Faulty"))
+    assert "Forgetful" in text
+
+
+async def test_an_interceptor_that_sends(orders: MockCluster) -> None:
+    """An audit record for each delivery, from within the acknowledgement."""
+    audits: list[asyncio.Future[RecordMetadata]] = []
+
+    class Audit:
+        def on_acknowledgement(
+            self, metadata: RecordMetadata | None, error: BaseException | None
+        ) -> None:
+            if metadata is not None and metadata.partition == 0:
+                audits.append(producer.send("orders", b"audit", partition=3))
+
+    producer = Producer(bootstrap_servers=orders.bootstrap_servers, interceptor_classes=[Audit])
+    async with producer:
+        await asyncio.gather(*(producer.send("orders", b"v", partition=0) for _ in range(50)))
+        assert len(audits) == 50
+        assert [each.offset for each in await asyncio.gather(*audits)] == list(range(50))
+
+
+async def test_a_callback_of_a_future_that_sends(orders: MockCluster) -> None:
+    chained: list[asyncio.Future[RecordMetadata]] = []
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+
+        def again(_: asyncio.Future[RecordMetadata]) -> None:
+            if len(chained) < 20:
+                chained.append(producer.send("orders", b"again", partition=1))
+                chained[-1].add_done_callback(again)
+
+        producer.send("orders", b"v", partition=1).add_done_callback(again)
+        async with asyncio.timeout(PATIENCE):
+            while len(chained) < 20:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+    assert [future.result().offset for future in chained] == list(range(1, 21))
+
+
+def test_hooks_that_are_none() -> None:
+    for option in ("value_serializer", "partitioner", "interceptor_classes"):
+        wrong: dict[str, Any] = {option: 5}
+        with pytest.raises(ProducerError, match=option):
+            Producer(bootstrap_servers="127.0.0.1:1", **wrong)
+
+
+async def test_interceptors_hear_of_the_failures_in_send_many(orders: MockCluster) -> None:
+    class Watching:
+        def __init__(self) -> None:
+            self.errors: list[BaseException | None] = []
+
+        def on_acknowledgement(
+            self, metadata: RecordMetadata | None, error: BaseException | None
+        ) -> None:
+            self.errors.append(error)
+
+    watching = Watching()
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, interceptor_classes=[watching]
+    ) as producer:
+        orders.push_request_errors(PRODUCE, 87)
+        report = await producer.send_many("orders", [b"refused"], partition=0)
+        assert report.failed == 1
+        assert watching.errors == [report.errors[0]]
+        assert (await producer.send("orders", b"fine")).offset == 0

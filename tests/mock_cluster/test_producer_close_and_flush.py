@@ -1,0 +1,345 @@
+"""``flush()`` completes what was sent before it; ``close()`` ends within its bound, whatever is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from aioproducer import (
+    DeliveryTimeoutError,
+    Producer,
+    ProducerClosedError,
+    ProducerTimeoutError,
+    UsageError,
+)
+from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+
+PRODUCE, METADATA = 0, 3
+NOT_LEADER = 6
+PATIENCE = 10.0
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.fixture
+def orders() -> Iterator[MockCluster]:
+    with MockCluster(brokers=2, topics={"orders": 2}) as cluster:
+        yield cluster
+
+
+async def started(cluster: MockCluster, **options: Any) -> Producer:
+    """A producer that knows the topic."""
+    producer = Producer(bootstrap_servers=cluster.bootstrap_servers, **options)
+    await producer.start()
+    first = [producer.send("orders", b"first", partition=partition) for partition in (0, 1)]
+    await producer.flush(PATIENCE)
+    assert all(future.result().topic == "orders" for future in first)
+    return producer
+
+
+# --- flush --------------------------------------------------------------------------------------
+
+
+async def test_flush_completes_what_was_sent_before(orders: MockCluster) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers, linger_ms=30_000) as producer:
+        futures = [producer.send("orders", b"%d" % n) for n in range(1000)]
+        futures.append(producer.send("auto-created", b"v"))
+        await producer.flush(PATIENCE)
+        assert all(future.done() for future in futures)
+        assert len({(f.result().topic, f.result().partition, f.result().offset) for f in futures})
+
+
+async def test_flush_does_not_wait_for_later_records(orders: MockCluster) -> None:
+    producer = await started(orders)
+    orders.push_broker_request_errors(1, PRODUCE, (0, 0))
+    before = producer.send("orders", b"before", partition=0)
+    flushing = asyncio.create_task(producer.flush(PATIENCE))
+    await asyncio.sleep(0)
+    orders.set_broker_down(2)
+    later = producer.send("orders", b"later", partition=1)
+    await flushing
+    assert before.done()
+    assert not later.done()
+    orders.set_broker_up(2)
+    assert await producer.close(PATIENCE) == 0
+    assert later.done()
+
+
+async def test_flush_sends_what_lingers_and_leaves_the_linger_as_it_was(
+    orders: MockCluster,
+) -> None:
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, linger_ms=60_000, delivery_timeout_ms=120_000
+    ) as producer:
+        first = producer.send("orders", b"v", partition=0)
+        await producer.flush(PATIENCE)
+        assert first.done()
+        orders.start_request_tracking()
+        second = producer.send("orders", b"v", partition=0)
+        await asyncio.sleep(0.05)
+        assert [request for request in orders.requests() if request.api_key == PRODUCE] == []
+        await producer.flush(PATIENCE)
+        assert second.done()
+
+
+async def test_a_failed_record_does_not_fail_the_flush(orders: MockCluster) -> None:
+    producer = await started(orders)
+    orders.push_request_errors(PRODUCE, 87)
+    failing = producer.send("orders", b"v", partition=0)
+    await producer.flush(PATIENCE)
+    assert failing.exception() is not None
+    assert await producer.close() == 0
+
+
+async def test_flush_of_nothing_and_many_flushes_at_once(orders: MockCluster) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        await producer.flush(0.5)
+        future = producer.send("orders", b"v")
+        await asyncio.gather(*(producer.flush(PATIENCE) for _ in range(50)))
+        assert future.done()
+        await producer.flush(0.5)
+
+
+async def test_flush_gives_up_after_its_timeout_and_the_records_go_on(orders: MockCluster) -> None:
+    producer = await started(orders)
+    orders.set_broker_down(ALL_BROKERS)
+    future = producer.send("orders", b"v", partition=0)
+    with pytest.raises(ProducerTimeoutError, match=r"flush\(\) gave up.*1 batches") as raised:
+        await producer.flush(0.05)
+    assert isinstance(raised.value, TimeoutError)
+    with pytest.raises(ProducerTimeoutError):
+        await producer.flush(0)
+    assert not future.done()
+    orders.set_broker_up(ALL_BROKERS)
+    await producer.flush(PATIENCE)
+    assert future.result().partition == 0
+    await producer.close()
+
+
+async def test_cancelling_a_flush_leaves_the_records(orders: MockCluster) -> None:
+    producer = await started(orders, linger_ms=30_000, delivery_timeout_ms=90_000)
+    future = producer.send("orders", b"v", partition=0)
+    flushing = asyncio.create_task(producer.flush())
+    other = asyncio.create_task(producer.flush(PATIENCE))
+    await asyncio.sleep(0)
+    flushing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await flushing
+    await other
+    assert future.result().topic == "orders"
+    await producer.close()
+
+
+# --- close in every state -----------------------------------------------------------------------
+
+
+async def close_within(producer: Producer, timeout: float | None, bound: float) -> int:
+    began = time.monotonic()
+    async with asyncio.timeout(PATIENCE):
+        undelivered = await producer.close(timeout)
+    assert time.monotonic() - began < bound
+    return undelivered
+
+
+async def test_close_before_start() -> None:
+    producer = Producer(bootstrap_servers=NOWHERE)
+    assert await close_within(producer, None, 1) == 0
+    assert await close_within(producer, 0, 1) == 0
+    with pytest.raises(ProducerClosedError):
+        producer.send("orders", b"v")
+
+
+async def test_close_when_nothing_was_sent(orders: MockCluster) -> None:
+    producer = Producer(bootstrap_servers=orders.bootstrap_servers)
+    await producer.start()
+    assert await close_within(producer, None, 1) == 0
+
+
+async def test_close_when_idle(orders: MockCluster) -> None:
+    producer = await started(orders)
+    assert await close_within(producer, None, 1) == 0
+
+
+async def test_close_delivers_what_is_there(orders: MockCluster) -> None:
+    producer = Producer(
+        bootstrap_servers=orders.bootstrap_servers,
+        linger_ms=30_000,
+        buffer_memory=40_000,
+        batch_size=1000,
+    )
+    await producer.start()
+    futures = [producer.send("orders", b"%d" % number) for number in range(100)]
+    assert await close_within(producer, None, PATIENCE) == 0
+    assert all(future.result().topic == "orders" for future in futures)
+
+
+@pytest.mark.parametrize("timeout", [0, 0.2])
+async def test_close_with_every_broker_down(
+    orders: MockCluster, timeout: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = await started(orders, client_id="shop")
+    orders.set_broker_down(ALL_BROKERS)
+    futures = [producer.send("orders", b"v", partition=n % 2) for n in range(10)]
+    futures.append(producer.send("unknown", b"v"))
+    assert await close_within(producer, timeout, timeout + 1) == 11
+    for future in futures:
+        with pytest.raises(ProducerClosedError, match="not delivered within") as raised:
+            future.result()
+        assert isinstance(raised.value, UsageError)
+    assert "Producer 'shop' was closed with 11 records undelivered" in caplog.text
+
+
+async def test_close_when_nothing_ever_answered() -> None:
+    producer = Producer(bootstrap_servers=NOWHERE)
+    await producer.start()
+    future = producer.send("orders", b"v")
+    await asyncio.sleep(0.01)
+    assert await close_within(producer, 0.1, 1.1) == 1
+    assert isinstance(future.exception(), ProducerClosedError)
+
+
+async def test_close_amid_retries(orders: MockCluster) -> None:
+    producer = await started(orders)
+    orders.push_request_errors(PRODUCE, *[NOT_LEADER] * 100)
+    orders.start_request_tracking()
+    future = producer.send("orders", b"v", partition=0)
+    async with asyncio.timeout(PATIENCE):
+        while sum(request.api_key == PRODUCE for request in orders.requests()) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    assert await close_within(producer, 0.2, 1.2) == 1
+    assert isinstance(future.exception(), ProducerClosedError)
+
+
+async def test_close_while_a_broker_is_slow(orders: MockCluster) -> None:
+    producer = await started(orders)
+    orders.set_broker_rtt(ALL_BROKERS, 5_000)
+    future = producer.send("orders", b"v", partition=0)
+    assert await close_within(producer, 0.2, 1.2) == 1
+    assert isinstance(future.exception(), ProducerClosedError)
+
+
+async def test_close_with_records_that_wait_for_memory(orders: MockCluster) -> None:
+    producer = await started(orders, buffer_memory=8_000, batch_size=1_000)
+    orders.set_broker_rtt(ALL_BROKERS, 5_000)
+    futures = [producer.send("orders", bytes(800), partition=0) for _ in range(8)]
+    draining = asyncio.create_task(producer.drain())
+    await asyncio.sleep(0)
+    assert await close_within(producer, 0.1, 1.1) == 8
+    assert all(isinstance(future.exception(), ProducerClosedError) for future in futures)
+    with pytest.raises(ProducerClosedError):
+        await draining
+
+
+async def test_close_twice_and_at_the_same_time(orders: MockCluster) -> None:
+    producer = await started(orders)
+    future = producer.send("orders", b"v")
+    results = await asyncio.gather(*(producer.close() for _ in range(5)))
+    assert results == [0] * 5
+    assert future.result().topic == "orders"
+    assert await close_within(producer, None, 0.5) == 0
+
+
+async def test_a_second_close_has_its_own_bound(orders: MockCluster) -> None:
+    producer = await started(orders)
+    orders.set_broker_down(ALL_BROKERS)
+    future = producer.send("orders", b"v", partition=0)
+    patient = asyncio.create_task(producer.close())
+    await asyncio.sleep(0)
+    assert await close_within(producer, 0.1, 1.1) == 1
+    assert isinstance(future.exception(), ProducerClosedError)
+    assert await asyncio.wait_for(patient, 1) == 1
+
+
+async def test_a_cancelled_close_gives_up_the_rest(orders: MockCluster) -> None:
+    producer = await started(orders)
+    orders.set_broker_down(ALL_BROKERS)
+    future = producer.send("orders", b"v", partition=0)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await producer.close()
+    with pytest.raises(ProducerClosedError):
+        await asyncio.wait_for(future, 1)
+    # and nobody else is cancelled with it
+    assert await close_within(producer, 0.1, 1) == 1
+
+
+async def test_cancelling_one_close_does_not_cancel_another(orders: MockCluster) -> None:
+    producer = await started(orders)
+    orders.set_broker_down(ALL_BROKERS)
+    producer.send("orders", b"v", partition=0)
+    one = asyncio.create_task(producer.close())
+    other = asyncio.create_task(producer.close())
+    await asyncio.sleep(0.01)
+    one.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await one
+    orders.set_broker_up(ALL_BROKERS)
+    assert await asyncio.wait_for(other, PATIENCE) in (0, 1)
+
+
+async def test_a_flush_under_way_ends_when_the_producer_is_closed(orders: MockCluster) -> None:
+    producer = await started(orders)
+    orders.set_broker_down(ALL_BROKERS)
+    future = producer.send("orders", b"v", partition=0)
+    flushing = asyncio.create_task(producer.flush())
+    await asyncio.sleep(0)
+    assert await close_within(producer, 0, 1) == 1
+    await asyncio.wait_for(flushing, 1)
+    assert isinstance(future.exception(), ProducerClosedError)
+
+
+async def test_delivery_timeout_bounds_a_close_without_timeout(orders: MockCluster) -> None:
+    producer = await started(orders, request_timeout_ms=200, delivery_timeout_ms=300)
+    orders.set_broker_down(ALL_BROKERS)
+    future = producer.send("orders", b"v", partition=0)
+    await close_within(producer, None, 2)
+    assert isinstance(future.exception(), DeliveryTimeoutError | ProducerClosedError)
+
+
+# --- async with ---------------------------------------------------------------------------------
+
+
+async def test_leaving_by_an_exception_still_flushes(orders: MockCluster) -> None:
+    futures = []
+    with pytest.raises(ZeroDivisionError):  # noqa: PT012
+        async with Producer(
+            bootstrap_servers=orders.bootstrap_servers, linger_ms=20_000
+        ) as producer:
+            futures += [producer.send("orders", b"v") for _ in range(100)]
+            raise ZeroDivisionError
+    assert all(future.result().topic == "orders" for future in futures)
+
+
+async def test_leaving_by_cancellation_still_flushes(orders: MockCluster) -> None:
+    futures = []
+    inside = asyncio.Event()
+
+    async def work() -> None:
+        async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+            futures.append(producer.send("orders", b"v"))
+            inside.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await inside.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert futures[0].result().topic == "orders"
+
+
+async def test_nothing_is_left_behind(
+    orders: MockCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    before = asyncio.all_tasks()
+    for _ in range(3):
+        producer = await started(orders)
+        producer.send("orders", b"v")
+        await producer.close()
+    assert asyncio.all_tasks() == before
+    assert caplog.records == []

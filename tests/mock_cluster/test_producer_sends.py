@@ -1,0 +1,333 @@
+"""Every kind of record that ``send()`` takes, read back by a client that is not ours."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import pytest
+
+from aioproducer import (
+    Producer,
+    ProducerRecord,
+    RecordMetadata,
+    SendReport,
+    SerializationError,
+    TopicPartition,
+)
+from aioproducer.errors import InvalidPartitionError
+from aioproducer.testing.mock_cluster import MockCluster
+
+PATIENCE = 20.0
+LOG_APPEND_TIME = 1234
+"""What the mock cluster says the log append time is."""
+
+
+class Read(NamedTuple):
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]] | None
+    timestamp: int
+
+
+def read_back(cluster: MockCluster, topic: str, count: int, partition: int = 0) -> list[Read]:
+    """``count`` records from the beginning of a partition, by librdkafka."""
+    confluent = importlib.import_module("confluent_kafka")
+    consumer = confluent.Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "readers"}
+    )
+    try:
+        consumer.assign([confluent.TopicPartition(topic, partition, 0)])
+        messages = consumer.consume(count, PATIENCE)
+        assert [message.error() for message in messages] == [None] * count
+        return [
+            Read(m.offset(), m.key(), m.value(), m.headers(), m.timestamp()[1]) for m in messages
+        ]
+    finally:
+        consumer.close()
+
+
+@pytest.fixture
+def orders() -> Iterator[MockCluster]:
+    with MockCluster(brokers=2, topics={"orders": 3}) as cluster:
+        yield cluster
+
+
+async def test_the_first_program_of_the_readme(orders: MockCluster) -> None:
+    began = time.time_ns() // 1_000_000
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        metadata = await producer.send(
+            "orders", b"value", key=b"customer-7", headers={"trace": b"1"}
+        )
+    assert metadata == RecordMetadata("orders", metadata.partition, 0, LOG_APPEND_TIME, 10, 5)
+    assert metadata.topic_partition == TopicPartition("orders", metadata.partition)
+    (read,) = read_back(orders, "orders", 1, metadata.partition)
+    assert read[:4] == (0, b"customer-7", b"value", [("trace", b"1")])
+    assert began <= read.timestamp <= time.time_ns() // 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("given", "wire"),
+    [
+        (b"bytes", b"bytes"),
+        ("grüße", "grüße".encode()),
+        (bytearray(b"array"), b"array"),
+        (memoryview(b"a view")[2:], b"view"),
+        (b"", b""),
+        ("", b""),
+        (None, None),
+        (b"x" * 100_000, b"x" * 100_000),
+    ],
+    ids=["bytes", "str", "bytearray", "memoryview", "empty", "empty str", "None", "large"],
+)
+async def test_keys_and_values(orders: MockCluster, given: Any, wire: bytes | None) -> None:
+    size = -1 if wire is None else len(wire)
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        sent = [
+            await producer.send("orders", given, key=b"k", partition=0),
+            await producer.send("orders", b"v", key=given, partition=0),
+            await producer.send("orders", given, key=given, partition=0),
+        ]
+    sizes = [(each.serialized_key_size, each.serialized_value_size) for each in sent]
+    assert sizes == [(1, size), (size, 1), (size, size)]
+    read = read_back(orders, "orders", 3)
+    assert [(each.key, each.value) for each in read] == [(b"k", wire), (wire, b"v"), (wire, wire)]
+
+
+async def test_a_mutable_value_is_copied_at_the_call(orders: MockCluster) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        value = bytearray(b"before")
+        waiting = producer.send("orders", value, partition=0)
+        value[:] = b"after!"
+        await waiting
+        again = producer.send("orders", value, partition=0)
+        value[:] = b"later!"
+        await again
+    assert [read.value for read in read_back(orders, "orders", 2)] == [b"before", b"after!"]
+
+
+@pytest.mark.parametrize(
+    ("given", "wire"),
+    [
+        ({"a": b"1", "b": None, "c": b""}, [("a", b"1"), ("b", None), ("c", b"")]),
+        ([("a", b"1"), ("a", b"2"), ("a", b"1")], [("a", b"1"), ("a", b"2"), ("a", b"1")]),
+        ((("ключ", b"v"),), [("ключ", b"v")]),
+        ([("", b"v")], [("", b"v")]),
+        ([("m", memoryview(b"xyz")[1:]), ("n", bytearray(b"n"))], [("m", b"yz"), ("n", b"n")]),
+        ({}, None),
+        ([], None),
+        (None, None),
+    ],
+    ids=["mapping", "repeated", "unicode", "no name", "bytes-like", "{}", "[]", "None"],
+)
+async def test_headers(orders: MockCluster, given: Any, wire: Any) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        for _ in range(2):  # by way of the waiting line, and at once
+            await producer.send("orders", b"v", partition=0, headers=given)
+    assert [read.headers for read in read_back(orders, "orders", 2)] == [wire, wire]
+
+
+async def test_partition_and_timestamp(orders: MockCluster) -> None:
+    moments = [0, 1, 1_700_000_000_000, 946_684_800_000, 2**40]
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        sent = await asyncio.gather(
+            *(producer.send("orders", b"v", partition=2, timestamp_ms=each) for each in moments)
+        )
+    assert [(each.partition, each.offset) for each in sent] == [(2, n) for n in range(5)]
+    assert [each.timestamp for each in read_back(orders, "orders", 5, partition=2)] == moments
+
+
+async def test_a_record_as_the_only_argument(orders: MockCluster) -> None:
+    record = ProducerRecord(
+        "orders", "v", key="k", partition=1, headers=[("h", None)], timestamp_ms=77
+    )
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        for _ in range(2):
+            assert (await producer.send(record)).partition == 1
+    assert [each[1:] for each in read_back(orders, "orders", 2, partition=1)] == [
+        (b"k", b"v", [("h", None)], 77)
+    ] * 2
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+async def test_every_compression(orders: MockCluster, codec: Any) -> None:
+    values = [b"%d" % number * 30 for number in range(500)]
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, compression_type=codec, linger_ms=50
+    ) as producer:
+        futures = [producer.send("orders", value, partition=0) for value in values]
+        assert [(await future).offset for future in futures] == list(range(500))
+        rate = producer.metrics()["producer-metrics"]["compression-rate-avg"]
+    assert [read.value for read in read_back(orders, "orders", 500)] == values
+    assert rate == 1.0 if codec == "none" else rate < 0.5
+
+
+async def test_large_batches_are_compressed_off_the_loop_and_stay_in_order(
+    orders: MockCluster,
+) -> None:
+    values = [b"%05d" % number * 200 for number in range(2000)]
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, compression_type="zstd", batch_size=300_000
+    ) as producer:
+        report = await producer.send_many("orders", values, partition=0)
+    assert (report.delivered, report.failed) == (2000, 0)
+    assert [read.value for read in read_back(orders, "orders", 2000)] == values
+
+
+async def test_keys_go_where_every_java_client_puts_them() -> None:
+    # Kafka's own UtilsTest: murmur2("21"), ("foobar"), ("a-little-bit-long-string"), …
+    hashes = {
+        b"21": -973932308,
+        b"foobar": -790332482,
+        b"a-little-bit-long-string": -985981536,
+        b"a-little-bit-longer-string": -1486304829,
+        b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+        b"abc": 479470107,
+    }
+    with MockCluster(brokers=1, topics={"keyed": 12}) as cluster:
+        async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            for key, murmur2 in hashes.items():
+                for _ in range(2):
+                    sent = await producer.send("keyed", b"v", key=key)
+                    assert sent.partition == (murmur2 & 0x7FFF_FFFF) % 12
+
+
+async def test_many_futures_have_their_own_offsets(orders: MockCluster) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        futures = [producer.send("orders", b"%d" % number) for number in range(10_000)]
+        sent = await asyncio.gather(*futures)
+    places = {(each.partition, each.offset) for each in sent}
+    assert len(places) == 10_000
+    for partition in range(3):
+        count = sum(each.partition == partition for each in sent)
+        values = [read.value for read in read_back(orders, "orders", count, partition)]
+        expected = {
+            each.offset: b"%d" % number
+            for number, each in enumerate(sent)
+            if each.partition == partition
+        }
+        assert values == [expected[offset] for offset in range(count)]
+
+
+# --- send_many --------------------------------------------------------------------------------
+
+
+async def test_send_many_reports(orders: MockCluster) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        await producer.send("orders", b"before", partition=1)
+        report = await producer.send_many(
+            "orders", (b"%d" % n for n in range(3000)), partition=1, headers={"h": b"1"}
+        )
+        assert (report.sent, report.delivered, report.failed, report.errors) == (3000, 3000, 0, ())
+        (place,) = report.offsets
+        assert place == TopicPartition("orders", 1)
+        assert report.offsets[place] == (type(report.offsets[place]))(1, 3000, 3000)
+        report.raise_for_failures()
+    read = read_back(orders, "orders", 3001, partition=1)
+    assert [each.value for each in read[1:]] == [b"%d" % n for n in range(3000)]
+    assert read[5].headers == [("h", b"1")]
+
+
+async def test_send_many_takes_what_comes_bit_by_bit(orders: MockCluster) -> None:
+    async def numbers() -> AsyncIterator[Any]:
+        for number in range(100):
+            await asyncio.sleep(0)
+            yield ProducerRecord("orders", str(number), partition=number % 3)
+
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        report = await producer.send_many("elsewhere", numbers())
+    assert report.delivered == 100
+    assert {place: spread.count for place, spread in report.offsets.items()} == {
+        ("orders", 0): 34,
+        ("orders", 1): 33,
+        ("orders", 2): 33,
+    }
+
+
+async def test_send_many_counts_what_is_wrong_and_goes_on(orders: MockCluster) -> None:
+    values = [b"good", object(), ProducerRecord("orders", b"v", partition=99), "good", None]
+    values += [object()] * 20
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        await producer.send("orders", b"known")
+        report = await producer.send_many("orders", values)
+    assert (report.delivered, report.failed, report.sent) == (3, 22, 25)
+    assert len(report.errors) == 10
+    assert [type(error) for error in report.errors[:3]] == [
+        SerializationError,
+        InvalidPartitionError,
+        SerializationError,
+    ]
+    with pytest.raises(SerializationError):
+        report.raise_for_failures()
+
+
+async def test_send_many_of_nothing(orders: MockCluster) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        assert await producer.send_many("orders", []) == SendReport(0, 0)
+
+
+async def test_an_iterable_that_raises_ends_send_many(orders: MockCluster) -> None:
+    def failing() -> Iterator[bytes]:
+        yield b"one"
+        raise ZeroDivisionError
+
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        with pytest.raises(ZeroDivisionError):
+            await producer.send_many("orders", failing(), partition=0)
+    assert read_back(orders, "orders", 1)[0].value == b"one"
+
+
+# --- event loops ------------------------------------------------------------------------------
+
+
+async def use_everything(servers: str) -> None:
+    async with Producer(
+        bootstrap_servers=servers, buffer_memory=64_000, batch_size=1000, compression_type="lz4"
+    ) as producer:
+        assert (await producer.send("orders", b"v", partition=0)).offset == 0
+        futures = []
+        for number in range(2000):
+            futures.append(producer.send("orders", b"%d" % number * 20, partition=0))
+            await producer.drain()
+        await producer.flush(PATIENCE)
+        assert [future.result().offset for future in futures] == list(range(1, 2001))
+        assert (await producer.send_many("orders", [b"v"] * 500)).delivered == 500
+        waiting = producer.send("another", b"v")
+    assert waiting.result().offset == 0
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_on_both_event_loops(orders: MockCluster, kind: str) -> None:
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = (
+        importlib.import_module("uvloop").new_event_loop
+        if kind == "uvloop"
+        else asyncio.new_event_loop
+    )
+    work: Coroutine[Any, Any, None] = use_everything(orders.bootstrap_servers)
+    with asyncio.Runner(loop_factory=new_loop, debug=True) as runner:
+        runner.run(work)
+
+
+async def test_batch_size_zero_gives_every_record_its_own_batch(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("orders", 1)
+    async with Producer(bootstrap_servers=mock_cluster.bootstrap_servers, batch_size=0) as producer:
+        futures = [producer.send("orders", b"v") for _ in range(20)]
+        await producer.flush()
+        assert [(await future).offset for future in futures] == list(range(20))
+        assert producer.metrics()["producer-metrics"]["batch-size-max"] == 61 + 8
+
+
+async def test_a_member_of_a_str_enum_is_a_topic(mock_cluster: MockCluster) -> None:
+    class Topics(StrEnum):
+        ORDERS = "orders"
+
+    async with Producer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
+        for _ in range(2):
+            metadata = await producer.send(Topics.ORDERS, b"v")
+            assert type(metadata.topic) is str
+            assert metadata.topic == "orders"

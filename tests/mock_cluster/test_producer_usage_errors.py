@@ -1,0 +1,333 @@
+"""What is wrong with a call raises at the call, says so, and leaves the producer as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import textwrap
+import threading
+from typing import Any
+
+import pytest
+
+from aioproducer import (
+    ConfigError,
+    IllegalStateError,
+    Producer,
+    ProducerClosedError,
+    ProducerConfig,
+    ProducerError,
+    ProducerRecord,
+    RecordTooLargeError,
+    SerializationError,
+    UsageError,
+    WrongLoopError,
+)
+from aioproducer.errors import InvalidPartitionError, InvalidTimestampError, InvalidTopicError
+from aioproducer.testing.mock_cluster import MockCluster
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.fixture
+def orders(mock_cluster: MockCluster) -> MockCluster:
+    mock_cluster.create_topic("orders", 2)
+    return mock_cluster
+
+
+# --- the state of the producer ----------------------------------------------------------------
+
+
+async def test_a_producer_that_was_not_started() -> None:
+    producer = Producer(bootstrap_servers=NOWHERE)
+    for use in (lambda: producer.send("orders", b"v"), producer.metrics):
+        with pytest.raises(IllegalStateError, match=r"start") as raised:
+            use()
+        assert isinstance(raised.value, RuntimeError)
+        assert isinstance(raised.value, UsageError)
+    for call in (producer.flush, producer.drain, lambda: producer.send_many("orders", [b"v"])):
+        with pytest.raises(IllegalStateError, match=r"async with Producer"):
+            await call()
+    assert repr(producer).endswith("not started>")
+
+
+async def test_a_second_start() -> None:
+    async with Producer(bootstrap_servers=NOWHERE, client_id="shop") as producer:
+        with pytest.raises(IllegalStateError, match=r"'shop' is started.*Make a new Producer"):
+            await producer.start()
+    with pytest.raises(IllegalStateError, match=r"'shop' is closed"):
+        await producer.start()
+
+
+async def test_after_close(orders: MockCluster) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        await producer.send("orders", b"v")
+    with pytest.raises(ProducerClosedError, match="closed") as raised:
+        producer.send("orders", b"v")
+    assert isinstance(raised.value, RuntimeError)
+    for call in (producer.flush, producer.drain, lambda: producer.send_many("orders", [b"v"])):
+        with pytest.raises(ProducerClosedError):
+            await call()
+    assert producer.metrics()["producer-metrics"]["record-send-total"] == 1.0
+
+
+async def test_while_it_closes(orders: MockCluster) -> None:
+    producer = Producer(bootstrap_servers=orders.bootstrap_servers)
+    await producer.start()
+    sent = producer.send("orders", b"v")
+    closing = asyncio.create_task(producer.close())
+    await asyncio.sleep(0)
+    with pytest.raises(ProducerClosedError, match="closing"):
+        producer.send("orders", b"late")
+    assert await closing == 0
+    assert (await sent).offset == 0
+
+
+# --- loops, threads, processes ----------------------------------------------------------------
+
+
+def test_a_second_event_loop(orders: MockCluster) -> None:
+    producers = []
+
+    async def first() -> None:
+        producer = Producer(bootstrap_servers=orders.bootstrap_servers)
+        await producer.start()
+        await producer.send("orders", b"v")
+        producers.append(producer)
+
+    async def second() -> None:
+        (producer,) = producers
+        with pytest.raises(WrongLoopError, match="another loop") as raised:
+            producer.send("orders", b"v")
+        assert isinstance(raised.value, RuntimeError)
+        for call in (producer.flush, producer.close):
+            with pytest.raises(WrongLoopError):
+                await call()
+
+    with asyncio.Runner() as runner:
+        runner.run(first())
+        with asyncio.Runner() as other:
+            other.run(second())
+        runner.run(producers[0].close())
+
+
+def test_asyncio_run_twice_with_a_producer_left_open(orders: MockCluster) -> None:
+    producers: list[Producer] = []
+
+    async def first() -> None:
+        producer = Producer(bootstrap_servers=orders.bootstrap_servers)
+        await producer.start()
+        await producer.send("orders", b"v")
+        producers.append(producer)
+
+    async def second() -> None:
+        with pytest.raises(ProducerError, match=r"loop|broken"):
+            producers[0].send("orders", b"v")
+
+    asyncio.run(first())
+    asyncio.run(second())
+
+
+async def test_another_thread(orders: MockCluster) -> None:
+    raised: list[BaseException] = []
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        await producer.send("orders", b"v")
+
+        def use() -> None:
+            try:
+                producer.send("orders", b"v")
+            except BaseException as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=use)
+        thread.start()
+        await asyncio.to_thread(thread.join)
+        (error,) = raised
+        assert isinstance(error, WrongLoopError)
+        assert "thread" in str(error)
+        assert (await producer.send("orders", b"still works")).topic == "orders"
+
+
+FORKING = """
+    import asyncio, json, os, sys, warnings
+    from aioproducer import Producer
+    from aioproducer.testing.mock_cluster import MockCluster
+
+    warnings.simplefilter("ignore", DeprecationWarning)
+
+    async def main(cluster):
+        async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            await producer.send("orders", b"before", partition=0)
+            pending = [producer.send("orders", b"%d" % n, partition=0) for n in range(100)]
+            reading, writing = os.pipe()
+            child = os.fork()
+            if child == 0:
+                errors = []
+                try:
+                    producer.send("orders", b"from the child")
+                except BaseException as error:
+                    errors.append([type(error).__name__, str(error)])
+                for call in (producer.flush, producer.close):
+                    try:
+                        call().send(None)
+                        errors.append(["none", ""])
+                    except BaseException as error:
+                        errors.append([type(error).__name__, str(error)])
+                os.write(writing, json.dumps(errors).encode())
+                os._exit(0)
+            os.close(writing)
+            os.waitpid(child, 0)
+            errors = json.loads(os.read(reading, 1 << 20))
+            offsets = [(await future).offset for future in pending]
+            after = (await producer.send("orders", b"after", partition=0)).offset
+            print(json.dumps([errors, offsets, after]))
+
+    with MockCluster(brokers=1, topics={"orders": 1}) as cluster:
+        asyncio.run(main(cluster))
+"""
+
+
+def test_after_a_fork() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FORKING)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    errors, offsets, after = json.loads(done.stdout)
+    assert [name for name, _ in errors] == ["WrongLoopError"] * 3
+    assert all("fork" in text for _, text in errors)
+    assert offsets == list(range(1, 101))
+    assert after == 101
+
+
+# --- the arguments ----------------------------------------------------------------------------
+
+WRONG_RECORDS: list[tuple[dict[str, Any], type[ProducerError], type[Exception], str]] = [
+    ({"value": 7}, SerializationError, TypeError, "a value of type int.*'orders'.*serializer"),
+    ({"value": {"a": 1}}, SerializationError, TypeError, "dict"),
+    ({"key": 1.5}, SerializationError, TypeError, "a key of type float.*key_serializer"),
+    ({"headers": {"h": "text"}}, SerializationError, TypeError, "'h'.*str.*bytes or None"),
+    ({"headers": {1: b"v"}}, SerializationError, TypeError, "header key.*int"),
+    ({"headers": [b"only a key"]}, SerializationError, TypeError, "pairs"),
+    ({"headers": 5}, SerializationError, TypeError, "headers"),
+    ({"partition": -1}, InvalidPartitionError, ValueError, "-1"),
+    ({"partition": "0"}, InvalidPartitionError, ValueError, "'0'"),
+    ({"partition": True}, InvalidPartitionError, ValueError, "True"),
+    ({"timestamp_ms": -5}, InvalidTimestampError, ValueError, "-5"),
+    ({"timestamp_ms": 1.5}, InvalidTimestampError, ValueError, "1.5"),
+    ({"timestamp_ms": 2**63}, InvalidTimestampError, ValueError, "milliseconds"),
+    ({"value": bytes(1 << 20)}, RecordTooLargeError, ValueError, "max_request_size"),
+    ({"key": bytes(1 << 20)}, RecordTooLargeError, ValueError, "max_request_size"),
+    ({"headers": {"h": bytes(1 << 20)}}, RecordTooLargeError, ValueError, "max_request_size"),
+    ({"topic": ""}, InvalidTopicError, ValueError, "topic"),
+    ({"topic": "t" * 250}, InvalidTopicError, ValueError, "249"),
+    ({"topic": None}, InvalidTopicError, ValueError, "None"),
+    ({"topic": b"orders"}, InvalidTopicError, ValueError, "str"),
+    ({"topic": ["orders"]}, InvalidTopicError, ValueError, "str"),
+]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["topic known", "first send"])
+@pytest.mark.parametrize(
+    ("changes", "kind", "also", "match"),
+    WRONG_RECORDS,
+    ids=[str(row[0])[:40] for row in WRONG_RECORDS],
+)
+async def test_a_record_that_is_wrong(
+    orders: MockCluster,
+    changes: dict[str, Any],
+    kind: type[ProducerError],
+    also: type[Exception],
+    match: str,
+    known: bool,
+) -> None:
+    record = {"topic": "orders", "value": b"v"} | changes
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        if known:
+            await producer.send("orders", b"known", partition=0)
+        with pytest.raises(kind, match=match) as raised:
+            producer.send(**record)
+        assert isinstance(raised.value, also)
+        with pytest.raises(kind):
+            producer.send(ProducerRecord(**record))
+        assert (await producer.send("orders", b"fine", partition=0)).offset == int(known)
+
+
+async def test_a_partition_out_of_the_known_range(orders: MockCluster) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        early = producer.send("orders", b"v", partition=2)
+        with pytest.raises(InvalidPartitionError, match="partitions 0 to 1, not 2"):
+            await early
+        with pytest.raises(InvalidPartitionError, match="partitions 0 to 1, not 2"):
+            producer.send("orders", b"v", partition=2)
+
+
+async def test_a_record_over_the_memory_for_batches(orders: MockCluster) -> None:
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, buffer_memory=40_000, batch_size=1000
+    ) as producer:
+        for _ in range(2):
+            with pytest.raises(RecordTooLargeError, match="30000 bytes of the share of buffer_mem"):
+                producer.send("orders", bytes(30_000))
+            await producer.send("orders", bytes(25_000))
+
+
+async def test_headers_from_an_iterator(orders: MockCluster) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        pairs: Any = iter([("h", b"1")])
+        assert (await producer.send("orders", b"v", headers=pairs)).topic == "orders"
+
+
+async def test_text_that_is_no_utf8(orders: MockCluster) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        for wrong in ({"value": "\ud800"}, {"key": "\ud800"}, {"headers": {"\ud800": b"v"}}):
+            with pytest.raises(SerializationError):
+                producer.send("orders", **wrong)
+        await producer.send("orders", b"v")
+        for wrong in ({"value": "\ud800"}, {"key": "\ud800"}, {"headers": {"\ud800": b"v"}}):
+            with pytest.raises(SerializationError):
+                producer.send("orders", **wrong)
+        assert (await producer.send("orders", b"v")).topic == "orders"
+
+
+@pytest.mark.parametrize("topic", ["commandes-\ud800", "größe", "заказы"])
+async def test_a_topic_name_that_no_broker_takes(orders: MockCluster, topic: str) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        with pytest.raises(InvalidTopicError, match="ASCII"):
+            producer.send(topic, b"v")
+        assert (await producer.send("orders", b"v")).topic == "orders"
+
+
+# --- options ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "suggestion"),
+    [
+        ("bootstrap_server", "bootstrap_servers"),
+        ("lingerms", "linger_ms"),
+        ("compresion_type", "compression_type"),
+        ("retry_backoff", "retry_backoff_ms"),
+    ],
+)
+def test_an_unknown_option(option: str, suggestion: str) -> None:
+    options: dict[str, Any] = {"bootstrap_servers": NOWHERE, option: 1}
+    with pytest.raises(ConfigError, match=suggestion) as raised:
+        Producer(**options)
+    assert isinstance(raised.value, ValueError)
+
+
+def test_options_that_contradict_each_other() -> None:
+    with pytest.raises(ConfigError, match="enable_idempotence"):
+        Producer(bootstrap_servers=NOWHERE, acks="1", enable_idempotence=True)
+    with pytest.raises(ConfigError, match="bootstrap_servers"):
+        Producer()
+
+
+async def test_a_config_and_options_that_change_it(orders: MockCluster) -> None:
+    config = ProducerConfig(bootstrap_servers=NOWHERE, client_id="base")
+    producer = Producer(config, bootstrap_servers=orders.bootstrap_servers)
+    assert producer.client_id == "base"
+    async with producer:
+        assert (await producer.send("orders", b"v")).offset == 0

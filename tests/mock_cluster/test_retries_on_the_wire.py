@@ -1,0 +1,332 @@
+"""What goes wrong between ``send()`` and the log: retried, or told by the record's future."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from aioproducer import (
+    DeliveryTimeoutError,
+    KafkaError,
+    Producer,
+    ProducerError,
+    RecordTooLargeError,
+    errors,
+)
+from aioproducer.testing.mock_cluster import ALL_BROKERS, DISCONNECT, MockCluster
+
+PRODUCE, METADATA, INIT_PRODUCER_ID = 0, 3, 22
+NOT_LEADER = 6
+PATIENCE = 10.0
+
+
+@pytest.fixture
+def orders() -> Iterator[MockCluster]:
+    with MockCluster(brokers=3, topics={"orders": 3}) as cluster:
+        yield cluster
+
+
+def produced(cluster: MockCluster) -> list[tuple[int, float]]:
+    """Broker and time of each produce request that was tracked."""
+    return [(each.broker_id, each.timestamp) for each in cluster.requests() if not each.api_key]
+
+
+async def started(cluster: MockCluster, **options: Any) -> Producer:
+    """A producer that knows the topic and has its identity."""
+    producer = Producer(bootstrap_servers=cluster.bootstrap_servers, **options)
+    await producer.start()
+    first = [producer.send("orders", b"first", partition=partition) for partition in range(3)]
+    await producer.flush(PATIENCE)
+    assert all(future.result().offset == 0 for future in first)
+    cluster.start_request_tracking()
+    return producer
+
+
+FATAL = [
+    (29, "TopicAuthorizationFailedError", PermissionError, "TOPIC_AUTHORIZATION_FAILED.*WRITE"),
+    (87, "InvalidRecordError", KafkaError, "INVALID_RECORD.*keys"),
+    (10, "MessageTooLargeError", ValueError, "MESSAGE_TOO_LARGE.*max.message.bytes"),
+    (18, "RecordListTooLargeError", ValueError, "RECORD_LIST_TOO_LARGE"),
+    (17, "InvalidTopicError", ValueError, "INVALID_TOPIC"),
+    (21, "InvalidRequiredAcksError", KafkaError, "INVALID_REQUIRED_ACKS"),
+    (31, "ClusterAuthorizationFailedError", KafkaError, "CLUSTER_AUTHORIZATION_FAILED"),
+    (32, "InvalidTimestampError", ValueError, "INVALID_TIMESTAMP"),
+    (43, "UnsupportedForMessageFormatError", KafkaError, "UNSUPPORTED_FOR_MESSAGE_FORMAT"),
+    (44, "PolicyViolationError", KafkaError, "POLICY_VIOLATION"),
+    (76, "UnsupportedCompressionTypeError", KafkaError, "UNSUPPORTED_COMPRESSION_TYPE"),
+    (-1, "UnknownServerError", KafkaError, "UNKNOWN_SERVER_ERROR"),
+]
+
+
+@pytest.mark.parametrize(("code", "name", "also", "match"), FATAL, ids=[row[1] for row in FATAL])
+async def test_a_fatal_error_is_in_the_future(
+    orders: MockCluster, code: int, name: str, also: type[Exception], match: str
+) -> None:
+    producer = await started(orders)
+    orders.push_request_errors(PRODUCE, code)
+    with pytest.raises(ProducerError, match=match) as raised:
+        await producer.send("orders", b"v", partition=1)
+    error = raised.value
+    assert type(error) is getattr(errors, name)
+    assert isinstance(error, KafkaError)
+    assert (error.code, error.retriable) == (code, False)
+    assert "orders-1" in str(error)
+    assert "broker 2" in str(error)
+    if also is not PermissionError:
+        assert isinstance(error, also)
+    assert len(produced(orders)) == 1
+    # and the producer goes on
+    assert (await producer.send("orders", b"v", partition=1)).offset == 1
+    await producer.close()
+
+
+async def test_a_record_too_large_for_the_broker_is_a_record_too_large_error(
+    orders: MockCluster,
+) -> None:
+    producer = await started(orders)
+    orders.push_request_errors(PRODUCE, 10)
+    with pytest.raises(RecordTooLargeError):
+        await producer.send("orders", b"v", partition=0)
+    await producer.close()
+
+
+RETRIABLE = {
+    "CORRUPT_MESSAGE": 2,
+    "UNKNOWN_TOPIC_OR_PARTITION": 3,
+    "LEADER_NOT_AVAILABLE": 5,
+    "REQUEST_TIMED_OUT": 7,
+    "NETWORK_EXCEPTION": 13,
+    "NOT_ENOUGH_REPLICAS": 19,
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": 20,
+    "KAFKA_STORAGE_ERROR": 56,
+    "disconnect": DISCONNECT,
+}
+
+
+@pytest.mark.parametrize("code", RETRIABLE.values(), ids=RETRIABLE)
+async def test_an_error_that_may_pass_is_retried(orders: MockCluster, code: int) -> None:
+    producer = await started(orders, retry_backoff_ms=5, reconnect_backoff_ms=5)
+    orders.push_request_errors(PRODUCE, code, code)
+    assert (await producer.send("orders", b"v", partition=0)).offset == 1
+    assert len(produced(orders)) == 3
+    metrics = producer.metrics()
+    assert metrics["producer-metrics"]["record-retry-total"] == 2.0
+    assert metrics["producer-topic-metrics"]["orders"]["record-retry-total"] == 2.0
+    assert metrics["producer-metrics"]["record-error-total"] == 0.0
+    await producer.close()
+
+
+async def test_retries_back_off_exponentially(orders: MockCluster) -> None:
+    producer = await started(orders, retry_backoff_ms=40, retry_backoff_max_ms=160)
+    orders.push_request_errors(PRODUCE, *[19] * 5)
+    await producer.send("orders", b"v", partition=0)
+    moments = [moment for _, moment in produced(orders)]
+    gaps = [later - earlier for earlier, later in pairwise(moments)]
+    for gap, backoff in zip(gaps, (0.04, 0.08, 0.16, 0.16, 0.16), strict=True):
+        assert gap >= 0.8 * backoff  # 20 % jitter; never earlier, later on a busy machine
+    await producer.close()
+
+
+async def test_the_number_of_retries_is_bounded(orders: MockCluster) -> None:
+    producer = await started(orders, retries=2, retry_backoff_ms=1)
+    orders.push_request_errors(PRODUCE, *[19] * 10)
+    with pytest.raises(errors.NotEnoughReplicasError, match="orders-0"):
+        await producer.send("orders", b"v", partition=0)
+    assert len(produced(orders)) == 3
+    orders.clear_request_errors(PRODUCE)
+    assert (await producer.send("orders", b"v", partition=0)).offset == 1
+    await producer.close()
+
+
+async def test_no_retries_without_idempotence(orders: MockCluster) -> None:
+    producer = await started(orders, retries=0, enable_idempotence=False)
+    orders.push_request_errors(PRODUCE, DISCONNECT)
+    with pytest.raises(errors.BrokerConnectionError, match=r"broker 1 .*closed the connection"):
+        await producer.send("orders", b"v", partition=0)
+    assert len(produced(orders)) == 1
+    await producer.close()
+
+
+async def test_the_delivery_timeout_names_the_last_error(orders: MockCluster) -> None:
+    producer = await started(
+        orders, request_timeout_ms=200, delivery_timeout_ms=300, retry_backoff_ms=20
+    )
+    orders.push_request_errors(PRODUCE, *[19] * 100)
+    future = producer.send("orders", b"v", partition=0)
+    with pytest.raises(DeliveryTimeoutError, match=r"orders-0.*delivery_timeout_ms") as raised:
+        await asyncio.wait_for(asyncio.shield(future), PATIENCE)
+    assert isinstance(raised.value, TimeoutError)
+    assert "NOT_ENOUGH_REPLICAS" in str(raised.value)
+    await producer.close()
+
+
+async def test_the_delivery_timeout_when_the_broker_is_down(orders: MockCluster) -> None:
+    producer = await started(orders, request_timeout_ms=200, delivery_timeout_ms=300)
+    orders.set_broker_down(2)
+    dead = producer.send("orders", b"v", partition=1)
+    with pytest.raises(DeliveryTimeoutError, match="orders-1"):
+        await asyncio.wait_for(asyncio.shield(dead), PATIENCE)
+    # the others were never touched, and the partition works again when its broker does
+    assert (await producer.send("orders", b"v", partition=0)).offset == 1
+    orders.set_broker_up(2)
+    for _ in range(20):
+        try:
+            sent = await producer.send("orders", b"v", partition=1)
+            break
+        except DeliveryTimeoutError:
+            continue
+    assert sent.partition == 1
+    await producer.close()
+
+
+async def test_a_broker_that_comes_back_gets_what_waited(orders: MockCluster) -> None:
+    producer = await started(orders)
+    orders.set_broker_down(ALL_BROKERS)
+    futures = [producer.send("orders", b"%d" % n, partition=n % 3) for n in range(30)]
+    with pytest.raises(TimeoutError):
+        await producer.flush(0.1)
+    orders.set_broker_up(ALL_BROKERS)
+    await producer.flush(PATIENCE)
+    assert [future.result().offset for future in futures] == [1 + n // 3 for n in range(30)]
+    await producer.close()
+
+
+async def test_a_request_timeout_closes_the_connection_and_retries(
+    orders: MockCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    producer = await started(
+        orders, request_timeout_ms=150, delivery_timeout_ms=10_000, retry_backoff_ms=5
+    )
+    orders.push_broker_request_errors(1, PRODUCE, (0, 2_000))
+    sent = await producer.send("orders", b"v", partition=0)
+    assert sent.offset in (1, 2)  # the mock does not check sequence numbers
+    assert len(produced(orders)) == 2
+    assert "did not answer a PRODUCE" in caplog.text
+    assert "request_timeout_ms" in caplog.text
+    await producer.close()
+
+
+async def test_a_leader_that_moved_is_found_at_once(orders: MockCluster) -> None:
+    producer = await started(orders, retry_backoff_ms=2_000, retry_backoff_max_ms=2_000)
+    orders.set_partition_leader("orders", 0, 3)
+    assert (await producer.send("orders", b"v", partition=0)).offset == 1
+    asked = produced(orders)
+    assert [broker for broker, _ in asked] == [1, 3]
+    assert asked[1][1] - asked[0][1] < 1.5  # by the hint (KIP-951), without the backoff
+    await producer.close()
+
+
+async def test_a_leader_that_moved_is_found_by_metadata(orders: MockCluster) -> None:
+    orders.set_api_version(PRODUCE, 0, 9)  # no hints
+    producer = await started(orders, retry_backoff_ms=10)
+    orders.set_partition_leader("orders", 0, 3)
+    assert (await producer.send("orders", b"v", partition=0)).offset == 1
+    asked = [broker for broker, _ in produced(orders)]
+    assert (asked[0], asked[-1]) == (1, 3)
+    assert any(request.api_key == METADATA for request in orders.requests())
+    await producer.close()
+
+
+async def test_a_leader_that_moves_to_and_fro_loses_nothing(orders: MockCluster) -> None:
+    producer = await started(orders, retry_backoff_ms=5)
+    futures = []
+    for turn in range(30):
+        futures += [producer.send("orders", b"%d" % n, partition=0) for n in range(20)]
+        orders.set_partition_leader("orders", 0, turn % 3 + 1)
+        await asyncio.sleep(0)
+    await producer.flush(PATIENCE)
+    assert sorted(future.result().offset for future in futures) == list(range(1, 601))
+    await producer.close()
+
+
+async def test_old_and_new_versions_of_produce(orders: MockCluster) -> None:
+    for highest in (7, 8, 9, 10):
+        orders.set_api_version(PRODUCE, 3, highest)
+        async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+            assert (await producer.send("orders", b"v", partition=0)).offset == highest - 7
+
+
+async def test_a_broker_too_old_says_so(orders: MockCluster) -> None:
+    orders.set_api_version(PRODUCE, 0, 6)
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        with pytest.raises(errors.UnsupportedVersionError, match="PRODUCE versions 0 to 6"):
+            await asyncio.wait_for(producer.send("orders", b"v"), PATIENCE)
+
+
+# --- the producer's identity ------------------------------------------------------------------
+
+
+async def test_the_identity_is_asked_for_again(orders: MockCluster) -> None:
+    orders.push_request_errors(INIT_PRODUCER_ID, 14, 15, DISCONNECT)
+    async with Producer(bootstrap_servers=orders.bootstrap_servers, retry_backoff_ms=5) as producer:
+        assert (await producer.send("orders", b"v")).offset == 0
+
+
+async def test_an_identity_that_is_refused(orders: MockCluster) -> None:
+    orders.push_request_errors(INIT_PRODUCER_ID, 31)
+    async with Producer(bootstrap_servers=orders.bootstrap_servers, retry_backoff_ms=5) as producer:
+        with pytest.raises(errors.ClusterAuthorizationFailedError, match="IDEMPOTENT_WRITE"):
+            await producer.send("orders", b"v")
+        assert (await producer.send("orders", b"v")).offset == 0
+
+
+async def test_without_idempotence_no_identity_is_asked_for(orders: MockCluster) -> None:
+    producer = await started(orders, enable_idempotence=False)
+    orders.start_request_tracking()
+    await producer.send("orders", b"v")
+    await producer.close()
+    assert not [each for each in orders.requests() if each.api_key == INIT_PRODUCER_ID]
+
+
+# --- fire and forget --------------------------------------------------------------------------
+
+
+async def test_failures_that_nobody_looks_at_make_one_line_per_batch(
+    orders: MockCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    producer = await started(orders, linger_ms=10_000, delivery_timeout_ms=60_000)
+    orders.push_request_errors(PRODUCE, 87)
+    for number in range(500):
+        producer.send("orders", b"%d" % number, partition=0)
+    await producer.flush(PATIENCE)
+    gc.collect()
+    await asyncio.sleep(0)
+    lines = [each for each in caplog.records if each.levelno >= logging.ERROR]
+    assert len(lines) == 1
+    assert "500 records" in lines[0].getMessage()
+    assert "orders-0" in lines[0].getMessage()
+    assert complaints == []
+    assert producer.metrics()["producer-topic-metrics"]["orders"]["record-error-total"] == 500.0
+    await producer.close()
+
+
+async def test_expired_and_refused_records_that_nobody_looks_at(
+    orders: MockCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    producer = await started(
+        orders, max_block_ms=100, request_timeout_ms=100, delivery_timeout_ms=200
+    )
+    orders.set_broker_down(ALL_BROKERS)
+    for _ in range(100):
+        producer.send("orders", b"v", partition=0)
+        producer.send("not known yet", b"v")
+    await producer.flush(PATIENCE)
+    producer.send("orders", b"v", partition=0)
+    await producer.close(0)
+    gc.collect()
+    await asyncio.sleep(0)
+    assert complaints == []
+    failed = [each for each in caplog.records if each.levelno >= logging.ERROR]
+    assert len(failed) == 3  # the batch, the records without topic, the close
+    assert "100 records" in failed[0].getMessage() + failed[1].getMessage()

@@ -1,0 +1,294 @@
+"""The blocking shell on a real wire: complete, in order, from any thread, to the last record."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+import pytest
+from confluent_kafka import Consumer
+
+from aioproducer.errors import (
+    BufferExhaustedError,
+    InvalidPartitionError,
+    ProducerBrokenError,
+    SerializationError,
+)
+from aioproducer.model import ProducerRecord
+from aioproducer.sync import Producer
+from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+
+PRODUCE = 0
+TOPIC_AUTHORIZATION_FAILED = 29
+
+
+@pytest.fixture
+def cluster(mock_cluster: MockCluster) -> MockCluster:
+    mock_cluster.create_topic("orders", 6)
+    return mock_cluster
+
+
+def read(cluster: MockCluster, count: int) -> list[tuple[int, bytes | None, bytes | None]]:
+    """Partition, key and value of ``count`` records, each partition in its order; no more come."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": uuid.uuid4().hex,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe(["orders"])
+    records: list[tuple[int, bytes | None, bytes | None]] = []
+    deadline = time.monotonic() + 30
+    while len(records) < count and time.monotonic() < deadline:
+        for message in consumer.consume(10_000, 0.2):
+            assert message.error() is None
+            records.append((message.partition() or 0, message.key(), message.value()))
+    for message in consumer.consume(10, 0.3):
+        records.append((message.partition() or 0, message.key(), message.value()))
+    consumer.close()
+    assert len(records) == count
+    return records
+
+
+def test_eight_threads_in_order(cluster: MockCluster) -> None:
+    def send(thread: int) -> None:
+        futures = [
+            producer.send("orders", b"%d:%d" % (thread, number), key=b"%d" % (number % 50))
+            for number in range(20_000)
+        ]
+        for future in futures:
+            assert future.result(60).offset >= 0
+
+    with (
+        Producer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+        ThreadPoolExecutor(8) as threads,
+    ):
+        list(threads.map(send, range(8)))
+    by_key = defaultdict(list)
+    for _, key, value in read(cluster, 160_000):
+        assert value is not None
+        thread, number = map(int, value.split(b":"))
+        by_key[thread, key].append(number)
+    for (_, key), numbers in by_key.items():
+        assert key is not None
+        assert numbers == list(range(int(key), 20_000, 50))
+
+
+def test_one_record(cluster: MockCluster) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        metadata = producer.send("orders", "v", key="k", partition=4, headers={"h": b"1"}).result(5)
+        assert (metadata.topic, metadata.partition, metadata.offset) == ("orders", 4, 0)
+        record = ProducerRecord("orders", b"w", partition=5)
+        assert producer.send(record).result(5).partition == 5
+        assert isinstance(
+            producer.send("orders", b"x", partition=17).exception(5), InvalidPartitionError
+        )
+        assert producer.metrics()
+    assert sorted(read(cluster, 2)) == [(4, b"k", b"v"), (5, None, b"w")]
+
+
+def test_flush_waits_for_all_before_it(cluster: MockCluster) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=60_000) as producer:
+        futures = [producer.send("orders", b"%d" % number) for number in range(5000)]
+        producer.flush(20)
+        assert all(future.done() for future in futures)
+        assert {future.result().offset >= 0 for future in futures} == {True}
+
+
+def test_send_many(cluster: MockCluster) -> None:
+    def values() -> Iterable[object]:
+        for number in range(30_000):
+            yield b"%d" % number
+        yield object()
+        yield ProducerRecord("orders", b"keyed", b"k")
+
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, buffer_memory=1 << 20) as producer:
+        report = producer.send_many("orders", values())
+        assert (report.delivered, report.failed, report.sent) == (30_001, 1, 30_002)
+        assert isinstance(report.errors[0], SerializationError)
+        assert sum(place.count for place in report.offsets.values()) == 30_001
+        assert producer.send_many("orders", []).sent == 0
+    read(cluster, 30_001)
+
+
+def test_failures_are_in_the_future(cluster: MockCluster) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send("orders", b"1").result(5)
+        cluster.push_request_errors(PRODUCE, TOPIC_AUTHORIZATION_FAILED)
+        error = producer.send("orders", b"2").exception(5)
+        assert type(error).__name__ == "TopicAuthorizationFailedError"
+        assert producer.send("orders", b"3").result(5)
+
+
+def test_full_memory_blocks_and_then_goes_on(cluster: MockCluster) -> None:
+    cluster.set_broker_rtt(ALL_BROKERS, 100)
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, buffer_memory=200_000) as producer:
+        began = time.monotonic()
+        futures = [producer.send("orders", b"x" * 1000) for _ in range(1000)]
+        assert time.monotonic() - began > 0.2, "nothing has blocked"
+        for future in futures:
+            future.result(20)
+
+
+def test_send_blocks_for_max_block_ms(cluster: MockCluster) -> None:
+    with Producer(
+        bootstrap_servers=cluster.bootstrap_servers, buffer_memory=200_000, max_block_ms=500
+    ) as producer:
+        producer.send("orders", b"1").result(5)
+        cluster.set_broker_rtt(ALL_BROKERS, 10_000)
+        sent = 0
+        with pytest.raises(BufferExhaustedError):  # noqa: PT012
+            for _ in range(1000):
+                began = time.monotonic()
+                producer.send("orders", b"x" * 1000)
+                sent += 1
+        assert 0.4 < time.monotonic() - began < 3
+        assert sent < 200
+        producer.close(0)
+
+
+def test_cancelling_tells_the_truth(cluster: MockCluster) -> None:
+    """Whoever wins the race: what was cancelled is not in the log, everything else is."""
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        futures = []
+        cancelled = set()
+        for number in range(20_000):
+            futures.append(producer.send("orders", b"%d" % number))
+            if number % 3 == 0 and futures[-1].cancel():
+                cancelled.add(number)
+        producer.flush()
+        for number, future in enumerate(futures):
+            assert future.cancelled() == (number in cancelled)
+            assert future.done()
+    values = {int(value or b"") for _, _, value in read(cluster, 20_000 - len(cancelled))}
+    assert values == set(range(20_000)) - cancelled
+
+
+def test_callbacks_may_send(cluster: MockCluster) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, buffer_memory=200_000) as producer:
+        done = threading.Event()
+        errors: list[BaseException] = []
+
+        def again(number: int) -> Callable[[object], None]:
+            def callback(_: object) -> None:
+                if number == 0:
+                    done.set()
+                    return
+                producer.send("orders", b"again").add_done_callback(again(number - 1))
+
+            return callback
+
+        producer.send("orders", b"first").add_done_callback(again(20))
+        assert done.wait(10)
+
+        def flood(_: object) -> None:
+            try:
+                for _ in range(10_000):
+                    producer.send("orders", b"x" * 1000)
+            except BufferExhaustedError as error:
+                errors.append(error)
+
+        producer.send("orders", b"last").add_done_callback(flood)
+        producer.flush(10)
+        producer.flush(10)
+        assert len(errors) == 1
+
+
+def test_a_callback_that_exits_breaks_the_producer(cluster: MockCluster) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send("orders", b"1").add_done_callback(lambda _: sys.exit(3))
+        with pytest.raises(ProducerBrokenError):  # noqa: PT012
+            while True:
+                producer.send("orders", b"2").result(5)
+
+
+def test_a_wsgi_app(cluster: MockCluster) -> None:
+    def app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        metadata = producer.send("orders", environ["PATH_INFO"].encode()).result(10)
+        start_response("200 OK", [])
+        return [b"%d" % metadata.offset]
+
+    class Server(ThreadingMixIn, WSGIServer):
+        daemon_threads = True
+
+    class Quiet(WSGIRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    def get(number: int) -> bytes:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/{number}") as answer:
+            return bytes(answer.read())
+
+    with (
+        Producer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+        make_server("127.0.0.1", 0, app, Server, Quiet) as server,
+        ThreadPoolExecutor(16) as clients,
+    ):
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        assert all(int(answer) >= 0 for answer in clients.map(get, range(200)))
+        server.shutdown()
+        serving.join()
+    assert {value for _, _, value in read(cluster, 200)} == {b"/%d" % n for n in range(200)}
+
+
+async def test_in_the_thread_of_another_loop(cluster: MockCluster) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        futures = [producer.send("orders", b"%d" % number) for number in range(100)]
+        producer.flush(10)
+        assert (await asyncio.wrap_future(futures[0])).offset >= 0
+        assert (await asyncio.wrap_future(producer.send("orders", b"more"))).offset >= 0
+        assert len(list(as_completed(futures, 5))) == 100
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_the_interpreters_exit_delivers_what_is_there(
+    cluster: MockCluster, compression: str
+) -> None:
+    script = f"""
+import os
+from aioproducer.sync import Producer
+servers = {cluster.bootstrap_servers!r}
+producer = Producer(bootstrap_servers=servers, compression_type={compression!r})
+producer.start()
+for number in range(5000):
+    producer.send("orders", os.urandom(150).hex())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=30)
+    assert (done.returncode, done.stderr) == (0, b"")
+    read(cluster, 5000)
+
+
+def test_a_forked_child_leaves_the_parents_producer_alone(cluster: MockCluster) -> None:
+    script = f"""
+import gc, os, sys
+from aioproducer.sync import Producer
+with Producer(bootstrap_servers={cluster.bootstrap_servers!r}) as producer:
+    producer.send("orders", b"before").result(5)
+    child = os.fork()
+    if not child:
+        with Producer(bootstrap_servers={cluster.bootstrap_servers!r}) as own:
+            own.send("orders", b"child").result(5)
+        del producer
+        gc.collect()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    producer.send("orders", b"after").result(5)
+"""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script]
+    done = subprocess.run(command, capture_output=True, timeout=30)
+    assert (done.returncode, done.stderr) == (0, b""), os.fsdecode(done.stderr)
+    assert {value for _, _, value in read(cluster, 3)} == {b"before", b"child", b"after"}

@@ -1,0 +1,68 @@
+"""What the report says, on a terminal and elsewhere."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from benchmarks.clients import CLIENTS
+from benchmarks.report import HEADINGS, Section, describe, print_plain, print_rich
+from benchmarks.summary import Run, summarise
+from benchmarks.workloads import WORKLOADS
+
+RUNS = [
+    Run("aioproducer", "tasks", 1, 0.1, None, 400_000.0, 40.0, 2.0, 60.0, 1.0, 2.5),
+    Run("aiokafka", "tasks", 1, 0.1, None, 100_000.0, 10.0, 8.0, 50.0, 4.0, 10.0),
+    Run("aioproducer", "tasks", 2, 0.1, "2 of 9 records failed, the first with OSError()"),
+]
+
+
+@pytest.fixture
+def section() -> Section:
+    return describe(WORKLOADS["tasks"], list(CLIENTS.values()), summarise(RUNS), 9)
+
+
+def test_a_row_for_each_client_that_ran_in_the_order_they_were_asked_for(section: Section) -> None:
+    assert [row[0] for row in section.rows] == ["aioproducer", "aiokafka"]
+    assert section.rows[0] == (
+        "aioproducer",
+        *("400,000", "400,000..400,000", "40.0", "2.00", "2.00..2.00", "60", "1.000", "2.500"),
+        "1/2",
+        "0.1..0.1",
+    )
+    assert all(len(row) == len(HEADINGS) for row in section.rows)
+
+
+def test_ratios_voids_and_settings_are_said(section: Section) -> None:
+    assert section.ratios == ("aioproducer / aiokafka: 4.00 x records/s, 0.25 x CPU, 0.25 x p99",)
+    assert section.voids == (
+        "VOID aioproducer, round 2: 2 of 9 records failed, the first with OSError()",
+    )
+    assert section.settings[0] == "aioproducer: defaults, uvloop"
+    assert "acks=all" in section.settings[1]
+
+
+def test_plain_text_has_aligned_columns_and_no_escape_codes(
+    section: Section, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_plain([section])
+    printed = capsys.readouterr().out
+    table = printed.splitlines()[2:5]
+    assert len({len(line) for line in table}) == 1
+    assert "\x1b" not in printed
+    assert "VOID aioproducer" in printed
+
+
+def test_on_a_terminal_everything_is_said_too(section: Section) -> None:
+    written = io.StringIO()
+    print_rich([section], Console(file=written, force_terminal=True, width=200))
+    for words in ("400,000", "VOID aioproducer", "x records/s", "acks=all"):
+        assert words in written.getvalue()
+
+
+def test_what_was_not_measured_is_a_dash() -> None:
+    void = [Run("confluent", "bulk", 1, 0.1, "it failed")]
+    section = describe(WORKLOADS["bulk"], [CLIENTS["confluent"]], summarise(void), 9)
+    assert section.rows == (("confluent", *["-"] * 8, "0/1", "-"),)

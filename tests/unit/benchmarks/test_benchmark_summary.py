@@ -1,0 +1,86 @@
+"""The numbers of many runs: medians, ranges, ratios, and which runs count."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.summary import Run, Spread, percentile, ratios, spread, summarise, why_void
+
+
+def run(client: str, rate: float = 0.0, *, number: int = 1, void: str | None = None) -> Run:
+    return Run(
+        client,
+        "bulk",
+        number,
+        others_cores=0.1,
+        void=void,
+        records_per_second=rate,
+        cpu_us_per_record=1e6 / rate if rate else 0.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "fraction", "expected"),
+    [(1, 0.5, 1), (1, 0.99, 1), (2, 0.5, 1), (100, 0.5, 50), (100, 0.99, 99), (101, 0.99, 100)],
+)
+def test_percentile_is_the_nearest_rank(count: int, fraction: float, expected: int) -> None:
+    assert percentile(range(1, count + 1), fraction) == expected
+
+
+def test_spread_leaves_out_what_was_not_measured() -> None:
+    assert spread([3.0, None, 1.0, 8.0]) == Spread(median=3.0, low=1.0, high=8.0)
+    assert spread([None, None]) is None
+
+
+def test_median_of_an_even_number_of_rounds_is_between() -> None:
+    assert spread([1.0, 2.0, 4.0, 9.0]) == Spread(median=3.0, low=1.0, high=9.0)
+
+
+def test_summaries_keep_clients_apart_and_in_their_order() -> None:
+    runs = [run("b", 10), run("a", 100), run("b", 30, number=2), run("a", 300, number=2)]
+    summaries = summarise(runs)
+    assert [summary.client for summary in summaries] == ["b", "a"]
+    assert summaries[0].records_per_second == Spread(20, 10, 30)
+    assert summaries[1].records_per_second == Spread(200, 100, 300)
+    assert summaries[0].p99_ms is None
+
+
+def test_a_void_run_is_told_and_counts_for_nothing() -> None:
+    (summary,) = summarise([run("a", 10), run("a", number=2, void="1 of 5 records failed")])
+    assert summary.counted == 1
+    assert summary.records_per_second == Spread(10, 10, 10)
+    assert summary.voids == ("round 2: 1 of 5 records failed",)
+
+
+def test_a_client_with_void_runs_only_has_no_numbers_and_no_ratio() -> None:
+    summaries = summarise([run("ours", 10), run("peer", void="it failed")])
+    assert summaries[1].records_per_second is None
+    assert ratios(summaries, ["ours"]) == []
+
+
+def test_ratios_are_of_ours_to_each_peer() -> None:
+    summaries = summarise([run("ours", 30), run("peer", 10), run("other", 60)])
+    first, second = ratios(summaries, ["ours"])
+    assert (first.ours, first.peer) == ("ours", "peer")
+    assert first.records_per_second == pytest.approx(3.0)
+    assert first.cpu_us_per_record == pytest.approx(1 / 3)
+    assert first.p99_ms is None
+    assert second.peer == "other"
+    assert second.records_per_second == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "failed", "in_log", "expected"),
+    [
+        (5, 0, 5, None),
+        (5, 0, 6, None),  # a retry of a client without idempotence
+        (4, 0, 5, "1 of 5 records are unconfirmed"),
+        (6, 0, 6, "-1 of 5 records are unconfirmed"),
+        (4, 1, 5, "1 of 5 records failed, the first with TimeoutError()"),
+        (5, 0, 4, "the client confirmed 5 records, but the log has only 4 of them"),
+    ],
+)
+def test_a_run_counts_only_with_every_record_confirmed_and_in_the_log(
+    confirmed: int, failed: int, in_log: int, expected: str | None
+) -> None:
+    assert why_void(5, confirmed, failed, in_log, "TimeoutError()") == expected
