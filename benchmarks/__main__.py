@@ -1,0 +1,129 @@
+"""The command line: ``python -m benchmarks --workloads bulk,tasks --rounds 5``."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from rich.console import Console
+
+from benchmarks.clients import CLIENTS
+from benchmarks.machine import Machine, look_at_machine
+from benchmarks.report import Section, describe, print_plain, print_rich
+from benchmarks.runner import Plan, run_all
+from benchmarks.summary import Run, summarise
+from benchmarks.workloads import WORKLOADS
+
+_RESULTS = Path(__file__).parent / "results"
+_ROUNDS = 5
+
+_Named = TypeVar("_Named")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns 1 if a run was void: such a benchmark proves nothing."""
+    plan, results = _parse(arguments)
+    console = Console()
+    machine = look_at_machine([*(client.distribution for client in plan.clients), "uvloop"])
+    print(machine.describe())
+    if machine.warning:
+        print(f"WARNING: {machine.warning}")
+    if plan.profiles:
+        plan.profiles.mkdir(parents=True, exist_ok=True)
+        print(f"WARNING: profiled, so the rates mean nothing; profiles in {plan.profiles}")
+    runs = _collect(plan, console)
+    summaries = summarise(runs)
+    sections = [
+        describe(
+            workload,
+            plan.clients,
+            [summary for summary in summaries if summary.workload == workload.name],
+            plan.records or workload.records,
+        )
+        for workload in plan.workloads
+    ]
+    if console.is_terminal:
+        print_rich(sections, console)
+    else:
+        print_plain(sections)
+    print(f"\nwritten to {_write(results, machine, plan, runs, sections)}")
+    return 1 if any(run.void for run in runs) else 0
+
+
+def _collect(plan: Plan, console: Console) -> list[Run]:
+    if not console.is_terminal:
+        return list(run_all(plan, started=lambda what: None))
+    with console.status("starting") as status:
+        return list(run_all(plan, started=status.update))
+
+
+def _write(
+    results: Path, machine: Machine, plan: Plan, runs: Sequence[Run], sections: Sequence[Section]
+) -> Path:
+    results.mkdir(parents=True, exist_ok=True)
+    now = datetime.now(UTC)
+    path = results / f"{now:%Y%m%dT%H%M%SZ}.json"
+    content = {
+        "measured_at": now.isoformat(timespec="seconds"),
+        "machine": dataclasses.asdict(machine),
+        "workloads": [dataclasses.asdict(workload) for workload in plan.workloads],
+        "clients": [dataclasses.asdict(client) for client in plan.clients],
+        "records": plan.records,
+        "runs": [dataclasses.asdict(run) for run in runs],
+        "sections": [dataclasses.asdict(section) for section in sections],
+    }
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    return path
+
+
+def _parse(arguments: Sequence[str] | None) -> tuple[Plan, Path]:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--workloads",
+        type=_names_of(WORKLOADS),
+        default=list(WORKLOADS.values()),
+        help=f"comma-separated, of {', '.join(WORKLOADS)}",
+    )
+    parser.add_argument(
+        "--clients",
+        type=_names_of(CLIENTS),
+        default=list(CLIENTS.values()),
+        help=f"comma-separated, of {', '.join(CLIENTS)}",
+    )
+    parser.add_argument("--rounds", type=_positive, default=_ROUNDS, help="default %(default)s")
+    parser.add_argument("--records", type=_positive, help="per run; default: the workload's")
+    parser.add_argument("--profile", type=Path, metavar="DIR", help="one cProfile file per run")
+    parser.add_argument(
+        "--results", type=Path, default=_RESULTS, metavar="DIR", help="for the JSON"
+    )
+    options = parser.parse_args(arguments)
+    profiles = options.profile and options.profile.resolve()
+    plan = Plan(options.workloads, options.clients, options.rounds, options.records, profiles)
+    return plan, options.results
+
+
+def _names_of(table: Mapping[str, _Named]) -> Callable[[str], list[_Named]]:
+    def parse(text: str) -> list[_Named]:
+        unknown = [name for name in text.split(",") if name not in table]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(table)}")
+        return [table[name] for name in text.split(",")]
+
+    return parse
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""Events whose fate nobody awaits: ``python examples/fire_and_forget.py [host:port]``.
+
+``send()`` puts an event into memory and returns; ``drain()`` returns at once while there is room,
+and else waits for it, so that a slow broker slows this loop down and does not fill the memory.
+"""
+
+import asyncio
+import json
+import os
+import sys
+
+from aioproducer import Producer
+
+SERVERS = (
+    sys.argv[1] if len(sys.argv) > 1 else os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
+)
+EVENTS = 100_000
+
+
+async def main() -> None:
+    async with Producer(bootstrap_servers=SERVERS, compression_type="lz4") as producer:
+        for number in range(EVENTS):
+            event = {"visitor": number % 1000, "page": f"/products/{number % 77}"}
+            producer.send("page-views", json.dumps(event))  # the future is not looked at
+            await producer.drain()
+        await producer.flush()  # leaving `async with` does it too; here the metrics are to be whole
+        metrics = producer.metrics()["producer-metrics"]
+    # A failure would have been one line in the log for each batch, and is a metric:
+    sent, failed = metrics["record-send-total"], metrics["record-error-total"]
+    print(f"{sent:,.0f} events sent, {failed:,.0f} failed")
+
+
+asyncio.run(main())
