@@ -1,0 +1,47 @@
+# Every command of this project. Versions are pinned by constraints.txt; nothing here names an index.
+
+VENV ?= .venv
+# The first Python that is new enough. Another one: make env PYTHON=/path/to/python3.12
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo $$python && break; done)
+
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help env demo test check bench clean
+
+help: ## Show these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+env: $(READY) ## Create .venv with everything, again only when pyproject.toml or constraints.txt changed
+
+$(READY): pyproject.toml constraints.txt
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "Python 3.11 or newer is needed, and '$(PYTHON)' is none:" \
+			"name one by make PYTHON=/path/to/python3" >&2; exit 1; }
+	"$(PYTHON)" -m venv "$(VENV)"
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch "$@"
+
+demo: env ## Publish 336,776 flight records to a Kafka cluster, read them back, and check
+	"$(BIN)/python" examples/demo.py
+
+test: env ## Run every test; starts the servers that it needs, and ends them
+	"$(BIN)/python" -m pytest
+
+check: env ## Check format, lint, types and import contracts, and run the fast tests
+	"$(BIN)/ruff" format --check .
+	"$(BIN)/ruff" check .
+	"$(BIN)/mypy"
+	"$(BIN)/lint-imports"
+	"$(BIN)/python" -m pytest -m "not kafka and not slow"
+
+bench: env ## Measure against confluent-kafka and aiokafka, interleaved
+	"$(BIN)/python" -m benchmarks
+
+clean: ## Remove the environment, and what the tools left (not Kafka's cache outside of here)
+	rm -rf "$(VENV)" .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf build dist *.egg-info
+	find aioproducer tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
