@@ -1,0 +1,10 @@
+"""What every test stands on."""
+
+from __future__ import annotations
+
+import signal
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Started in the background, as by `nohup make test &`: what is ignored stays ignored in the
+    # processes that tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
