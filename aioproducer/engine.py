@@ -87,10 +87,10 @@ class Engine:
 
     def _make_accumulator(self, config: ProducerConfig) -> RecordAccumulator:
         for_the_line = config.buffer_memory // 4
-        batch_size = max(config.batch_size, 1)
+        pool = BufferPool(config.buffer_memory - for_the_line, max(config.batch_size, 1))
         idempotent = config.enable_idempotence
         rules = BatchingRules(
-            batch_size=batch_size,
+            batch_size=pool.poolable_size,
             max_request_size=config.max_request_size,
             linger=None if config.linger_ms is None else config.linger_ms / 1000,
             adaptive_linger=ADAPTIVE_LINGER_MS / 1000,
@@ -101,8 +101,8 @@ class Engine:
         )
         return RecordAccumulator(
             rules,
-            BufferPool(config.buffer_memory - for_the_line, batch_size),
-            WaitingLine(for_the_line),
+            pool,
+            WaitingLine(for_the_line, pool, max(for_the_line, config.max_request_size)),
             StickyChoice(
                 self._random,
                 adaptive=config.partitioner_adaptive_partitioning_enable,
@@ -202,6 +202,11 @@ class Engine:
         self._wakeup.wake()
         self.admission.wake()
 
+    def withdraw(self, record: WaitingRecord) -> None:
+        """Take a cancelled record out of the line, if it still stands there."""
+        self.accumulator.withdraw(record, monotonic())
+        self.admission.wake()
+
     async def close(self, timeout: float, error: ProducerError) -> int:
         """Deliver for ``timeout`` seconds, fail the rest with ``error``; how many that were."""
         self.accumulator.close()
@@ -243,9 +248,7 @@ class Engine:
             gauges={
                 "buffer-total-bytes": float(self._config.buffer_memory),
                 "buffer-available-bytes": float(
-                    self.accumulator.pool.available
-                    + self.accumulator.line.capacity
-                    - self.accumulator.line.bytes
+                    self.accumulator.pool.available + self.accumulator.line.free
                 ),
                 "requests-in-flight": float(self.client.total_in_flight()),
                 "metadata-age": float("nan") if updated is None else now - updated,

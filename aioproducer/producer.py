@@ -7,6 +7,7 @@ import logging
 import os
 import weakref
 from collections.abc import AsyncIterable, Callable, Iterable
+from functools import partial
 from itertools import count
 from threading import get_ident
 from time import monotonic, time_ns
@@ -355,6 +356,12 @@ class Producer:
             caller=token.caller if isinstance(token, InterceptedFuture) else None,
         )
         engine.wait_in_line(record, now)
+        if isinstance(record.caller, asyncio.Future):
+            record.caller.add_done_callback(partial(self._on_caller_done, record))
+
+    def _on_caller_done(self, record: WaitingRecord, caller: asyncio.Future[Any]) -> None:
+        if caller.cancelled() and self._engine is not None:
+            self._engine.withdraw(record)
 
     async def drain(self) -> None:
         """Return at once while there is memory for more records; else wait for it, in turn.

@@ -112,6 +112,14 @@ class BufferPool:
             async with self._lock:
                 self._wake_first()
 
+    def lend(self, size: int) -> None:
+        """Count ``size`` of the :attr:`available` bytes as used by somebody else, for a while."""
+        self._take(size)
+
+    def take_back(self, size: int) -> None:
+        """What was lent is free again. It wakes nobody: batches that come back do."""
+        self._unpooled += size
+
     async def close(self) -> None:
         """Hand out nothing any more; every waiter gets an error."""
         self._closed = True

@@ -1,4 +1,4 @@
-"""One ``flush()`` under way: what was there when it began, and still has no outcome."""
+"""Each ``flush()`` under way: what was there when it began, and still has no outcome."""
 
 from __future__ import annotations
 
@@ -57,3 +57,40 @@ class Flush:
     def _resolve_if_done(self) -> None:
         if not self._pending and not self._future.done():
             self._future.set_result(None)
+
+
+class Flushes:
+    """All that are under way; False where there is none."""
+
+    __slots__ = ("_flushes",)
+
+    def __init__(self) -> None:
+        self._flushes: list[Flush] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._flushes)
+
+    def begin(self, future: FlushFuture, pending: Iterable[ProducerBatch | WaitingRecord]) -> None:
+        """Resolve ``future`` once all of ``pending`` is done."""
+        self._keep([*self._flushes, Flush(future, pending)])
+
+    def done(self, item: ProducerBatch | WaitingRecord) -> None:
+        """``item`` has its outcome."""
+        if self._flushes:
+            for flush in self._flushes:
+                flush.done(item)
+            self._keep(self._flushes)
+
+    def moved(self, record: WaitingRecord, batch: ProducerBatch) -> None:
+        """``record`` is in ``batch`` now and shares its fate."""
+        for flush in self._flushes:
+            flush.moved(record, batch)
+
+    def fail(self, error: BaseException) -> None:
+        """End all of them with ``error``, whatever they still wait for."""
+        for flush in self._flushes:
+            flush.fail(error)
+        self._flushes = []
+
+    def _keep(self, flushes: Iterable[Flush]) -> None:
+        self._flushes = [flush for flush in flushes if not flush.finished]

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from itertools import count
 
 from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.flush import Flush, FlushFuture
+from aioproducer.accumulator.flush import Flushes, FlushFuture
+from aioproducer.accumulator.memory_shares import MemoryShares
 from aioproducer.accumulator.partition_queue import NO_LEADER, Backlog, PartitionQueue
 from aioproducer.accumulator.producer_batch import ProducerBatch, RecordFuture
 from aioproducer.accumulator.topic_queues import StickyChoice, TopicQueues
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import TopicInfo
-from aioproducer.errors import InvalidPartitionError, RecordTooLargeError
+from aioproducer.errors import InvalidPartitionError, ProducerError, RecordTooLargeError
 from aioproducer.model import Header
 from aioproducer.partitioning import PartitionFunction, murmur2_partition
 from aioproducer.records.builder import batch_size_bound
@@ -85,10 +86,10 @@ class RecordAccumulator:
         self._awaiting_topic: dict[str, dict[WaitingRecord, None]] = {}
         self._backlogs: dict[int, Backlog] = {}
         self._delayed: list[tuple[float, int, PartitionQueue]] = []
-        self._stalled: list[tuple[int, int, PartitionQueue]] = []
         self._ticket = count()
         self._next_expiry = float("inf")
-        self._flushes: list[Flush] = []
+        self._flushes = Flushes()
+        self._shares = MemoryShares(pool, rules.batch_size, self._needs)
 
     # --- records come in -------------------------------------------------------------------
 
@@ -203,10 +204,11 @@ class RecordAccumulator:
         now: float,
     ) -> ProducerBatch | None:
         needed = self.checked_size(queue.topic_partition.topic, key, value, headers)
-        if queue.waiting:
+        size = max(self._limit(queue), needed)
+        if queue.waiting or not self._shares.may_take(queue, size):
             return None
-        buffer = self.pool.try_allocate(max(self._limit(queue), needed))
-        self.update_crowded()
+        buffer = self.pool.try_allocate(size)
+        self.update_crowded(now)
         if buffer is None:
             return None
         batch = self._start(queue, buffer, now, now + self.rules.delivery_timeout)
@@ -246,7 +248,7 @@ class RecordAccumulator:
         queue.close_batch()
         batch = ProducerBatch(queue.topic_partition, buffer, len(buffer), now, deadline)
         queue.open = batch
-        queue.held += len(buffer)
+        self._shares.take(queue, len(buffer), now)
         queue.batches.append(batch)
         self.incomplete[batch] = None
         if deadline < self._next_expiry:
@@ -261,29 +263,31 @@ class RecordAccumulator:
             self.room_wanted = True
             self._wake()
 
-    def update_crowded(self) -> None:
+    def update_crowded(self, now: float) -> None:
         """Find out whether there is room; to be called when memory was taken or has come back."""
-        self.crowded = (
-            self.closing
-            or self.exhausted
-            or self.line.crowded
-            or self.pool.available < self.rules.batch_size
-        )
+        self.crowded = self.closing or self.line.crowded or self._shares.crowded(now)
 
     # --- the waiting line ------------------------------------------------------------------
 
     def wait_in_line(self, record: WaitingRecord) -> None:
         """Put ``record`` in line. Raises :class:`BufferExhaustedError` if the line is full."""
-        if not self.line.has_room(record.size):
-            for cancelled in self.line.cancelled():
-                self._settle(cancelled)
         self.line.add(record)
-        self.update_crowded()
         queues = self._topics.get(record.topic)
         if queues is None:
             self._awaiting_topic.setdefault(record.topic, {})[record] = None
-            return
-        self._stall(self._queue_of(queues, record), record)
+        else:
+            self._stall(self._queue_of(queues, record), record)
+        self.update_crowded(record.sent)
+
+    def withdraw(self, record: WaitingRecord, now: float) -> None:
+        """Take a record that its caller has cancelled out of the line, if it is still there."""
+        self._drop(record)
+        self.update_crowded(now)
+
+    def _drop(self, record: WaitingRecord) -> None:
+        if not record.settled:
+            _fail(record, ProducerError("its caller cancelled the record before it was in a batch"))
+            self._settle(record)
 
     def _queue_of(self, queues: TopicQueues, record: WaitingRecord) -> PartitionQueue:
         partitions = queues.partitions
@@ -301,32 +305,25 @@ class RecordAccumulator:
         queue.waiting.append(record)
         queue.close_batch()
         if len(queue.waiting) == 1:
-            self._queue_for_memory(queue)
-            self.crowded = True
+            self._shares.wait(queue)
         self._wake()
 
-    def _queue_for_memory(self, queue: PartitionQueue) -> None:
-        heapq.heappush(self._stalled, (queue.held, next(self._ticket), queue))
-
     def next_stalled(self) -> tuple[PartitionQueue, int] | None:
-        """The partition to be given memory next, and how many bytes it needs.
+        """The partition to be given memory next, and how many bytes it needs."""
+        return self._shares.next_waiting()
 
-        The one that holds least comes first, so a partition whose broker is down, and which
-        therefore returns nothing, can't gather all memory while others wait.
-        """
-        while self._stalled:
-            _, _, queue = heapq.heappop(self._stalled)
-            record = self._first_waiting(queue)
-            if record is not None:
-                needed = batch_size_bound(record.key, record.value, record.headers)
-                return queue, max(self._limit(queue), needed)
-        return None
+    def _needs(self, queue: PartitionQueue) -> int | None:
+        record = self._first_waiting(queue)
+        if record is None:
+            return None
+        needed = batch_size_bound(record.key, record.value, record.headers)
+        return max(self._limit(queue), needed)
 
     def _first_waiting(self, queue: PartitionQueue) -> WaitingRecord | None:
         while queue.waiting:
             record = queue.waiting[0]
-            if not record.settled and record.cancelled:
-                self._settle(record)
+            if record.cancelled:
+                self._drop(record)
             if not record.settled:
                 return record
             queue.waiting.popleft()
@@ -341,7 +338,7 @@ class RecordAccumulator:
         if record is None:
             return False
         if batch_size_bound(record.key, record.value, record.headers) > len(buffer):
-            self._queue_for_memory(queue)  # the one it was meant for is gone, and this is larger
+            self._shares.wait(queue)  # the one it was meant for is gone, and this is larger
             return False
         batch = self._start(queue, buffer, now, record.sent + self.rules.delivery_timeout)
         while record is not None and batch.append(
@@ -354,13 +351,13 @@ class RecordAccumulator:
             record = self._first_waiting(queue)
         if record is not None:
             queue.close_batch()
-            self._queue_for_memory(queue)
+            self._shares.wait(queue)
         return True
 
     def give_up(self, queue: PartitionQueue) -> None:
         """``queue`` got no memory this time; it stays in line if records still wait."""
         if self._first_waiting(queue) is not None:
-            self._queue_for_memory(queue)
+            self._shares.wait(queue)
 
     def _settle(self, record: WaitingRecord, batch: ProducerBatch | None = None) -> None:
         self.line.remove(record)
@@ -370,9 +367,8 @@ class RecordAccumulator:
             if not awaiting:
                 del self._awaiting_topic[record.topic]
         if batch is not None:
-            for flush in self._flushes:
-                flush.moved(record, batch)
-        self._tell_flushes(record)
+            self._flushes.moved(record, batch)
+        self._flushes.done(record)
 
     def fail_waiting(self, records: Iterable[WaitingRecord], error: Exception) -> int:
         """Take ``records`` out of the line with ``error``; how many were still in it."""
@@ -380,15 +376,15 @@ class RecordAccumulator:
         for record in records:
             if record.settled:
                 continue
+            _fail(record, error)
             self._settle(record)
             failed += 1
-            _fail(record, error)
         return failed
 
     def fail_expired(self, record: WaitingRecord, error: Exception) -> None:
         """Fail a record that the line has let go for its age."""
-        self._settle(record)
         _fail(record, error)
+        self._settle(record)
 
     def awaiting(self, topic: str) -> list[WaitingRecord]:
         """The records that wait for the metadata of ``topic``."""
@@ -418,14 +414,14 @@ class RecordAccumulator:
     def _move(self, queue: PartitionQueue, leader: int, now: float) -> None:
         if queue.backlog is not None:
             queue.backlog.discard(queue)
-        queue.leader = leader
+        self._shares.move(queue, leader, now)
         if leader != NO_LEADER:
             queue.delayed_until = now
         self._enlist(queue, now)
 
     def _place(self, queues: TopicQueues, record: WaitingRecord, now: float) -> None:
         if record.cancelled:
-            self._settle(record)
+            self._drop(record)
             return
         try:
             if record.partition is None:
@@ -602,7 +598,7 @@ class RecordAccumulator:
     @property
     def exhausted(self) -> bool:
         """Whether a record waits for memory."""
-        return bool(self._stalled) or self.pool.waiting > 0
+        return self._shares.exhausted
 
     def begin_identity(self) -> None:
         """Sequence numbers begin anew: no partition has acknowledged one of them."""
@@ -624,11 +620,11 @@ class RecordAccumulator:
             if queue.open is batch:
                 queue.close_batch()
         del self.incomplete[batch]
-        self._tell_flushes(batch)
+        self._flushes.done(batch)
         self._enlist(queue, now)
         buffer = batch.release()
         if buffer is not None:
-            queue.held -= len(buffer)
+            self._shares.give_back(queue, len(buffer), now)
         return buffer
 
     def expired(self, now: float) -> list[ProducerBatch]:
@@ -640,44 +636,31 @@ class RecordAccumulator:
         self._next_expiry = min(rest, default=float("inf"))
         return late
 
-    def next_deadline(self) -> float | None:
-        """When a batch or a waiting record times out next."""
-        line = self.line.next_deadline()
-        if line is None:
-            return self._next_expiry if self.incomplete else None
-        return min(line, self._next_expiry) if self.incomplete else line
+    def next_deadline(self, now: float) -> float | None:
+        """When the clock alone changes something: a batch or a waiting record times out, say."""
+        moments = (
+            self.line.next_deadline(),
+            self._next_expiry if self.incomplete else None,
+            self._shares.next_change(now),
+        )
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def close(self) -> None:
         """No record will come any more: nothing lingers, and there is no room."""
-        self.closing = True
-        for cancelled in self.line.cancelled():
-            self._settle(cancelled)
-        self.update_crowded()
+        self.closing = self.crowded = True
         self._wake()
 
     # --- flush -----------------------------------------------------------------------------
 
     def flush(self, future: FlushFuture) -> None:
         """Resolve ``future`` once every record that is here now has its fate; nothing lingers."""
-        for cancelled in self.line.cancelled():
-            self._settle(cancelled)
-        self._flushes = [flush for flush in self._flushes if not flush.finished]
-        flush = Flush(future, [*self.incomplete, *self.line])
-        if not flush.finished:
-            self._flushes.append(flush)
+        self._flushes.begin(future, [*self.incomplete, *self.line])
+        if self._flushes:
             self._wake()
 
     def fail_flushes(self, error: Exception) -> None:
         """End every flush with ``error``, whatever it still waits for."""
-        for flush in self._flushes:
-            flush.fail(error)
-        self._flushes = []
-
-    def _tell_flushes(self, item: ProducerBatch | WaitingRecord) -> None:
-        if self._flushes:
-            for flush in self._flushes:
-                flush.done(item)
-            self._flushes = [flush for flush in self._flushes if not flush.finished]
+        self._flushes.fail(error)
 
 
 def _fail(record: WaitingRecord, error: Exception) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
+from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.producer_batch import RecordFuture
 from aioproducer.errors import BufferExhaustedError
 from aioproducer.model import Header
@@ -71,14 +72,18 @@ class WaitingRecord:
 
 
 class WaitingLine:
-    """All waiting records, at most ``capacity`` bytes of them.
+    """All waiting records: ``capacity`` bytes of them, and what they may borrow from ``pool``.
 
-    A single record larger than that may wait alone, for otherwise it could never be sent.
+    They may while that leaves ``keep`` bytes free, so that there is always memory to serve them. A
+    single record larger than all of this may wait alone, for otherwise it could never be sent.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, pool: BufferPool, keep: int) -> None:
         self.capacity = capacity
         self.bytes = 0
+        self._pool = pool
+        self._keep = keep
+        self._borrowed = 0
         self._records: OrderedDict[WaitingRecord, None] = OrderedDict()
 
     def __len__(self) -> int:
@@ -89,25 +94,28 @@ class WaitingLine:
 
     @property
     def crowded(self) -> bool:
-        """More than half full: the time to wait before sending more."""
+        """Half of its own capacity is used: the time to wait before sending more."""
         return self.bytes * 2 > self.capacity
 
-    def has_room(self, size: int) -> bool:
-        """Whether a record of ``size`` bytes finds a place."""
-        return not self._records or self.bytes + size <= self.capacity
-
-    def cancelled(self) -> list[WaitingRecord]:
-        """The records whose caller gave up; they are still in line."""
-        return [record for record in self._records if record.cancelled]
+    @property
+    def free(self) -> int:
+        """Bytes of its own capacity that are not used."""
+        return max(0, self.capacity - self.bytes)
 
     def add(self, record: WaitingRecord) -> None:
         """Put ``record`` at the end. Raises :class:`BufferExhaustedError` if the line is full."""
-        if not self.has_room(record.size):
-            raise BufferExhaustedError(
-                f"buffer_memory is used up: {len(self._records)} records ({self.bytes} bytes) are "
-                f"waiting already, and this one for topic {record.topic!r} finds no place. "
-                "Use `await producer.drain()` between sends, or raise buffer_memory"
-            )
+        lacking = self.bytes + record.size - self.capacity - self._borrowed
+        if lacking > 0:
+            lent = self._pool.available - lacking >= self._keep
+            if lent:
+                self._pool.lend(lacking)
+                self._borrowed += lacking
+            elif self._records:
+                raise BufferExhaustedError(
+                    f"buffer_memory is used up: {len(self._records)} records ({self.bytes} bytes) "
+                    f"are waiting already, and this one for topic {record.topic!r} finds no place. "
+                    "Use `await producer.drain()` between sends, or raise buffer_memory"
+                )
         self._records[record] = None
         self.bytes += record.size
 
@@ -117,6 +125,10 @@ class WaitingLine:
             record.settled = True
             del self._records[record]
             self.bytes -= record.size
+            surplus = self._borrowed - max(0, self.bytes - self.capacity)
+            if surplus > 0:
+                self._pool.take_back(surplus)
+                self._borrowed -= surplus
 
     def expired(self, now: float) -> list[WaitingRecord]:
         """Take out the records whose deadline has passed."""

@@ -76,7 +76,7 @@ class Admission:
     async def _serve_drains(self) -> None:
         """Let as many go on as there are free batches; the rest after they have sent."""
         pool = self._accumulator.pool
-        self._accumulator.update_crowded()
+        self._accumulator.update_crowded(self._clock())
         if self._drains and not self._accumulator.crowded:
             for _ in range(max(1, pool.available // max(pool.poolable_size, 1))):
                 if not self._drains:

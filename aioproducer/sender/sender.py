@@ -119,7 +119,7 @@ class Sender:
                 self._send_ready(now),
                 self._refresher.step(now),  # again: only now it is known which leaders are missing
                 self._client.poll(now),
-                accumulator.next_deadline(),
+                accumulator.next_deadline(now),
                 self._report_expired(now),
             )
             await self._return_memory()

@@ -120,6 +120,7 @@ async def test_cancelled_records_leave_their_place_in_a_full_line(orders: MockCl
     futures = [producer.send("orders", bytes(900), partition=0) for _ in range(8)]
     for _ in range(20):
         futures.pop().cancel()
+        await asyncio.sleep(0)
         futures.append(producer.send("orders", bytes(900), partition=0))
     orders.set_broker_up(ALL_BROKERS)
     await producer.flush(PATIENCE)
@@ -130,8 +131,11 @@ async def test_cancelled_records_leave_their_place_in_a_full_line(orders: MockCl
 async def test_a_cancelled_record_does_not_hold_up_flush_and_close(orders: MockCluster) -> None:
     producer = await started(orders)
     orders.set_broker_down(ALL_BROKERS)
-    producer.send("unknown", b"v").cancel()
-    await asyncio.wait_for(producer.flush(), 1)
+    future = producer.send("unknown", b"v")
+    flushing = asyncio.create_task(producer.flush())
+    await asyncio.sleep(0)
+    future.cancel()
+    await asyncio.wait_for(flushing, 1)
     producer.send("unknown", b"v").cancel()
     assert await asyncio.wait_for(producer.close(0.3), 2) == 0
 
@@ -165,6 +169,9 @@ async def test_with_interceptors_a_cancelled_record_in_line_is_not_sent(
         futures[1].cancel()
     assert values(orders, "orders", 2) == [b"0", b"2"]
     assert len(witness.sent) == 3
+    errors = [error for _, error in witness.acknowledged if error is not None]
+    assert ["cancelled" in str(error) for error in errors] == [True]
+    assert len(witness.acknowledged) == 3
 
 
 async def test_interceptors_hear_of_a_cancelled_record_that_was_sent(orders: MockCluster) -> None:

@@ -6,11 +6,12 @@ import asyncio
 import gc
 import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from aioproducer import BufferExhaustedError, DeliveryTimeoutError, Producer, RecordMetadata
+from aioproducer import BufferExhaustedError, Producer, RecordMetadata
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
 
 PATIENCE = 20.0
@@ -155,25 +156,53 @@ async def test_a_dead_partition_with_few_records_costs_the_others_little(
     await producer.close()
 
 
-async def test_a_dead_partition_gives_its_memory_back_at_its_delivery_timeout(
-    orders: MockCluster,
+@pytest.mark.parametrize("drains", [True, False])
+async def test_a_dead_partition_with_many_records_does_not_starve_the_others(
+    orders: MockCluster, drains: bool
 ) -> None:
-    """It took all there was; who came a second later waits for that second, and is delivered."""
-    producer = await started(
-        orders, buffer_memory=80_000, request_timeout_ms=200, delivery_timeout_ms=2_000
-    )
+    producer = await started(orders, buffer_memory=80_000)
     orders.set_broker_down(2)
-    dead = []
+    dead: list[asyncio.Future[RecordMetadata]] = []
+
+    async def write_to_the_dead_one() -> None:
+        while True:
+            with suppress(BufferExhaustedError):
+                dead.append(producer.send("orders", bytes(900), partition=1))
+            await (producer.drain() if drains else asyncio.sleep(0.001))
+
     while not producer._accumulator.crowded:
-        dead.append(producer.send("orders", bytes(9_000), partition=1))
-    await asyncio.sleep(1.0)  # the passing of time is the subject
-    live = producer.send("orders", bytes(9_000), partition=0)
-    assert not live.done()
-    metadata = await asyncio.wait_for(live, PATIENCE)
-    assert metadata.partition == 0
-    assert dead[0].done()
-    assert isinstance(dead[0].exception(), DeliveryTimeoutError)
+        dead.append(producer.send("orders", bytes(900), partition=1))
+    writer = asyncio.create_task(write_to_the_dead_one())
+    for number in range(200):
+        live = producer.send("orders", bytes(900), partition=0)
+        assert (await asyncio.wait_for(live, PATIENCE)).offset == number + 1
+    assert len(dead) > 50
+    assert not any(future.done() for future in dead)
+    writer.cancel()
+    orders.set_broker_up(2)
+    await asyncio.wait_for(asyncio.gather(*dead), PATIENCE)
+    await producer.close()
+
+
+async def test_drain_does_not_wait_for_a_broker_that_is_stuck(orders: MockCluster) -> None:
+    producer = await started(orders, buffer_memory=80_000)
+    orders.set_broker_down(2)
+    while not producer._accumulator.crowded:
+        producer.send("orders", bytes(900), partition=1)
+    for number in range(100):
+        await asyncio.wait_for(producer.drain(), PATIENCE)
+        live = producer.send("orders", bytes(900), partition=0)
+        assert (await asyncio.wait_for(live, PATIENCE)).offset == number + 1
     await producer.close(0)
+
+
+async def test_a_burst_to_an_unknown_topic_may_use_what_no_batch_uses(
+    mock_cluster: MockCluster,
+) -> None:
+    mock_cluster.create_topic("burst", 3)
+    async with Producer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
+        futures = [producer.send("burst", bytes(1_000)) for _ in range(20_000)]
+        await asyncio.wait_for(asyncio.gather(*futures), PATIENCE)
 
 
 # --- drain is fair ------------------------------------------------------------------------------
@@ -243,5 +272,5 @@ async def test_nothing_of_the_records_is_kept(orders: MockCluster) -> None:
     gone += [weakref.ref(producer.send("unknown", b"v")) for _ in range(20)]
     await producer.flush(PATIENCE)
     gc.collect()
-    assert [each for each in gone if each() is not None] == []
+    assert [n for n, each in enumerate(gone) if each() is not None] == []
     await producer.close(0)

@@ -25,7 +25,9 @@ from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, Kafka
 from aioproducer.model import RecordMetadata, TopicPartition
 
 BATCH = 500
-MEMORY = 4 * BATCH + 77
+FEW_BATCHES = 4 * BATCH + 77
+MANY_BATCHES = 16 * BATCH + 77
+"""Enough for a reserve."""
 LINE = 1_200
 NODES = [1, 2, 3]
 TOPICS = ["a", "b"]
@@ -78,13 +80,16 @@ class Flushed:
 
 class AccumulatorMachine(RuleBasedStateMachine):
     one_at_a_time = False
+    memory = FEW_BATCHES
+    kept = FEW_BATCHES
+    """Bytes that the line leaves to the batches."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 50.0
         self.timestamp_ms = 1_000
-        self.pool = BufferPool(MEMORY, BATCH)
-        self.line = WaitingLine(LINE)
+        self.pool = BufferPool(self.memory, BATCH)
+        self.line = WaitingLine(LINE, self.pool, self.kept)
         self.accumulator = RecordAccumulator(
             BatchingRules(
                 batch_size=BATCH,
@@ -246,11 +251,16 @@ class AccumulatorMachine(RuleBasedStateMachine):
         self.accumulator.give_up(queue)
 
     @precondition(lambda self: self.tokens)
-    @rule(pick=st.integers(1, 30))
-    def somebody_cancels(self, pick: int) -> None:
+    @rule(pick=st.integers(1, 30), noticed=st.booleans())
+    def somebody_cancels(self, pick: int, noticed: bool) -> None:
         token = self.tokens[-(pick % len(self.tokens))]
-        if not token.done():
-            token.cancelled = True
+        if token.done():
+            return
+        token.cancelled = True
+        record = next((record for record in self.line if record.token is token), None)
+        if noticed and record is not None:
+            self.accumulator.withdraw(record, self.now)
+            assert record not in self.line
 
     @rule()
     def flush(self) -> None:
@@ -286,9 +296,10 @@ class AccumulatorMachine(RuleBasedStateMachine):
     @invariant()
     def every_byte_is_accounted_for(self) -> None:
         held = sum(len(batch.buffer or b"") for batch in self.accumulator.incomplete)
-        assert self.pool.available + held == MEMORY
+        borrowed = self.memory - held - self.pool.available
+        assert 0 <= borrowed <= self.memory - self.kept
         assert self.line.bytes == sum(record.size for record in self.line)
-        assert len(self.line) < 2 or self.line.bytes <= LINE
+        assert len(self.line) < 2 or borrowed == max(0, self.line.bytes - LINE)
 
     @invariant()
     def records_are_in_the_log_in_the_order_of_their_sends(self) -> None:
@@ -341,7 +352,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         assert not self.accumulator.incomplete
         assert not self.line
         assert self.line.bytes == 0
-        assert self.pool.available == MEMORY
+        assert self.pool.available == self.memory
         assert all(token.done() for token in self.tokens)
         assert all(flushed.resolved for flushed in self.flushes)
         self.records_are_in_the_log_in_the_order_of_their_sends()
@@ -363,6 +374,11 @@ class OneAtATimeMachine(AccumulatorMachine):
     one_at_a_time = True
 
 
+class RoomyMachine(AccumulatorMachine):
+    memory = MANY_BATCHES
+    kept = 9 * BATCH
+
+
 common = settings(
     max_examples=200,
     stateful_step_count=50,
@@ -373,6 +389,8 @@ TestPipelined = AccumulatorMachine.TestCase
 TestPipelined.settings = common
 TestOneAtATime = OneAtATimeMachine.TestCase
 TestOneAtATime.settings = common
+TestRoomy = RoomyMachine.TestCase
+TestRoomy.settings = common
 
 
 def step(machine: AccumulatorMachine, random: Random) -> None:
@@ -401,7 +419,7 @@ def step(machine: AccumulatorMachine, random: Random) -> None:
         machine.time_passes(random.choice([0.001, 0.001, 0.1, 0.1, 1.0]))
     elif chance < 0.95:
         if machine.tokens:
-            machine.somebody_cancels(random.randrange(1, 31))
+            machine.somebody_cancels(random.randrange(1, 31), random.random() < 0.5)
     elif chance < 0.98:
         leaders = [*NODES, *NODES, NO_LEADER]
         count = random.choice([2, 2, 2, 3])
@@ -410,7 +428,7 @@ def step(machine: AccumulatorMachine, random: Random) -> None:
         machine.flush()
 
 
-@pytest.mark.parametrize("machine", [AccumulatorMachine, OneAtATimeMachine])
+@pytest.mark.parametrize("machine", [AccumulatorMachine, OneAtATimeMachine, RoomyMachine])
 @pytest.mark.parametrize("seed", range(40))
 def test_a_long_life(machine: type[AccumulatorMachine], seed: int) -> None:
     print(f"{seed=}")

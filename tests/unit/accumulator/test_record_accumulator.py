@@ -92,6 +92,7 @@ class World:
         *,
         memory: int = 100 * BATCH,
         line: int = 25 * BATCH,
+        keep: int = 100 * BATCH,
         linger: float | None = LINGER,
         max_request_size: int = 100 * BATCH,
         partitioner: PartitionFunction | None = None,
@@ -102,7 +103,7 @@ class World:
         self.now = START
         self.wakes = 0
         self.pool = BufferPool(memory, BATCH)
-        self.line = WaitingLine(line)
+        self.line = WaitingLine(line, self.pool, keep)
         self.accumulator = RecordAccumulator(
             BatchingRules(
                 batch_size=BATCH,
@@ -165,6 +166,12 @@ class World:
                 )
             )
         return token
+
+    def withdraw(self, token: Token) -> None:
+        """Cancel a record in line."""
+        token.cancelled = True
+        (record,) = (record for record in self.line if record.token is token)
+        self.accumulator.withdraw(record, self.now)
 
     def ready(self, node: int = 1, *, idle: bool = False) -> Any:
         """In how many seconds."""
@@ -684,7 +691,7 @@ def test_batches_expire_wherever_they_are(world: World) -> None:
     assert seen == [[], [], [on_wire], [], [backing_off], [waiting]]
     assert world.pool.available == world.pool.total
     assert world.accumulator.nodes() == []
-    assert world.accumulator.next_deadline() is None
+    assert world.accumulator.next_deadline(world.now) is None
 
 
 def test_the_batch_behind_an_expired_one_leaves(world: World) -> None:
@@ -699,14 +706,14 @@ def test_the_batch_behind_an_expired_one_leaves(world: World) -> None:
 
 
 def test_the_next_deadline_is_the_earliest_of_batches_and_line(world: World) -> None:
-    assert world.accumulator.next_deadline() is None
+    assert world.accumulator.next_deadline(world.now) is None
     world.send()
-    assert world.accumulator.next_deadline() == START + DELIVERY
+    assert world.accumulator.next_deadline(world.now) == START + DELIVERY
     world.send(topic="unknown")
-    assert world.accumulator.next_deadline() == START + BLOCK
+    assert world.accumulator.next_deadline(world.now) == START + BLOCK
     world.now = START + BLOCK
     assert len(world.line.expired(world.now)) == 1
-    assert world.accumulator.next_deadline() == START + DELIVERY
+    assert world.accumulator.next_deadline(world.now) == START + DELIVERY
 
 
 def test_the_time_in_line_counts_for_the_delivery() -> None:
@@ -815,7 +822,6 @@ def test_who_holds_least_memory_is_served_first() -> None:
     for batch in world.drain(2):
         world.deliver(batch)
         assert world.admit()
-    assert [world.line.cancelled(), len(world.line)] == [[], 1]
     assert [record.token for record in world.line] == waiting[:1]
 
 
@@ -863,12 +869,13 @@ def test_a_record_is_cancelled_by_its_caller_not_by_its_token() -> None:
         caller=caller,
     )
     world.accumulator.wait_in_line(record)
-    assert world.line.cancelled() == []
+    assert not record.cancelled
     caller.cancelled = True
-    assert world.line.cancelled() == [record]
+    assert record.cancelled
     world.learn(1)
     assert not world.accumulator.incomplete
     assert not world.line
+    assert isinstance(token.exception(), ProducerError), "interceptors are told"
 
 
 def test_a_cancelled_record_in_a_batch_is_sent_and_counted(world: World) -> None:
@@ -944,13 +951,13 @@ def test_crowded_tells_when_to_wait() -> None:
         crowded.append(accumulator.crowded)
     assert crowded == [False, False, True, True]
     world.deliver_all()
-    accumulator.update_crowded()
+    accumulator.update_crowded(world.now)
     assert not accumulator.crowded
     world.send(topic="unknown", size=900)
-    accumulator.update_crowded()
+    accumulator.update_crowded(world.now)
     assert not accumulator.crowded
     world.send(topic="unknown", size=900)
-    accumulator.update_crowded()
+    accumulator.update_crowded(world.now)
     assert accumulator.crowded
     closed = World()
     closed.accumulator.close()
@@ -977,13 +984,44 @@ def test_one_record_larger_than_the_line_may_wait_alone() -> None:
         world.send(topic="unknown", size=0)
 
 
-def test_cancelled_records_make_place_in_a_full_line() -> None:
+def test_a_withdrawn_record_makes_place_in_a_full_line() -> None:
     world = World(line=200)
     first, second = (world.send(topic="unknown", size=10) for _ in range(2))
-    first.cancelled = True
+    with pytest.raises(BufferExhaustedError):
+        world.send(topic="unknown", size=10)
+    world.withdraw(first)
     third = world.send(topic="unknown", size=10)
     assert [record.token for record in world.line] == [second, third]
     assert [record.token for record in world.accumulator.awaiting("unknown")] == [second, third]
+
+
+def test_a_record_that_was_placed_is_not_withdrawn(world: World) -> None:
+    token = world.send(topic="later")
+    (record,) = world.line
+    world.learn(1, topic="later")
+    token.cancelled = True
+    world.accumulator.withdraw(record, world.now)
+    (batch,) = world.drain(1)
+    assert batch.count == 1
+
+
+def test_the_line_borrows_what_batches_leave() -> None:
+    world = World(memory=20 * BATCH, line=BATCH, keep=5 * BATCH)
+    sent = [world.send(topic="unknown", size=FULL) for _ in range(16)]
+    with pytest.raises(BufferExhaustedError):
+        world.send(topic="unknown", size=FULL)
+    assert world.pool.available >= 5 * BATCH
+    assert world.line.bytes > 14 * BATCH
+    assert world.accumulator.crowded
+    world.learn(*[1, 2, 3] * 10, topic="unknown")
+    while world.accumulator.incomplete or world.line:
+        while world.admit():
+            pass
+        for node in (1, 2, 3):
+            for batch in world.drain(node) if node in world.accumulator.nodes() else ():
+                world.deliver(batch)
+    assert all(isinstance(token.fate, RecordMetadata) for token in sent)
+    assert world.pool.available == world.pool.total
 
 
 def test_records_leave_the_line_when_their_time_is_over() -> None:
@@ -1323,23 +1361,14 @@ def test_flushes_can_be_ended_with_an_error(world: World) -> None:
     world.deliver(world.drain_one())
 
 
-def test_a_record_cancelled_in_line_is_nothing_to_flush() -> None:
+def test_a_record_withdrawn_from_the_line_ends_its_flush() -> None:
     world, flushed = World(), Flushed()
-    world.send(topic="unknown").cancelled = True
-    world.accumulator.flush(flushed)
-    assert flushed.resolved
-    assert not world.line
-
-
-def test_a_record_cancelled_during_a_flush_ends_it_when_its_place_is_needed() -> None:
-    world, flushed = World(line=200), Flushed()
     token = world.send(topic="unknown")
     world.accumulator.flush(flushed)
-    token.cancelled = True
-    world.send(topic="unknown")
     assert not flushed.resolved
-    world.send(topic="unknown")
+    world.withdraw(token)
     assert flushed.resolved
+    assert not world.line
 
 
 def test_several_flushes_end_each_at_its_own_time(world: World) -> None:

@@ -36,7 +36,7 @@ class World:
         self.accumulator = RecordAccumulator(
             rules,
             self.pool,
-            WaitingLine(20_000),
+            WaitingLine(20_000, self.pool, self.pool.total),
             StickyChoice(Random(1), adaptive=False, unavailable=lambda _: False),
             lambda: self.admission.wake(),
             lambda _: 1.0,

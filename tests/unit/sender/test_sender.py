@@ -155,10 +155,11 @@ class World:
             delivery_timeout=DELIVERY,
             in_order=idempotent,
         )
+        pool = BufferPool(memory, rules.batch_size)
         self.accumulator = RecordAccumulator(
             rules,
-            BufferPool(memory, rules.batch_size),
-            WaitingLine(line),
+            pool,
+            WaitingLine(line, pool, memory),
             StickyChoice(NoJitter(), adaptive=False, unavailable=lambda _: False),
             self.wakeup.wake,
             lambda _: 1.0,
