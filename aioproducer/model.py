@@ -54,6 +54,17 @@ class ProducerRecord:
     timestamp_ms: int | None = None
     """Milliseconds since the epoch; None: the time of the ``send()`` call."""
 
+    def fields(self) -> tuple[str, Any, Any, int | None, Headers | None, int | None]:
+        """Topic, value, key, partition, headers and timestamp."""
+        return (
+            self.topic,
+            self.value,
+            self.key,
+            self.partition,
+            self.headers,
+            self.timestamp_ms,
+        )
+
 
 class RecordMetadata(NamedTuple):
     """Where a record arrived. Source: Kafka's ``RecordMetadata``."""

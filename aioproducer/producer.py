@@ -12,15 +12,14 @@ from itertools import count
 from threading import get_ident
 from time import monotonic, time_ns
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, Unpack
+from typing import Any, Final, Self, Unpack
 
 from aioproducer.accumulator.producer_batch import RecordFuture
 from aioproducer.accumulator.waiting_line import WaitingRecord
-from aioproducer.bulk import SendReport, Tally
+from aioproducer.bulk import BulkSender, Crowd, SendReport
 from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.engine import Engine
 from aioproducer.errors import (
-    BufferExhaustedError,
     ConfigError,
     IllegalStateError,
     InvalidPartitionError,
@@ -30,6 +29,7 @@ from aioproducer.errors import (
     ProducerClosedError,
     ProducerError,
     ProducerTimeoutError,
+    SerializationError,
     WrongLoopError,
 )
 from aioproducer.interceptors import InterceptedFuture, Interceptors
@@ -42,15 +42,11 @@ logger = logging.getLogger(__name__)
 _NUMBERS: Final = count(1)
 _LONGEST_TOPIC: Final = 249
 _NOBODY: Final = -1
-_RECORDS_PER_TURN: Final = 500
-"""How many records ``send_many()`` takes before it lets the event loop do something else."""
-
-
-class _Crowd(Protocol):
-    crowded: bool
 
 
 class _Unstarted:
+    """Stands for the accumulator of a producer without one: whoever looks waits, or is refused."""
+
     crowded = True
 
 
@@ -92,7 +88,7 @@ class Producer:
         self._partitioning = config.partitioner is not None
         self._max_block = config.max_block_ms / 1000
         self._engine: Engine | None = None
-        self._crowd: _Crowd = _Unstarted()
+        self._crowd: Crowd = _Unstarted()
         self._create_future: Callable[[], asyncio.Future[RecordMetadata]]
         self._closing: asyncio.Task[int] | None = None
         self._closed = False
@@ -190,7 +186,8 @@ class Producer:
     async def _close(self, engine: Engine, timeout: float | None) -> int:
         bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
         error = ProducerClosedError(
-            f"the producer was closed, and this record was not delivered within {bound:g} s"
+            "the producer was closed before this record was delivered (close() waited for at most "
+            f"{bound:g} s, or was cancelled)"
         )
         try:
             undelivered = await engine.close(bound, error)
@@ -255,7 +252,7 @@ class Producer:
             and type(value) is bytes
             and partition is None
             and timestamp_ms is None
-            and not headers
+            and headers is None
         ):
             join = self._keyless.get(topic) if type(topic) is str else None
             if join is not None:
@@ -263,7 +260,12 @@ class Producer:
                 if join(future, time_ns() // 1_000_000, value):
                     return future
         elif isinstance(topic, ProducerRecord):
-            topic, value, key, partition, headers, timestamp_ms = _fields(topic)
+            if any(each is not None for each in (value, key, partition, headers, timestamp_ms)):
+                raise SerializationError(
+                    "a ProducerRecord is the only argument of send(): it carries value, key, "
+                    "partition, headers and timestamp_ms itself"
+                )
+            topic, value, key, partition, headers, timestamp_ms = topic.fields()
         future = self._create_future()
         self.put(topic, value, key, partition, headers, timestamp_ms, future)
         return future
@@ -288,7 +290,7 @@ class Producer:
                 record = self._interceptors.on_send(
                     ProducerRecord(topic, value, key, partition, headers, timestamp_ms)
                 )
-                self._put_serialized(*_fields(record), token)
+                self._put_serialized(*record.fields(), token)
             except ProducerError as error:
                 self._interceptors.on_acknowledgement(None, error)
                 raise
@@ -315,7 +317,7 @@ class Producer:
             value = serialize(value, self._value_serializer, topic, "value")
         if self._serializing or (key is not None and type(key) is not bytes):
             key = serialize(key, self._key_serializer, topic, "key")
-        pairs = checked_headers(headers, topic) if headers else ()
+        pairs = () if headers is None else checked_headers(headers, topic)
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         else:
@@ -409,55 +411,18 @@ class Producer:
 
         Memory is waited for between records. What is wrong with a record counts as its failure and
         does not stop the others. If it is cancelled, no further record is sent.
+
+        Raises:
+            SerializationError: ``values`` can't be iterated over, or is a single str or bytes.
         """
         self._running()
-        tally = Tally(self._loop.create_future())
-        if isinstance(values, AsyncIterable):
-            async for value in values:
-                if not self._send_counted(topic, value, partition, headers, tally):
-                    await self.flush()
-                    self._send_counted(topic, value, partition, headers, tally, last_try=True)
-                await self.drain()
-        else:
-            for number, value in enumerate(values):
-                if not self._send_counted(topic, value, partition, headers, tally):
-                    await self.flush()
-                    self._send_counted(topic, value, partition, headers, tally, last_try=True)
-                if self._crowd.crowded:
-                    await self.drain()
-                elif not number % _RECORDS_PER_TURN:
-                    await asyncio.sleep(0)
-        return await tally.finish()
+        sender = BulkSender(self, self._keyless, self._loop.create_future())
+        return await sender.send_all(topic, values, partition, headers)
 
-    def _send_counted(
-        self,
-        topic: str,
-        value: Any,
-        partition: int | None,
-        headers: Headers | None,
-        tally: Tally,
-        *,
-        last_try: bool = False,
-    ) -> bool:
-        """Send one of many; False: it is too large for the room that is left in the line."""
-        key = timestamp_ms = None
-        if isinstance(value, ProducerRecord):
-            topic, value, key, partition, headers, timestamp_ms = _fields(value)
+    def check_usable(self) -> None:
+        """Raise the reason if the producer can't be used here and now."""
         if get_ident() != self._owner_thread or not self._is_running():
             self._refuse()
-        tally.add()
-        if type(value) is bytes and key is None and partition is None and not headers:
-            join = self._keyless.get(topic) if timestamp_ms is None else None
-            if join is not None and join(tally, time_ns() // 1_000_000, value):
-                return True
-        try:
-            self.put(topic, value, key, partition, headers, timestamp_ms, tally)
-        except ProducerError as error:
-            if isinstance(error, BufferExhaustedError) and not last_try:
-                tally.withdraw()
-                return False
-            tally.set_exception(error)
-        return True
 
     # --- looking at it ---------------------------------------------------------------------
 
@@ -470,8 +435,7 @@ class Producer:
     # --- refusing --------------------------------------------------------------------------
 
     def _running(self) -> Engine:
-        if get_ident() != self._owner_thread or not self._is_running():
-            self._refuse()
+        self.check_usable()
         assert self._engine is not None
         return self._engine
 
@@ -501,19 +465,6 @@ class Producer:
             f"the producer {self.client_id!r} belongs to the event loop it was started on, and "
             "was used from another loop or thread; make one there, or use aioproducer.sync.Producer"
         )
-
-
-def _fields(
-    record: ProducerRecord,
-) -> tuple[str, Any, Any, int | None, Headers | None, int | None]:
-    return (
-        record.topic,
-        record.value,
-        record.key,
-        record.partition,
-        record.headers,
-        record.timestamp_ms,
-    )
 
 
 def _instance(hook: Any) -> Any:

@@ -36,19 +36,30 @@ def serialize(
         data = _apply(serializer, data, topic, what)
         if data is None or type(data) is bytes:
             return data
-        if not isinstance(data, bytes | bytearray | memoryview):
-            raise SerializationError(
-                f"the {what}_serializer returned {type(data).__name__} for topic {topic!r}; "
-                "it must return bytes or None"
-            )
+        return _bytes_of(
+            data,
+            f"the {what}_serializer returned {type(data).__name__} for topic {topic!r}; "
+            "it must return bytes or None",
+        )
     if isinstance(data, str):
         return _encoded(data, f"a {what}", topic)
-    if isinstance(data, bytes | bytearray | memoryview):
-        return bytes(data)
-    raise SerializationError(
+    return _bytes_of(
+        data,
         f"a {what} of type {type(data).__name__} for topic {topic!r} can't be sent as it is: pass "
-        f"bytes or str, or give the producer a {what}_serializer"
+        f"bytes or str, or give the producer a {what}_serializer",
     )
+
+
+def _bytes_of(data: Any, otherwise: str) -> bytes:
+    """The bytes of a bytes-like object; anything else is a SerializationError, ``otherwise``."""
+    if isinstance(data, bytes):
+        return bytes(data)
+    try:
+        return memoryview(data).tobytes()
+    except TypeError:
+        raise SerializationError(otherwise) from None
+    except ValueError as error:
+        raise SerializationError(f"{otherwise} ({error})") from error
 
 
 def _encoded(text: str, what: str, topic: str) -> bytes:
@@ -92,9 +103,8 @@ def _checked_header(name: Any, value: Any, topic: str) -> Header:
         _encoded(name, "a header key", topic)
     if value is None or type(value) is bytes:
         return name, value
-    if isinstance(value, bytearray | memoryview):
-        return name, bytes(value)
-    raise SerializationError(
+    return name, _bytes_of(
+        value,
         f"the value of header {name!r} for topic {topic!r} is of type {type(value).__name__}; "
-        "it must be bytes or None"
+        "it must be bytes or None",
     )

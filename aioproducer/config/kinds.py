@@ -127,17 +127,23 @@ class Bytes(Integer):
 
 
 class Text(Kind[str]):
-    def __init__(self, *, empty: bool = True) -> None:
+    def __init__(self, *, empty: bool = True, most: int | None = None) -> None:
         self.empty = empty
+        self.most = most
 
     def accept(self, value: object) -> str:
-        if isinstance(value, str) and (value or self.empty):
+        if (
+            isinstance(value, str)
+            and (value or self.empty)
+            and (self.most is None or len(value.encode(errors="replace")) <= self.most)
+        ):
             return str(value)
         raise UnacceptableError(self.wording)
 
     @property
     def wording(self) -> str:
-        return "a str" if self.empty else "a str that is not empty"
+        most = "" if self.most is None else f" of at most {self.most:,} bytes"
+        return f"a str{most}" if self.empty else f"a str{most} that is not empty"
 
 
 class Choice(Kind[Any]):

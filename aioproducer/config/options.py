@@ -49,6 +49,9 @@ __all__ = [
     "SecurityProtocol",
 ]
 
+_LONGEST_STRING: Final = 32_767
+"""Bytes, in Kafka's protocol."""
+
 ADAPTIVE_LINGER_MS: Final = 5
 """The longest that a batch waits while ``linger_ms`` is None, in milliseconds."""
 
@@ -69,7 +72,9 @@ class OptionTable:
     """The brokers to ask first; they tell the rest of the cluster, so two or three are enough.
     IPv6 addresses stand in brackets: `[::1]:9092`."""
 
-    client_id: str | None = option(Nullable(Text()), None, Group.ESSENTIALS, MEDIUM)
+    client_id: str | None = option(
+        Nullable(Text(most=_LONGEST_STRING)), None, Group.ESSENTIALS, MEDIUM
+    )
     """The name in the brokers' logs, quotas and metrics. None makes up `producer-N`."""
 
     acks: AcksOption = option(Acks(AcksOption), "all", Group.ESSENTIALS)

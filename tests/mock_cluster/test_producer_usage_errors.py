@@ -150,6 +150,25 @@ async def test_another_thread(orders: MockCluster) -> None:
         assert (await producer.send("orders", b"still works")).topic == "orders"
 
 
+async def test_a_record_comes_alone(orders: MockCluster) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        extras: list[dict[str, Any]] = [{"key": b"k"}, {"partition": 0}, {"headers": {}}]
+        for extra in extras:
+            with pytest.raises(SerializationError, match="only argument"):
+                producer.send(ProducerRecord("orders", b"v"), **extra)
+        with pytest.raises(SerializationError, match="headers"):
+            producer.send("orders", b"v", headers=0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("values", ["abc", b"abc", bytearray(b"abc"), 5, None])
+async def test_send_many_takes_values_one_by_one(orders: MockCluster, values: Any) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        with pytest.raises(SerializationError, match="iterable"):
+            await producer.send_many("orders", values)
+        report = await producer.send_many(["orders"], [b"v"])  # type: ignore[arg-type]
+        assert isinstance(report.errors[0], InvalidTopicError)
+
+
 FORKING = """
     import asyncio, json, os, sys, warnings
     from aioproducer import Producer

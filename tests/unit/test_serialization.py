@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import collections
 import types
+from array import array
 from typing import Any
 
 import pytest
@@ -42,6 +43,19 @@ def check_type(value: bytes | None, expected: bytes | None) -> None:
 )
 def test_what_passes_without_a_serializer(data: Any, expected: bytes | None) -> None:
     check_type(serialize(data, None, "orders", "value"), expected)
+
+
+def test_any_buffer_is_bytes_like() -> None:
+    assert serialize(array("B", b"abc"), None, "orders", "value") == b"abc"
+
+
+def test_a_released_buffer_is_a_serialization_error() -> None:
+    view = memoryview(b"abc")
+    view.release()
+    with pytest.raises(SerializationError, match="released"):
+        serialize(view, None, "orders", "value")
+    with pytest.raises(SerializationError, match="released"):
+        checked_headers([("a", view)], "orders")  # type: ignore[list-item]
 
 
 def test_bytes_are_not_copied() -> None:

@@ -231,7 +231,7 @@ def test_a_mapping_may_hold_python_values() -> None:
         ("enable.idempotence", "yes", "true or false"),
         ("enable.idempotence", 1, "True or False"),
         ("compression.type", "brotli", "'none', 'gzip', 'snappy', 'lz4' or 'zstd'"),
-        ("client.id", 7, "a str, or None"),
+        ("client.id", 7, "a str of at most 32,767 bytes, or None"),
         ("transactional.id", "", "a str that is not empty"),
     ],
 )
