@@ -6,30 +6,37 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$python && break; done)
 
+COMPILED := aioproducer/records/_compiled
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test check bench clean
+.PHONY: help env demo test pure check bench chaos clean
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-env: $(READY) ## Create .venv with everything, again only when pyproject.toml or constraints.txt changed
+env: $(READY) ## Create .venv with everything, again only when what it is made from changed
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt $(COMPILED).pyx
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "Python 3.11 or newer is needed, and '$(PYTHON)' is none:" \
 			"name one by make PYTHON=/path/to/python3" >&2; exit 1; }
 	"$(PYTHON)" -m venv "$(VENV)"
-	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	PIP_CONSTRAINT=constraints.txt \
+		"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch "$@"
 
 demo: env ## Publish 336,776 flight records to a Kafka cluster, read them back, and check
 	"$(BIN)/python" examples/demo.py
 
-test: env ## Run every test; starts the servers that it needs, and ends them
+test: env pure ## Run every test; starts the servers that it needs, and ends them
 	"$(BIN)/python" -m pytest
+
+pure: env ## Run the tests of what is compiled without its compiled part
+	AIOPRODUCER_PURE_PYTHON=1 "$(BIN)/python" -m pytest tests/unit/records tests/unit/accumulator \
+		tests/protocol tests/mock_cluster/test_producer_sends.py \
+		tests/mock_cluster/test_producer_order.py tests/mock_cluster/test_memory_on_the_wire.py
 
 check: env ## Check format, lint, types and import contracts, and run the fast tests
 	"$(BIN)/ruff" format --check .
@@ -41,7 +48,10 @@ check: env ## Check format, lint, types and import contracts, and run the fast t
 bench: env ## Measure against confluent-kafka and aiokafka, interleaved
 	"$(BIN)/python" -m benchmarks
 
+chaos: env ## A million records each while brokers are killed, paused, cut off: the promises counted
+	"$(BIN)/python" -m benchmarks.chaos
+
 clean: ## Remove the environment, and what the tools left (not Kafka's cache outside of here)
 	rm -rf "$(VENV)" .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -rf build dist *.egg-info
+	rm -rf build dist *.egg-info $(COMPILED).*.so
 	find aioproducer tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

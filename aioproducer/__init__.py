@@ -34,8 +34,12 @@ from aioproducer.partitioning import (
     RoundRobinPartitioner,
 )
 from aioproducer.producer import Producer
+from aioproducer.records import acceleration
 from aioproducer.serialization import Serializer
 from aioproducer.version import __version__
+
+__accelerated__ = acceleration.ACCELERATED
+"""Whether the compiled innermost loops are in use."""
 
 __all__ = [
     "BootstrapError",
@@ -71,6 +75,7 @@ __all__ = [
     "TopicPartition",
     "UsageError",
     "WrongLoopError",
+    "__accelerated__",
     "__version__",
     "errors",
 ]

@@ -167,6 +167,7 @@ class Engine:
                 self.metadata,
                 identity,
                 self.metrics,
+                self._ratios,
                 self._backoff(),
                 config.retries,
             ),

@@ -68,6 +68,9 @@ class ProducerError(Exception):
     """Whether the producer itself tries again until ``delivery_timeout_ms``."""
     refresh_metadata: ClassVar[bool] = False
     """Whether the error says that the known leaders are out of date."""
+    may_have_been_written: bool = False
+    """Whether the record may be in the log all the same. False: it never left, or the broker
+    refused it. True: it was on its way when it was given up, and nobody said what became of it."""
 
 
 class UsageError(ProducerError):

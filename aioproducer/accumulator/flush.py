@@ -44,9 +44,9 @@ class Flush:
         self._pending.discard(item)
         self._resolve_if_done()
 
-    def moved(self, record: WaitingRecord, batch: ProducerBatch) -> None:
-        """``record`` is in ``batch`` now and shares its fate."""
-        if record in self._pending:
+    def moved(self, item: ProducerBatch | WaitingRecord, batch: ProducerBatch) -> None:
+        """``item``, or a part of it, is in ``batch`` now and shares its fate."""
+        if item in self._pending:
             self._pending.add(batch)
 
     def fail(self, error: BaseException) -> None:
@@ -81,10 +81,10 @@ class Flushes:
                 flush.done(item)
             self._keep(self._flushes)
 
-    def moved(self, record: WaitingRecord, batch: ProducerBatch) -> None:
-        """``record`` is in ``batch`` now and shares its fate."""
+    def moved(self, item: ProducerBatch | WaitingRecord, batch: ProducerBatch) -> None:
+        """``item``, or a part of it, is in ``batch`` now and shares its fate."""
         for flush in self._flushes:
-            flush.moved(record, batch)
+            flush.moved(item, batch)
 
     def fail(self, error: BaseException) -> None:
         """End all of them with ``error``, whatever they still wait for."""

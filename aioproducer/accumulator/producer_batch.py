@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from fractions import Fraction
+from typing import Final, Protocol
 
 from aioproducer.model import RecordMetadata, TopicPartition
-from aioproducer.records.builder import RecordsBuilder
+from aioproducer.records.acceleration import RecordsBuilder, deliver_records
+from aioproducer.records.builder import BATCH_OVERHEAD
 from aioproducer.records.compression import Compression
 from aioproducer.records.record_batch import (
     NO_PRODUCER_STATE,
@@ -13,6 +15,8 @@ from aioproducer.records.record_batch import (
     compress_records,
     frame_batch,
 )
+
+_WHOLE: Final = Fraction(1)
 
 
 class RecordFuture(Protocol):
@@ -49,9 +53,11 @@ class ProducerBatch:
         "delivered",
         "done",
         "drained",
+        "is_part",
         "last_error",
         "node",
         "order",
+        "span",
         "state",
         "topic_partition",
         "uncertain",
@@ -79,8 +85,12 @@ class ProducerBatch:
         self.alone = False
         """No other batch of its partition may be in flight with it."""
         self.drained = now
-        self.order = -1
+        self.order: int | Fraction = -1
         """Its place among the batches of its partition, given when it first leaves."""
+        self.span = _WHOLE
+        """How much of the way to the next batch's place is for the parts that it is split into."""
+        self.is_part = False
+        """It is part of a batch that was too large."""
         self.state: ProducerState = NO_PRODUCER_STATE
         """Its sequence number, given when it first leaves and kept when it is sent again."""
         self.compressed: bytes | None = None
@@ -107,6 +117,13 @@ class ProducerBatch:
         """Bytes that further records may take."""
         return self.builder.limit - self.builder.position
 
+    @property
+    def compression_ratio(self) -> float:
+        """Size on the wire divided by :attr:`size`, once it is compressed; else 1."""
+        if self.compressed is None:
+            return 1.0
+        return (BATCH_OVERHEAD + len(self.compressed)) / self.size
+
     def compress(self, compression: Compression | None) -> None:
         """Compress the records, once; may run in another thread, for nothing else touches them."""
         if self.compressed is None:
@@ -119,23 +136,13 @@ class ProducerBatch:
     def deliver(self, base_offset: int, log_append_time_ms: int) -> None:
         """Resolve the futures; ``base_offset`` -1: unknown, ``log_append_time_ms`` -1: unused."""
         self.done = self.delivered = True
-        topic, partition = self.topic_partition
-        new, cls = tuple.__new__, RecordMetadata
-        step = 0 if base_offset < 0 else 1
-        offset = base_offset
-        tokens = self.builder.tokens
-        ends = [run[0] for run in self.builder.runs[1:]] + [len(tokens)]
-        for (first, timestamp_ms, key_size, value_size), end in zip(
-            self.builder.runs, ends, strict=True
-        ):
-            if log_append_time_ms >= 0:
-                timestamp_ms = log_append_time_ms
-            for token in tokens[first:end]:
-                if not token.done():
-                    token.set_result(
-                        new(cls, (topic, partition, offset, timestamp_ms, key_size, value_size))
-                    )
-                offset += step
+        deliver_records(
+            self.builder.tokens,
+            self.builder.runs,
+            *self.topic_partition,
+            base_offset,
+            log_append_time_ms,
+        )
 
     def fail(self, error: BaseException) -> None:
         """Fail every future that has no outcome yet."""

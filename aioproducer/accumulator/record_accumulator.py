@@ -18,6 +18,7 @@ from aioproducer.accumulator.flush import Flushes, FlushFuture
 from aioproducer.accumulator.memory_shares import MemoryShares
 from aioproducer.accumulator.partition_queue import NO_LEADER, Backlog, PartitionQueue
 from aioproducer.accumulator.producer_batch import ProducerBatch, RecordFuture
+from aioproducer.accumulator.splitting import split_batch
 from aioproducer.accumulator.topic_queues import StickyChoice, TopicQueues
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import TopicInfo
@@ -568,15 +569,24 @@ class RecordAccumulator:
         topic, partition = batch.topic_partition
         return self._topics[topic].queue(partition)
 
+    def leader_of(self, batch: ProducerBatch) -> int | None:
+        """The node that leads its partition; None: nobody does."""
+        leader = self.queue_for(batch).leader
+        return None if leader == NO_LEADER else leader
+
     def is_first_in_line(self, batch: ProducerBatch) -> bool:
         """Whether no earlier batch of its partition still waits for its outcome."""
         queue = self.queue_for(batch)
         earlier = [*queue.on_wire, *queue.batches] if queue.batches else queue.on_wire
         return not any(0 <= other.order < batch.order for other in earlier)
 
+    def is_on_wire(self, batch: ProducerBatch) -> bool:
+        """Whether ``batch`` was drained and has neither an outcome nor come back."""
+        return batch in self.queue_for(batch).on_wire
+
     def anything_on_wire(self) -> bool:
-        """Whether a batch was drained and has neither an outcome nor come back."""
-        return any(batch in self.queue_for(batch).on_wire for batch in self.incomplete)
+        """Whether any batch is."""
+        return any(map(self.is_on_wire, self.incomplete))
 
     def retry(self, batch: ProducerBatch, not_before: float, now: float) -> None:
         """Queue a batch again after a failed attempt, to leave no earlier than ``not_before``."""
@@ -586,14 +596,38 @@ class RecordAccumulator:
     def put_back(self, batch: ProducerBatch, not_before: float, now: float) -> None:
         """Queue a drained batch again in its place."""
         queue = self.queue_for(batch)
-        queue.on_wire.remove(batch)
-        if queue.backlog is not None:
-            queue.backlog.discard(queue)
-        queue.put_back(batch)
+        self._queue_again(queue, batch, [batch])
         queue.delayed_until = max(queue.delayed_until, not_before)
         if queue.delayed_until > now:
             heapq.heappush(self._delayed, (queue.delayed_until, next(self._ticket), queue))
         self._enlist(queue, now)
+
+    def split(self, batch: ProducerBatch, now: float) -> int:
+        """Queue a drained batch of several records again as smaller ones; how many these are.
+
+        Source: ``RecordAccumulator.splitAndReenqueue``.
+        """
+        queue, full = self.queue_for(batch), self.rules.batch_size
+        halves = batch.is_part or batch.size <= full
+        size = max(batch.builder.max_record_size, batch.size // 2) if halves else full
+        del self.incomplete[batch]
+        parts = split_batch(batch, size)
+        for part in parts:
+            self.incomplete[part] = None
+            self._flushes.moved(batch, part)
+        self._flushes.done(batch)
+        self._queue_again(queue, batch, parts)
+        self._enlist(queue, now)
+        return len(parts)
+
+    def _queue_again(
+        self, queue: PartitionQueue, drained: ProducerBatch, batches: Iterable[ProducerBatch]
+    ) -> None:
+        queue.on_wire.remove(drained)
+        if queue.backlog is not None:
+            queue.backlog.discard(queue)
+        for batch in batches:
+            queue.put_back(batch)
 
     @property
     def exhausted(self) -> bool:

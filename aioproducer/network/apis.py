@@ -41,6 +41,7 @@ class BrokerVersions:
 
     def __init__(self, ranges: Iterable[tuple[int, int, int]]) -> None:
         self._ranges = {key: (lowest, highest) for key, lowest, highest in ranges}
+        self._chosen: dict[Api, int] = {}
 
     def highest(self, api: Api) -> int | None:
         """The highest version that the broker speaks."""
@@ -49,6 +50,12 @@ class BrokerVersions:
 
     def choose(self, api: Api) -> int:
         """The highest version that both sides speak. Raises :class:`UnsupportedVersionError`."""
+        chosen = self._chosen.get(api)
+        if chosen is None:
+            chosen = self._chosen[api] = self._choose(api)
+        return chosen
+
+    def _choose(self, api: Api) -> int:
         lowest, highest = SUPPORTED[api]
         theirs = self._ranges.get(api)
         if theirs is None:

@@ -8,6 +8,7 @@ that far: an array has at most as many elements as the response has bytes left.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from functools import cache
 from types import NoneType, UnionType
@@ -16,7 +17,10 @@ from typing import Any, Final, TypeAlias, Union, get_args, get_origin
 from aioproducer.errors import ProtocolError
 
 Skip: TypeAlias = Callable[[bytes, int], int]
-"""Where a value that begins at an offset ends; may be behind the end of the bytes."""
+"""Where a value that begins at an offset ends; may be behind the end of the bytes.
+
+Raises :class:`IndexError` where the bytes end too early to tell.
+"""
 
 _SIZES: Final = {
     "bool": 1,
@@ -40,27 +44,33 @@ def check_array_lengths(kind: Any, body: bytes, offset: int) -> None:
 
     Raises :class:`ProtocolError`. Whatever else is wrong is left to the decoder.
     """
-    _entity(kind)(body, offset)
+    with suppress(IndexError):  # the bytes end too early, and there the decoder will end too
+        _entity(kind)(body, offset)
 
 
 @cache
 def _entity(kind: Any) -> Skip:
     flexible = bool(kind.__flexible__)
-    steps: list[int | Skip] = []
+    steps: list[tuple[int, Skip]] = []
     tagged: dict[int, Skip] = {}
+    leap = 0
     for field in fields(kind):
         step = _value(field.type, field.metadata.get("kafka_type"), flexible)
         if "tag" in field.metadata:
             tagged[field.metadata["tag"]] = step if callable(step) else _leap(step)
-        elif isinstance(step, int) and steps and isinstance(steps[-1], int):
-            steps[-1] += step
+        elif isinstance(step, int):
+            leap += step
         else:
-            steps.append(step)
+            steps.append((leap, step))
+            leap = 0
 
     def skip(body: bytes, offset: int) -> int:
-        for step in steps:
-            offset = offset + step if isinstance(step, int) else step(body, offset)
-        return _skip_tagged(body, offset, tagged) if flexible else offset
+        for before, step in steps:
+            offset = step(body, offset + before)
+        offset += leap
+        if not flexible:
+            return offset
+        return _skip_tagged(body, offset, tagged) if body[offset] else offset + 1
 
     return skip
 
@@ -79,15 +89,19 @@ def _value(declared: Any, kafka_type: str | None, flexible: bool) -> int | Skip:
 
 
 def _array(element: int | Skip, flexible: bool) -> Skip:
+    length = _compact_length if flexible else _length_of_4
+
     def skip(body: bytes, offset: int) -> int:
-        count, offset = _length(body, offset, flexible, 4)
+        count, offset = length(body, offset)
+        if count <= 0:
+            return offset
         left = max(len(body) - offset, 0)
         if count > left:
             raise ProtocolError(
                 f"an array of {count} elements is announced where {left} bytes are left"
             )
         if isinstance(element, int):
-            return offset + max(count, 0) * element
+            return offset + count * element
         for _ in range(count):
             offset = element(body, offset)
         return offset
@@ -96,11 +110,14 @@ def _array(element: int | Skip, flexible: bool) -> Skip:
 
 
 def _sized(kafka_type: str, flexible: bool) -> Skip:
-    width = 2 if kafka_type == "string" else 4
+    if flexible:
+        length = _compact_length
+    else:
+        length = _length_of_2 if kafka_type == "string" else _length_of_4
 
     def skip(body: bytes, offset: int) -> int:
-        size, offset = _length(body, offset, flexible, width)
-        return offset + max(size, 0)
+        size, offset = length(body, offset)
+        return offset + size if size > 0 else offset
 
     return skip
 
@@ -109,11 +126,20 @@ def _leap(size: int) -> Skip:
     return lambda body, offset: offset + size
 
 
-def _length(body: bytes, offset: int, flexible: bool, width: int) -> tuple[int, int]:
-    if flexible:
-        length, offset = _unsigned_varint(body, offset)
-        return length - 1, offset
-    return int.from_bytes(body[offset : offset + width], "big", signed=True), offset + width
+def _compact_length(body: bytes, offset: int) -> tuple[int, int]:
+    first = body[offset]
+    if first < 0x80:
+        return first - 1, offset + 1
+    length, offset = _unsigned_varint(body, offset)
+    return length - 1, offset
+
+
+def _length_of_2(body: bytes, offset: int) -> tuple[int, int]:
+    return int.from_bytes(body[offset : offset + 2], "big", signed=True), offset + 2
+
+
+def _length_of_4(body: bytes, offset: int) -> tuple[int, int]:
+    return int.from_bytes(body[offset : offset + 4], "big", signed=True), offset + 4
 
 
 def _unsigned_varint(body: bytes, offset: int) -> tuple[int, int]:
@@ -128,8 +154,6 @@ def _unsigned_varint(body: bytes, offset: int) -> tuple[int, int]:
 
 
 def _skip_tagged(body: bytes, offset: int, known: Mapping[int, Skip]) -> int:
-    if body[offset : offset + 1] == b"\0":
-        return offset + 1
     count, offset = _unsigned_varint(body, offset)
     for _ in range(count):
         if offset >= len(body):

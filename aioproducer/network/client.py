@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from kio.static.protocol import RequestPayload, ResponsePayload
 
@@ -23,10 +23,13 @@ from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import Node
 from aioproducer.network.apis import Api
 from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
+from aioproducer.network.frames import EncodedPayload
 from aioproducer.network.in_flight import InFlightRequest
 from aioproducer.tasks import TaskOwner
 
 logger = logging.getLogger(__name__)
+
+_NEVER: Final = float("inf")
 
 
 class Request(Protocol):
@@ -40,12 +43,11 @@ class Request(Protocol):
     def answered(self) -> bool:
         """Whether the broker responds (not to ``acks=0``)."""
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> RequestPayload | EncodedPayload:
         """The request in ``version``; raises a :class:`ProducerError` if that can't be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
+class Completion(NamedTuple):
     """What became of a request: a response, or an error."""
 
     request: Any
@@ -98,13 +100,21 @@ class NetworkClient:
     _nodes: dict[int, _NodeState] = field(default_factory=dict)
     _completed: list[Completion] = field(default_factory=list)
     _closed: bool = False
+    _next_end: float = _NEVER
+    """Before this no connection is overdue or idle; often none is then either."""
+    _shortest: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._shortest = min(self.settings.request_timeout, self.settings.max_idle)
 
     # --- questions -------------------------------------------------------------------------
 
     def in_flight(self, node: int) -> int:
         """How many requests wait for an answer of ``node``."""
         state = self._nodes.get(node)
-        return len(state.connection.in_flight) if state and state.connection else 0
+        if state is None or state.connection is None:
+            return 0
+        return len(state.connection.in_flight)
 
     def total_in_flight(self) -> int:
         """How many requests wait for an answer."""
@@ -221,7 +231,9 @@ class NetworkClient:
             timeout=self.settings.request_timeout,
             answered=request.answered,
         )
-        self.metrics.request_sent(node, size, self.clock())
+        now = connection.last_used
+        self._next_end = min(self._next_end, now + self._shortest)
+        self.metrics.request_sent(node, size, now)
         if not request.answered:
             self._complete(Completion(request, node, None, None, 0.0))
 
@@ -239,22 +251,31 @@ class NetworkClient:
 
     def poll(self, now: float) -> float | None:
         """End connections that are overdue or idle; when to look again."""
-        deadlines = []
-        for state in self._nodes.values():
-            connection = state.connection
-            if connection is None or connection.state is not ConnectionState.READY:
-                continue
-            overdue = connection.in_flight.overdue(now)
-            idle_at = connection.last_used + self.settings.max_idle
-            if overdue is not None:
-                connection.abort(_timed_out(connection, overdue, now))
-            elif not len(connection.in_flight) and idle_at <= now:
-                connection.abort(BrokerConnectionError(f"{connection.node} was not used for long"))
-            elif (deadline := connection.in_flight.next_deadline()) is not None:
-                deadlines.append(deadline)
-            else:
-                deadlines.append(idle_at)
-        return min(deadlines, default=None)
+        if now >= self._next_end:
+            self._next_end = min(
+                (
+                    self._end_of(state.connection, now)
+                    for state in self._nodes.values()
+                    if state.connection is not None
+                ),
+                default=_NEVER,
+            )
+        return None if self._next_end == _NEVER else self._next_end
+
+    def _end_of(self, connection: Connection, now: float) -> float:
+        """When ``connection`` is overdue or idle; if that is now, end it."""
+        if connection.state is not ConnectionState.READY:
+            return _NEVER
+        overdue = connection.in_flight.overdue(now)
+        idle_at = connection.last_used + self.settings.max_idle
+        if overdue is not None:
+            connection.abort(_timed_out(connection, overdue, now))
+            return _NEVER
+        deadline = connection.in_flight.next_deadline()
+        if deadline is None and idle_at <= now:
+            connection.abort(BrokerConnectionError(f"{connection.node} was not used for long"))
+            return _NEVER
+        return idle_at if deadline is None else deadline
 
     def forget_except(self, nodes: Iterable[int]) -> None:
         """Drop the state of brokers that left the cluster and have no connection."""
@@ -289,6 +310,7 @@ class NetworkClient:
         state = self._nodes[connection.node.id]
         state.failures = state.setup_failures = 0
         state.last_error = None
+        self._next_end = min(self._next_end, connection.last_used + self.settings.max_idle)
         self.metrics.connection_opened(self.clock())
         self.wake()
 

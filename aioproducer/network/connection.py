@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import Any, NoReturn
 
 from kio.static.protocol import RequestPayload, ResponsePayload
@@ -26,6 +27,7 @@ from aioproducer.errors import (
 from aioproducer.model import Node
 from aioproducer.network import frames
 from aioproducer.network.apis import Api, BrokerVersions, request_module, response_type
+from aioproducer.network.frames import EncodedPayload
 from aioproducer.network.handshake import ApiVersionsHandshake
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.network.resolve import resolve
@@ -52,6 +54,43 @@ class ConnectionState(Enum):
     CONNECTING = "connecting"
     READY = "ready"
     CLOSED = "closed"
+
+
+class ResponseReader(asyncio.StreamReader):
+    """Passes on each whole response in the callback that brought the end of it.
+
+    So no task has to wake up for it, which would take another iteration of the event loop.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, on_response: Callable[[bytes], None]
+    ) -> None:
+        super().__init__(loop=loop)
+        self.ended: asyncio.Future[NoReturn] = loop.create_future()
+        """Gets the error that ends the stream."""
+        self._responses = frames.ResponseCutter()
+        self._on_response = on_response
+
+    def feed_data(self, data: Any) -> None:
+        """Called by the stream's protocol: ``data``, bytes, has come."""
+        if self.ended.done():
+            return
+        self._responses.feed(data)
+        try:
+            while (body := self._responses.take()) is not None:
+                self._on_response(body)
+        except Exception as error:
+            self.set_exception(error)
+
+    def feed_eof(self) -> None:
+        """Called by the stream's protocol: nothing more will come."""
+        self.set_exception(asyncio.IncompleteReadError(self._responses.partial, None))
+
+    def set_exception(self, exc: BaseException) -> None:
+        """Called by the stream's protocol: the connection is lost."""
+        if not self.ended.done():
+            self.ended.set_exception(exc)
+            self.ended.exception()
 
 
 class Connection:
@@ -82,6 +121,9 @@ class Connection:
         self._on_ready = on_ready
         self._on_response = on_response
         self._correlation_id = 0
+        self._handshake = ApiVersionsHandshake()
+        self._handshake_bound = asyncio.Timeout(None)
+        self._reader: ResponseReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._abort_reason: ProducerError | None = None
 
@@ -92,6 +134,8 @@ class Connection:
         """Whether requests may be sent: versions are agreed on, and the end is not near."""
         return (
             self.state is ConnectionState.READY
+            and self._reader is not None
+            and not self._reader.ended.done()
             and self._writer is not None
             and not self._writer.is_closing()
         )
@@ -99,7 +143,7 @@ class Connection:
     def send(
         self,
         api: Api,
-        payload: RequestPayload,
+        payload: RequestPayload | EncodedPayload,
         context: Any,
         *,
         timeout: float,
@@ -111,16 +155,10 @@ class Connection:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
         frame = frames.encode_request(payload, self._correlation_id, self._settings.client_id)
         if answered:
-            version = int(payload.__version__)
+            kind = payload.kind if isinstance(payload, EncodedPayload) else type(payload)
+            response, label = _answer(api, kind)
             self.in_flight.add(
-                InFlightRequest(
-                    correlation_id=self._correlation_id,
-                    response=response_type(api, version),
-                    context=context,
-                    sent=now,
-                    deadline=now + timeout,
-                    label=f"{api.name} v{version}",
-                )
+                InFlightRequest(self._correlation_id, response, context, now, now + timeout, label)
             )
         if not self._writer.is_closing():  # else the request ends with the connection, very soon
             self._writer.write(frame)
@@ -138,12 +176,7 @@ class Connection:
     async def run(self) -> ProducerError:
         """Connect and read responses until the connection ends; returns why it did."""
         try:
-            reader = await self._connect()
-            await self._agree_on_versions(reader)
-            self.state = ConnectionState.READY
-            self.was_ready = True
-            self._on_ready(self)
-            await self._read_responses(reader)
+            await self._live(await self._connect())
         except (ProducerError, OSError, EOFError) as error:
             return self._abort_reason or self._explain(error)
         finally:
@@ -165,7 +198,7 @@ class Connection:
             return BrokerConnectionError(f"{self.node} closed the connection{when}")
         return BrokerConnectionError(f"{self.node}: {error}")
 
-    async def _connect(self) -> asyncio.StreamReader:
+    async def _connect(self) -> ResponseReader:
         """Try every address of the host, each for the set-up timeout."""
         reasons = []
         try:
@@ -178,7 +211,7 @@ class Connection:
         for host, port in addresses:
             try:
                 async with asyncio.timeout(self._setup_timeout):
-                    reader, self._writer = await asyncio.open_connection(host, port)
+                    self._reader, self._writer = await self._open(host, port)
             except TimeoutError:
                 reasons.append(f"{host}: no connection within {self._setup_timeout:.1f} s")
             except OSError as error:
@@ -187,8 +220,16 @@ class Connection:
                 self._set_socket_options(self._writer.get_extra_info("socket"))
                 if self._abort_reason is not None:
                     raise self._abort_reason
-                return reader
+                return self._reader
         raise BrokerConnectionError("; ".join(reasons))
+
+    async def _open(self, host: str, port: int) -> tuple[ResponseReader, asyncio.StreamWriter]:
+        """As :func:`asyncio.open_connection`, with a reader of our own."""
+        loop = asyncio.get_running_loop()
+        reader = ResponseReader(loop, self._receive)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        transport, _ = await loop.create_connection(lambda: protocol, host, port)
+        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
     def _set_socket_options(self, sock: socket.socket) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -199,27 +240,35 @@ class Connection:
             size = self._settings.receive_buffer_bytes
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
 
-    async def _agree_on_versions(self, reader: asyncio.StreamReader) -> None:
-        handshake = ApiVersionsHandshake()
+    async def _live(self, reader: ResponseReader) -> NoReturn:
+        """Agree on versions, within a bound; then let the reader do the work until it ends."""
         try:
-            async with asyncio.timeout(self._settings.request_timeout):
-                while (version := handshake.next_version) is not None:
-                    self.send(
-                        Api.API_VERSIONS,
-                        self._api_versions_request(version),
-                        None,
-                        timeout=self._settings.request_timeout,
-                    )
-                    body = await self._read_frame(reader)
-                    request = self.in_flight.answered(frames.correlation_id(body))
-                    handshake.receive(request.response, body)
+            async with self._handshake_bound as bound:
+                now = asyncio.get_running_loop().time()
+                bound.reschedule(now + self._settings.request_timeout)
+                self._ask_for_versions()
+                await reader.ended
         except TimeoutError:
+            if not self._handshake_bound.expired():
+                raise
             raise BrokerConnectionError(
                 f"accepted the connection, but did not answer an ApiVersions request within "
                 f"{self._settings.request_timeout:.1f} s. Is it a Kafka broker, and is this its "
                 "plain-text port?"
             ) from None
-        self.versions = handshake.versions
+
+    def _ask_for_versions(self) -> bool:
+        """Send the next question of the handshake; False: there is none any more."""
+        version = self._handshake.next_version
+        if version is None:
+            return False
+        self.send(
+            Api.API_VERSIONS,
+            self._api_versions_request(version),
+            None,
+            timeout=self._settings.request_timeout,
+        )
+        return True
 
     def _api_versions_request(self, version: int) -> RequestPayload:
         module = request_module(Api.API_VERSIONS, version)
@@ -233,18 +282,35 @@ class Connection:
             request = module.ApiVersionsRequest()
         return request
 
-    async def _read_frame(self, reader: asyncio.StreamReader) -> bytes:
-        prefix = await reader.readexactly(frames.LENGTH_BYTES)
-        return await reader.readexactly(frames.response_length(prefix))
+    def _receive(self, body: bytes) -> None:
+        request = self.in_flight.answered(frames.correlation_id(body))
+        if self.state is ConnectionState.READY:
+            self._read_frame(request, body)
+        else:
+            self._shake_hands(request, body)
 
-    async def _read_responses(self, reader: asyncio.StreamReader) -> NoReturn:
-        while True:
-            body = await self._read_frame(reader)
-            self.last_used = self._clock()
-            request = self.in_flight.answered(frames.correlation_id(body))
-            try:
-                response = frames.decode_response(request.response, body)
-            except ProtocolError:
-                self.in_flight.restore(request)
-                raise
-            self._on_response(self, request, response, len(body) + frames.LENGTH_BYTES)
+    def _read_frame(self, request: InFlightRequest, body: bytes) -> None:
+        self.last_used = self._clock()
+        try:
+            response = frames.decode_response(request.response, body)
+        except ProtocolError:
+            self.in_flight.restore(request)
+            raise
+        self._on_response(self, request, response, len(body) + frames.LENGTH_BYTES)
+
+    def _shake_hands(self, request: InFlightRequest, body: bytes) -> None:
+        self._handshake.receive(request.response, body)
+        if self._ask_for_versions():
+            return
+        self.versions = self._handshake.versions
+        self._handshake_bound.reschedule(None)
+        self.state = ConnectionState.READY
+        self.was_ready = True
+        self._on_ready(self)
+
+
+@cache
+def _answer(api: Api, kind: type[RequestPayload]) -> tuple[type[ResponsePayload], str]:
+    """The response to a request, and what to call the request in messages."""
+    version = int(kind.__version__)
+    return response_type(api, version), f"{api.name} v{version}"

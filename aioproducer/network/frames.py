@@ -7,9 +7,13 @@ On the wire every message is a 4-byte length, a header and a payload. Whatever d
 from __future__ import annotations
 
 import io
-from typing import Any, Final
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Any, Final, NamedTuple
 
 from kio.serial import entity_reader, entity_writer
+from kio.serial.readers import Reader
+from kio.static.primitive import i32
 from kio.static.protocol import RequestPayload, ResponsePayload
 
 from aioproducer.errors import ProtocolError
@@ -19,26 +23,97 @@ LENGTH_BYTES: Final = 4
 MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 """A longer response is refused. It is what Kafka's own brokers take as a request at most."""
 
+_CORRELATION_ID_OFFSET: Final = 4
+_CORRELATION_ID_BYTES: Final = 4
 _TLS_ALERT: Final = 0x15
 _TLS_HANDSHAKE: Final = 0x16
 
 
-def encode_request(payload: RequestPayload, correlation_id: int, client_id: str) -> memoryview:
+class EncodedPayload(NamedTuple):
+    """A request that is encoded already, in parts that are one after another on the wire."""
+
+    kind: type[RequestPayload]
+    parts: Sequence[bytes | bytearray | memoryview]
+
+
+def encode(entity: Any) -> bytes:
+    """An entity of kio's as it is on the wire."""
+    wire = io.BytesIO()
+    entity_writer(type(entity))(wire, entity)
+    return wire.getvalue()
+
+
+def encode_request(
+    payload: RequestPayload | EncodedPayload, correlation_id: int, client_id: str
+) -> bytes:
     """The frame of a request, its length in front."""
-    frame = io.BytesIO()
-    frame.write(bytes(LENGTH_BYTES))
-    header_type: Any = payload.__header_schema__
-    header = header_type(
-        request_api_key=payload.__api_key__,
-        request_api_version=payload.__version__,
-        correlation_id=correlation_id,
-        client_id=client_id,
+    if not isinstance(payload, EncodedPayload):
+        payload = EncodedPayload(type(payload), (encode(payload),))
+    before, after = _header(payload.kind, client_id)
+    number = correlation_id.to_bytes(_CORRELATION_ID_BYTES, "big")
+    size = len(before) + len(number) + len(after) + sum(map(len, payload.parts))
+    return b"".join((size.to_bytes(LENGTH_BYTES, "big"), before, number, after, *payload.parts))
+
+
+@lru_cache(maxsize=256)
+def _header(kind: Any, client_id: str) -> tuple[bytes, bytes]:
+    """A request's header before and after its correlation id, which no version has elsewhere."""
+    header = encode(
+        kind.__header_schema__(
+            request_api_key=kind.__api_key__,
+            request_api_version=kind.__version__,
+            correlation_id=i32(0),
+            client_id=client_id,
+        )
     )
-    entity_writer(header_type)(frame, header)
-    entity_writer(type(payload))(frame, payload)
-    encoded = frame.getbuffer()
-    encoded[:LENGTH_BYTES] = (len(encoded) - LENGTH_BYTES).to_bytes(LENGTH_BYTES, "big")
-    return encoded
+    after = _CORRELATION_ID_OFFSET + _CORRELATION_ID_BYTES
+    return header[:_CORRELATION_ID_OFFSET], header[after:]
+
+
+class ResponseCutter:
+    """Cuts what arrives into responses, however it comes in pieces."""
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._start = 0
+        self._held = bytearray()
+        self._wanted = 0
+
+    @property
+    def partial(self) -> bytes:
+        """What has come of a response that is not whole yet."""
+        return bytes(self._held)
+
+    def feed(self, data: bytes) -> None:
+        """``data`` has come; what came before has been taken."""
+        if self._held:
+            self._held += data
+            if len(self._held) < self._wanted:
+                return
+            data = bytes(self._held)
+            self._held.clear()
+        self._data = data
+        self._start = 0
+
+    def take(self) -> bytes | None:
+        """The next whole response without its length; None: more has to come.
+
+        Raises :class:`ProtocolError` for a length that can't be.
+        """
+        data, start = self._data, self._start
+        body = start + LENGTH_BYTES
+        end = body
+        if body <= len(data):
+            end += response_length(data[start:body])
+            if end <= len(data):
+                self._start = end
+                return data[body:end]
+        if start < len(data):
+            self._held += data[start:]
+            self._wanted = end - start
+        self._data = b""
+        self._start = 0
+        return None
 
 
 def response_length(prefix: bytes) -> int:
@@ -67,9 +142,10 @@ def correlation_id(body: bytes) -> int:
 def decode_response(kind: type[ResponsePayload], body: bytes) -> ResponsePayload:
     """The response in ``body``, header included. Raises :class:`ProtocolError`."""
     try:
-        _, used = entity_reader(kind.__header_schema__)(body, 0)
+        read_header, read = _readers(kind)
+        _, used = read_header(body, 0)
         check_array_lengths(kind, body, used)
-        response, length = entity_reader(kind)(body, used)
+        response, length = read(body, used)
     except Exception as error:
         raise ProtocolError(
             f"a {kind.__name__} (version {kind.__version__}) of {len(body)} bytes can't be "
@@ -81,3 +157,8 @@ def decode_response(kind: type[ResponsePayload], body: bytes) -> ResponsePayload
             "bytes left over"
         )
     return response
+
+
+@cache
+def _readers(kind: type[ResponsePayload]) -> tuple[Reader[Any], Reader[ResponsePayload]]:
+    return entity_reader(kind.__header_schema__), entity_reader(kind)

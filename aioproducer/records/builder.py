@@ -8,10 +8,14 @@ This is the hot path of the project. A record is, in Kafka's words (``DefaultRec
 Records that follow each other often have one *shape*: the same millisecond, the same sizes, no
 headers. From the second of them on, all that the shape fixes is computed once, also how many of
 them fit; each is then one ``Struct.pack_into``.
+
+``_compiled.pyx`` has the same builder for C, and :mod:`acceleration` chooses. What is here is the
+reference: the other agrees with it byte for byte and error for error.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
@@ -29,6 +33,7 @@ MAX_RECORD_OVERHEAD: Final = 21
 _NULL_LENGTH: Final = encode_varint(-1)
 _OFFSETS_OF_ONE_BYTE: Final = 64
 _OFFSETS_OF_TWO_BYTES: Final = 8192
+_TIMESTAMPS_END: Final = 2**63
 
 
 Run: TypeAlias = tuple[int, int, int, int]
@@ -60,6 +65,17 @@ def batch_size_bound(key: bytes | None, value: bytes | None, headers: Sequence[H
     if headers:
         size += len(header_bytes(headers))
     return size
+
+
+def check_fields(timestamp_ms: object, key: object, value: object) -> None:
+    """Refuse what no record can hold. Raises TypeError and OverflowError."""
+    for field in (key, value):
+        if field is not None and not isinstance(field, bytes | bytearray):
+            raise TypeError(f"a key or value is bytes or None, not {type(field).__name__}")
+    if not isinstance(timestamp_ms, int):
+        raise TypeError(f"a timestamp is an int, not {type(timestamp_ms).__name__}")
+    if not 0 <= timestamp_ms < _TIMESTAMPS_END:
+        raise OverflowError(f"a timestamp is from 0 to 2**63 - 1 ms, not {timestamp_ms}")
 
 
 @lru_cache(maxsize=4096)
@@ -140,11 +156,18 @@ class RecordsBuilder:
         ):
             position = self.position
             size = self._shape_record_size
-            self._pack(self.buffer, position, self._head, VARINTS[count], self._before_key, value)
+            try:
+                self._pack(
+                    self.buffer, position, self._head, VARINTS[count], self._before_key, value
+                )
+            except struct.error:
+                return self._append_other(token, timestamp_ms, None, value, ())
             self.position = position + size
             self.count = count + 1
             self.tokens.append(token)
             return size
+        if value is None:
+            raise TypeError("a record that is nothing but a value has one: use append()")
         return self._append_other(token, timestamp_ms, None, value, ())
 
     def append(
@@ -155,7 +178,11 @@ class RecordsBuilder:
         value: bytes | None,
         headers: Sequence[Header] = (),
     ) -> int:
-        """Write one record; its size in bytes, or 0 where it does not fit any more."""
+        """Write one record; its size in bytes, or 0 where it does not fit any more.
+
+        Raises TypeError and OverflowError (see :func:`check_fields`), and what wrong headers raise;
+        nothing was appended then.
+        """
         if key is None and value is not None and not headers:
             return self.append_value(token, timestamp_ms, value)
         count = self.count
@@ -170,16 +197,19 @@ class RecordsBuilder:
         ):
             position = self.position
             size = self._shape_record_size
-            self._pack(
-                self.buffer,
-                position,
-                self._head,
-                VARINTS[count],
-                self._before_key,
-                key,
-                self._after_key,
-                value,
-            )
+            try:
+                self._pack(
+                    self.buffer,
+                    position,
+                    self._head,
+                    VARINTS[count],
+                    self._before_key,
+                    key,
+                    self._after_key,
+                    value,
+                )
+            except struct.error:
+                return self._append_other(token, timestamp_ms, key, value, headers)
             self.position = position + size
             self.count = count + 1
             self.tokens.append(token)
@@ -195,6 +225,14 @@ class RecordsBuilder:
         headers: Sequence[Header],
     ) -> int:
         """Write a record that has no shape yet, and prepare for more like it."""
+        if (
+            type(timestamp_ms) is not int
+            or not 0 <= timestamp_ms < _TIMESTAMPS_END
+            or (value is not None and type(value) is not bytes)
+            or (key is not None and type(key) is not bytes)
+        ):
+            check_fields(timestamp_ms, key, value)
+        tail = header_bytes(headers) if headers else b"\0"
         count = self.count
         key_size = -1 if key is None else len(key)
         value_size = -1 if value is None else len(value)
@@ -205,12 +243,11 @@ class RecordsBuilder:
         value_length = (
             VARINTS[value_size] if 0 <= value_size < TABLE_SIZE else encode_varint(value_size)
         )
-        tail = header_bytes(headers) if headers else b"\0"
         body = b"".join((delta, offset, key_length, key or b"", value_length, value or b"", tail))
         length = varint(len(body))
         size = len(length) + len(body)
         end = self.position + size
-        if end > self.limit:
+        if end > self.limit or end > len(self.buffer):
             return 0
         self.buffer[self.position : end] = length + body
         self.position = end
@@ -257,6 +294,6 @@ class RecordsBuilder:
         self._shape_timestamp_ms = timestamp_ms
         self._shape_key_size = key_size
         self._shape_value_size = value_size
-        fitting = self.count + (self.limit - self.position) // size
+        fitting = self.count + (min(self.limit, len(self.buffer)) - self.position) // size
         width_ends = _OFFSETS_OF_ONE_BYTE if offset_size == 1 else _OFFSETS_OF_TWO_BYTES
         self._shape_until = min(fitting, width_ends)

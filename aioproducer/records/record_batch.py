@@ -17,6 +17,7 @@ _CHECKED: Final = Struct(">hiqqqhii")
 _LENGTH_COUNTS_FROM: Final = 12
 _MAGIC: Final = 2
 _TRANSACTIONAL: Final = 0x10
+_MAX_SEQUENCE: Final = 2**31 - 1
 
 
 class ProducerState(NamedTuple):
@@ -30,6 +31,14 @@ class ProducerState(NamedTuple):
 
 NO_PRODUCER_STATE: Final = ProducerState(-1, -1, -1)
 """A batch of a producer that is not idempotent."""
+
+
+def next_sequence(sequence: int, count: int) -> int:
+    """The number after ``count`` records; wraps to 0 after 2^31 - 1.
+
+    Source: ``DefaultRecordBatch.incrementSequence``.
+    """
+    return (sequence + count) % (_MAX_SEQUENCE + 1)
 
 
 def compress_records(builder: RecordsBuilder, compression: Compression | None) -> bytes | None:

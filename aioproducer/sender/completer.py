@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from copy import copy
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
@@ -15,11 +16,13 @@ from aioproducer.errors import (
     ProducerError,
 )
 from aioproducer.metrics import ProducerMetrics
+from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.sender.outcomes import (
     Deliver,
     Fail,
     Outcome,
     Retry,
+    Split,
     Standing,
     leaves_uncertain,
     others_in_batch,
@@ -38,6 +41,7 @@ class BatchCompleter:
         metadata: Metadata,
         identity: ProducerIdentity,
         metrics: ProducerMetrics,
+        ratios: CompressionRatios,
         backoff: ExponentialBackoff,
         retries: int,
     ) -> None:
@@ -45,6 +49,7 @@ class BatchCompleter:
         self._metadata = metadata
         self._identity = identity
         self._metrics = metrics
+        self._ratios = ratios
         self._backoff = backoff
         self._retries = retries
         self._freed: list[bytearray] = []
@@ -60,26 +65,38 @@ class BatchCompleter:
             may_retry=batch.attempts < self._retries and now < batch.deadline,
             first_in_line=self._accumulator.is_first_in_line(batch),
             uncertain=batch.uncertain,
+            records=batch.count,
         )
 
     def settle(self, batch: ProducerBatch, outcome: Outcome, node: int, now: float) -> None:
         """Carry out ``outcome`` for a batch that was sent to ``node``."""
-        if not isinstance(outcome, Deliver) and outcome.error.refresh_metadata:
+        if isinstance(outcome, Deliver):
+            batch.deliver(outcome.base_offset, outcome.log_append_time_ms)
+            self._done(batch, now)
+            return
+        if outcome.error.refresh_metadata:
             self._metadata.request_update()
         match outcome:
-            case Deliver(base_offset, log_append_time_ms):
-                batch.deliver(base_offset, log_append_time_ms)
-                self._done(batch, now)
             case Retry(error, identity_lost):
                 self._retry(batch, error, node, now)
                 if identity_lost:
                     self._identity.lost()
+            case Split(error):
+                self._split(batch, error, now)
             case Fail(error, record_errors):
+                error.may_have_been_written = batch.uncertain or leaves_uncertain(error)
                 if record_errors:
                     batch.fail_records(dict(record_errors), others_in_batch(error))
                 else:
                     batch.fail(error)
                 self._failed(batch, error, now)
+
+    def _split(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
+        topic = batch.topic_partition.topic
+        self._ratios.reset(topic, batch.compression_ratio)
+        parts = self._accumulator.split(batch, now)
+        self._metrics.batch_split(now)
+        logger.warning("Sending a batch again as %d smaller ones: %s", parts, error)
 
     def _retry(self, batch: ProducerBatch, error: ProducerError, node: int, now: float) -> None:
         topic = batch.topic_partition.topic
@@ -100,23 +117,38 @@ class BatchCompleter:
         wait = 0.0 if moved else self._backoff.delay(batch.attempts + 1)
         self._accumulator.retry(batch, now + wait, now)
 
-    def expire(self, batches: Iterable[ProducerBatch], timeout: float, now: float) -> None:
+    def expire(
+        self,
+        batches: Iterable[ProducerBatch],
+        timeout: float,
+        why_not_sent: Callable[[ProducerBatch], str],
+        now: float,
+    ) -> None:
         """Fail batches whose ``delivery_timeout_ms`` is over."""
         for batch in batches:
-            last = f"; last error: {batch.last_error}" if batch.last_error else ""
+            uncertain = self._may_have_been_written(batch)
+            written = "it may have been written" if uncertain else "it was not written"
             error = DeliveryTimeoutError(
                 f"{batch.topic_partition}: not acknowledged within {timeout:g} s "
-                f"(delivery_timeout_ms){last}"
+                f"(delivery_timeout_ms), {written}; {batch.last_error or why_not_sent(batch)}"
             )
+            error.may_have_been_written = uncertain
             batch.fail(error)
             self._failed(batch, error, now)
+
+    def _may_have_been_written(self, batch: ProducerBatch) -> bool:
+        """Whether a batch that is given up now may be in the log."""
+        return batch.uncertain or self._accumulator.is_on_wire(batch)
 
     def abort(self, error: ProducerError, now: float) -> int:
         """Fail everything that has no outcome; how many records that were."""
         batches = list(self._accumulator.incomplete)
         records = sum(batch.count for batch in batches)
+        uncertain = copy(error)
+        uncertain.__cause__ = error.__cause__
+        uncertain.may_have_been_written = True
         for batch in batches:
-            batch.fail(error)
+            batch.fail(uncertain if self._may_have_been_written(batch) else error)
             self._metrics.records_failed(batch.topic_partition.topic, batch.count, now)
             self._done(batch, now)
         waiting = list(self._accumulator.line)

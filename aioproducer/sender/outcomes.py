@@ -6,12 +6,13 @@ The sender carries out what :func:`decide` returns, and nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from aioproducer.errors import (
     DuplicateSequenceNumberError,
     InvalidProducerEpochError,
     InvalidRecordError,
+    MessageTooLargeError,
     NetworkError,
     NetworkExceptionError,
     NotEnoughReplicasAfterAppendError,
@@ -27,8 +28,7 @@ from aioproducer.errors import (
 from aioproducer.sender.produce import PartitionResult
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(NamedTuple):
     """The batch is in the log."""
 
     base_offset: int
@@ -48,6 +48,13 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class Split:
+    """Send the records again in smaller batches."""
+
+    error: ProducerError
+
+
+@dataclass(frozen=True, slots=True)
 class Fail:
     """The records fail with ``error``, those in ``record_errors`` (by index) with their own."""
 
@@ -55,7 +62,7 @@ class Fail:
     record_errors: dict[int, ProducerError]
 
 
-Outcome: TypeAlias = Deliver | Retry | Fail
+Outcome: TypeAlias = Deliver | Retry | Split | Fail
 
 _IDENTITY_LOST: Final = (UnknownProducerIdError, InvalidProducerEpochError)
 
@@ -70,7 +77,7 @@ _UNCERTAIN: Final = (
 
 _ADVICE: Final = {
     2: "the network or the broker's memory may be faulty",
-    10: "lower batch_size, or raise the topic's max.message.bytes",
+    10: "send smaller records, or raise the topic's max.message.bytes",
     17: "check the topic's name",
     18: "lower batch_size, or raise the topic's segment.bytes",
     29: "give the principal the WRITE permission for the topic",
@@ -89,6 +96,8 @@ class Standing:
     """No earlier batch of its partition is still without outcome."""
     uncertain: bool = False
     """An earlier attempt may have been written, for nobody said that it was not."""
+    records: int = 1
+    """How many the batch holds."""
 
 
 def decide(result: PartitionResult, where: str, standing: Standing) -> Outcome:
@@ -98,6 +107,8 @@ def decide(result: PartitionResult, where: str, standing: Standing) -> Outcome:
     error = kafka_error(result.error_code, _text(result, where))
     if isinstance(error, DuplicateSequenceNumberError):
         return Deliver(result.base_offset, result.log_append_time_ms)
+    if isinstance(error, MessageTooLargeError) and standing.records > 1:
+        return Split(error)
     return decide_error(error, standing, result)
 
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from kio.static.protocol import RequestPayload
+from kio.serial.writers import (
+    write_compact_array_length,
+    write_empty_tagged_fields,
+    write_legacy_array_length,
+)
+from kio.static.primitive import i32
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.cluster.snapshot import NO_EPOCH, PartitionInfo
 from aioproducer.model import Node
 from aioproducer.network.apis import Api, request_module
+from aioproducer.network.frames import EncodedPayload, encode
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 
@@ -41,38 +49,89 @@ class ProduceRequest:
         """With ``acks=0`` the broker says nothing."""
         return self.acks != 0
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``, or the highest below it that needs no unknown topic id."""
         if version >= _FIRST_VERSION_WITH_TOPIC_IDS and not all(self.topic_ids.values()):
             version = _FIRST_VERSION_WITH_TOPIC_IDS - 1
-        module = request_module(Api.PRODUCE, version)
-        by_topic: dict[str, list[Any]] = {}
-        for batch, data in self.batches:
-            topic, partition = batch.topic_partition
-            by_topic.setdefault(topic, []).append(
-                module.PartitionProduceData(index=partition, records=data)
-            )
-        request: RequestPayload = module.ProduceRequest(
-            transactional_id=None,
-            acks=self.acks,
-            timeout=datetime.timedelta(milliseconds=self.timeout_ms),
-            topic_data=tuple(
-                module.TopicProduceData(
-                    **self._identify(topic, version), partition_data=tuple(partitions)
+        kind: Any = request_module(Api.PRODUCE, version).ProduceRequest
+        flexible = kind.__flexible__
+        tags = _no_tags(flexible)
+        by_topic: dict[str, list[EncodedBatch]] = {}
+        for each in self.batches:
+            by_topic.setdefault(each.batch.topic_partition.topic, []).append(each)
+        parts: list[bytes | bytearray | memoryview] = [
+            _request_head(version, self.acks, self.timeout_ms),
+            _length(flexible, len(by_topic)),
+        ]
+        for topic, batches in by_topic.items():
+            named = self.topic_ids[topic] if version >= _FIRST_VERSION_WITH_TOPIC_IDS else topic
+            parts += (_topic_head(version, named), _length(flexible, len(batches)))
+            for batch, data in batches:
+                partition = batch.topic_partition.partition
+                parts += (
+                    _partition_head(version, partition),
+                    _length(flexible, len(data)),
+                    data,
+                    tags,
                 )
-                for topic, partitions in by_topic.items()
-            ),
-        )
-        return request
-
-    def _identify(self, topic: str, version: int) -> dict[str, Any]:
-        if version >= _FIRST_VERSION_WITH_TOPIC_IDS:
-            return {"topic_id": self.topic_ids[topic]}
-        return {"name": topic}
+            parts.append(tags)
+        parts.append(tags)
+        return EncodedPayload(kind, parts)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionResult:
+# Most of a request is the same as in the one before, and kio takes its time. So kio encodes each
+# part once; what changes stands last in its struct, and its length in front of it.
+
+
+@lru_cache(maxsize=256)
+def _request_head(version: int, acks: int, timeout_ms: int) -> bytes:
+    module = request_module(Api.PRODUCE, version)
+    timeout = datetime.timedelta(milliseconds=timeout_ms)
+    return _head(
+        module.ProduceRequest(transactional_id=None, acks=acks, timeout=timeout, topic_data=())
+    )
+
+
+@lru_cache(maxsize=4096)
+def _topic_head(version: int, topic: str | UUID | None) -> bytes:
+    field = "topic_id" if version >= _FIRST_VERSION_WITH_TOPIC_IDS else "name"
+    module = request_module(Api.PRODUCE, version)
+    return _head(module.TopicProduceData(**{field: topic}, partition_data=()))
+
+
+@lru_cache(maxsize=4096)
+def _partition_head(version: int, partition: int) -> bytes:
+    module = request_module(Api.PRODUCE, version)
+    return _head(module.PartitionProduceData(index=partition, records=b""))
+
+
+def _head(entity: Any) -> bytes:
+    """``entity``, whose last field is empty, up to the length of that field."""
+    flexible = entity.__flexible__
+    return encode(entity).removesuffix(_length(flexible, 0) + _no_tags(flexible))
+
+
+@lru_cache(maxsize=4096)
+def _length(flexible: bool, length: int) -> bytes:
+    """What is in front of an array or of bytes."""
+    wire = io.BytesIO()
+    if flexible:
+        write_compact_array_length(wire, length)
+    else:
+        write_legacy_array_length(wire, i32(length))
+    return wire.getvalue()
+
+
+@cache
+def _no_tags(flexible: bool) -> bytes:
+    """What is at the end of a struct."""
+    wire = io.BytesIO()
+    if flexible:
+        write_empty_tagged_fields(wire)
+    return wire.getvalue()
+
+
+class PartitionResult(NamedTuple):
     """What the response says of one batch."""
 
     error_code: int
@@ -97,9 +156,11 @@ class ProduceResults(NamedTuple):
 def read_produce_response(request: ProduceRequest, response: Any) -> ProduceResults:
     """``response``: kio's ``ProduceResponse`` of any version from 7."""
     names = {topic_id: name for name, topic_id in request.topic_ids.items() if topic_id}
+    by_id = response.__version__ >= _FIRST_VERSION_WITH_TOPIC_IDS
     found = {
-        (names.get(topic.topic_id) if hasattr(topic, "topic_id") else topic.name, each.index): each
+        (name, each.index): each
         for topic in response.responses
+        for name in (names.get(topic.topic_id) if by_id else topic.name,)
         for each in topic.partition_responses
     }
     results = {
@@ -118,19 +179,15 @@ def _result(partition: Any) -> PartitionResult:
     appended: datetime.datetime | None = partition.log_append_time
     leader = getattr(partition, "current_leader", None)
     return PartitionResult(
-        error_code=int(partition.error_code),
-        base_offset=int(partition.base_offset),
-        log_append_time_ms=-1 if appended is None else round(appended.timestamp() * 1000),
-        message=getattr(partition, "error_message", None),
-        record_errors=dict(_record_errors(partition)),
-        leader=(
-            PartitionInfo(int(partition.index), int(leader.leader_id), int(leader.leader_epoch))
-            if leader is not None and leader.leader_epoch != NO_EPOCH
-            else None
-        ),
+        int(partition.error_code),
+        int(partition.base_offset),
+        -1 if appended is None else round(appended.timestamp() * 1000),
+        getattr(partition, "error_message", None),
+        {
+            int(each.batch_index): each.batch_index_error_message
+            for each in getattr(partition, "record_errors", ())
+        },
+        PartitionInfo(int(partition.index), int(leader.leader_id), int(leader.leader_epoch))
+        if leader is not None and leader.leader_epoch != NO_EPOCH
+        else None,
     )
-
-
-def _record_errors(partition: Any) -> Iterator[tuple[int, str | None]]:
-    for each in getattr(partition, "record_errors", ()):
-        yield int(each.batch_index), each.batch_index_error_message

@@ -28,7 +28,7 @@ from aioproducer.records.compression import Compression
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.sender.completer import BatchCompleter
-from aioproducer.sender.outcomes import Deliver, decide, decide_error
+from aioproducer.sender.outcomes import Deliver, Outcome, decide, decide_error
 from aioproducer.sender.produce import (
     EncodedBatch,
     ProduceRequest,
@@ -107,35 +107,37 @@ class Sender:
 
     async def run(self) -> None:
         """Send until the accumulator is closing and empty."""
-        accumulator = self._accumulator
-        while not self._finished:
-            now = self._clock()
-            for completion in self._client.take_completed():
-                self._handle(completion, now)
-            self._expire(now)
-            self._refresher.step(now)
-            deadlines = (
-                self._obtain_identity(now),
-                self._send_ready(now),
-                self._refresher.step(now),  # again: only now it is known which leaders are missing
-                self._client.poll(now),
-                accumulator.next_deadline(now),
-                self._report_expired(now),
-            )
-            await self._return_memory()
-            self._serve_waiters()
-            if not self._finished:
-                await self._wakeup.wait(min((d for d in deadlines if d is not None), default=None))
+        try:
+            while not self._finished:
+                deadline = self._round(self._clock())
+                for buffer in self._completer.take_freed():
+                    await self._accumulator.pool.deallocate(buffer)
+                self._serve_waiters()
+                if not self._finished:
+                    await self._wakeup.wait(deadline)
+        finally:
+            self._wakeup.close()
         self._report_expired(float("inf"))
+
+    def _round(self, now: float) -> float | None:
+        """Do what there is to do; when to look again by the clock alone."""
+        for completion in self._client.take_completed():
+            self._handle(completion, now)
+        self._expire(now)
+        self._refresher.step(now)
+        return _earliest(
+            self._obtain_identity(now),
+            self._send_ready(now),
+            self._refresher.step(now),  # again: only now it is known which leaders are missing
+            self._client.poll(now),
+            self._accumulator.next_deadline(now),
+            self._report_expired(now),
+        )
 
     @property
     def _finished(self) -> bool:
         accumulator = self._accumulator
         return accumulator.closing and not accumulator.incomplete and not accumulator.line
-
-    async def _return_memory(self) -> None:
-        for buffer in self._completer.take_freed():
-            await self._accumulator.pool.deallocate(buffer)
 
     def give_up(self, error: ProducerError) -> int:
         """Fail every record that has no outcome; how many those were. The memory is not reused."""
@@ -144,7 +146,8 @@ class Sender:
     def _expire(self, now: float) -> None:
         late = self._accumulator.expired(now)
         if late:
-            self._completer.expire(late, self._settings.delivery_timeout, now)
+            timeout = self._settings.delivery_timeout
+            self._completer.expire(late, timeout, self._why_not_sent, now)
         for record in self._accumulator.line.expired(now):
             if self._metadata.snapshot.topics.get(record.topic) is None:
                 error = self._refresher.why_no_metadata(record, now)
@@ -160,6 +163,17 @@ class Sender:
             count, _ = self._expired.get(record.topic, (0, error))
             self._expired[record.topic] = count + 1, error
 
+    def _why_not_sent(self, batch: ProducerBatch) -> str:
+        """What is known about a batch that met no error of its own."""
+        leader = self._accumulator.leader_of(batch)
+        if leader is None:
+            return "the partition has no leader"
+        if not self._identity.usable:
+            return "no producer id was assigned"
+        broker = self._metadata.snapshot.brokers.get(leader, f"broker {leader}")
+        failure = self._client.failures().get(leader)
+        return f"{broker} did not take it" if failure is None else f"last error: {failure}"
+
     def _report_expired(self, now: float) -> float | None:
         """Log what expired in line, one line per topic and second; when to look again."""
         if not self._expired or now < self._report_not_before:
@@ -174,7 +188,7 @@ class Sender:
 
     def _send_ready(self, now: float) -> float | None:
         accumulator = self._accumulator
-        deadlines = [accumulator.release_delayed(now)]
+        deadline = accumulator.release_delayed(now)
         for topic in accumulator.topics_without_leader():
             self._metadata.use(topic, now)
             self._metadata.request_update()
@@ -186,8 +200,8 @@ class Sender:
                 self._metadata.request_update()
                 continue
             if node_id not in self._preparing:
-                deadlines.append(self._send_to(node, now))
-        return min((d for d in deadlines if d is not None), default=None)
+                deadline = _earliest(deadline, self._send_to(node, now))
+        return deadline
 
     def _send_to(self, node: Node, now: float) -> float | None:
         """Send what is ready for ``node``; when to look again."""
@@ -320,21 +334,22 @@ class Sender:
             return
         produced = read_produce_response(request, completion.response)
         self._take_hints(produced, now)
-        broker = self._metadata.snapshot.brokers.get(node, f"broker {node}")
         for batch, _ in request.batches:
             if batch.done:
                 continue
             result = produced.results.get(batch)
+            if result is not None and not result.error_code:
+                outcome: Outcome = Deliver(result.base_offset, result.log_append_time_ms)
+                self._completer.settle(batch, outcome, node, now)
+                continue
+            broker = self._metadata.snapshot.brokers.get(node, f"broker {node}")
             where = f"{batch.topic_partition} on {broker}"
             if result is None:
                 missing = ProtocolError(f"{where}: the response does not mention the partition")
                 self._settle_error(batch, missing, node, now)
-                continue
-            if result.error_code:
-                outcome = decide(result, where, self._completer.standing(batch, now))
             else:
-                outcome = Deliver(result.base_offset, result.log_append_time_ms)
-            self._completer.settle(batch, outcome, node, now)
+                outcome = decide(result, where, self._completer.standing(batch, now))
+                self._completer.settle(batch, outcome, node, now)
 
     def _settle_error(
         self, batch: ProducerBatch, error: ProducerError, node: int, now: float
@@ -407,3 +422,11 @@ class Sender:
         if error is not None and not error.retriable:
             logger.error("No producer id was assigned: %s", error)
             self._completer.abort(error, now)
+
+
+def _earliest(*moments: float | None) -> float | None:
+    earliest = None
+    for moment in moments:
+        if moment is not None and (earliest is None or moment < earliest):
+            earliest = moment
+    return earliest

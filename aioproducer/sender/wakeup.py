@@ -7,12 +7,19 @@ from collections.abc import Callable
 
 
 class Wakeup:
-    """One coroutine sleeps in :meth:`wait`; anything may :meth:`wake` it, also before it sleeps."""
+    """One coroutine sleeps in :meth:`wait`; anything may :meth:`wake` it, also before it sleeps.
+
+    A timer outlives the sleep it was made for, because most sleeps end before their deadline and
+    the next one has nearly the same: it is only then set anew when it rings too late, or early.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._awake = False
         self._sleeper: asyncio.Future[None] | None = None
+        self._deadline: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = 0.0
 
     def wake(self) -> None:
         """End the sleep, or the next one at once."""
@@ -28,13 +35,33 @@ class Wakeup:
             return
         loop = asyncio.get_running_loop()
         self._sleeper = loop.create_future()
-        timer = None
-        if deadline is not None:
-            timer = loop.call_later(max(deadline - self._clock(), 0.0), self.wake)
+        self._deadline = deadline
+        if deadline is not None and (self._timer is None or deadline < self._rings_at):
+            self._set_timer(loop, deadline)
         try:
             await self._sleeper
         finally:
             self._sleeper = None
+            self._deadline = None
             self._awake = False
-            if timer is not None:
-                timer.cancel()
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop, moment: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._rings_at = moment
+        self._timer = loop.call_later(max(moment - self._clock(), 0.0), self._ring, loop)
+
+    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        if self._deadline is None:
+            return
+        if self._deadline > self._rings_at:
+            self._set_timer(loop, self._deadline)
+        else:
+            self.wake()
+
+    def close(self) -> None:
+        """Nobody will sleep any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -7,12 +7,9 @@ that is sent twice is written once, and one that overtakes another is refused.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
 
 from aioproducer.model import TopicPartition
-from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState
-
-_MAX_SEQUENCE: Final = 2**31 - 1
+from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState, next_sequence
 
 
 class IdentityState(Enum):
@@ -27,14 +24,6 @@ class IdentityState(Enum):
     EXHAUSTED = "exhausted"
     """A numbered batch was lost: nothing leaves until all in flight is answered, then a new
     identity is asked for."""
-
-
-def next_sequence(sequence: int, count: int) -> int:
-    """The number after ``count`` records; wraps to 0 after 2^31 - 1.
-
-    Source: ``DefaultRecordBatch.incrementSequence``.
-    """
-    return (sequence + count) % (_MAX_SEQUENCE + 1)
 
 
 class ProducerIdentity:

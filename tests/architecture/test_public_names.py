@@ -50,6 +50,7 @@ PUBLIC = {
     "TopicPartition",
     "UsageError",
     "WrongLoopError",
+    "__accelerated__",
     "__version__",
     "errors",
 }

@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Iterator
+from random import randbytes
 from typing import Any
 
 import pytest
@@ -168,14 +169,31 @@ async def test_a_record_that_the_topic_finds_too_large_fails_alone(kafka: KafkaC
     assert await asyncio.to_thread(read, kafka, topic, 2) == [b"small", b"small again"]
 
 
-@pytest.mark.xfail(reason="a batch that the broker finds too large is not split yet", strict=True)
-async def test_a_batch_that_the_topic_finds_too_large_is_split(kafka: KafkaCluster) -> None:
-    topic = "small-batches"
+@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+async def test_a_batch_that_the_topic_finds_too_large_is_split(
+    kafka: KafkaCluster, idempotent: bool, codec: Any
+) -> None:
+    topic = f"small-batches-{codec}-{idempotent}"
     await kafka.create_topic(topic, config={"max.message.bytes": 1000})
-    async with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+    values = [b"%d:" % number + randbytes(200) for number in range(50)]
+    values[20:20] = [randbytes(2_000)]
+    async with Producer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        enable_idempotence=idempotent,
+        compression_type=codec,
+    ) as producer:
         await producer.send(topic, b"first", partition=0)
-        futures = [producer.send(topic, bytes(200), partition=0) for _ in range(20)]
-        assert await errors_of(futures) == [None] * 20
+        futures = [producer.send(topic, value, partition=0) for value in values]
+        errors = await errors_of(futures)
+        assert isinstance(errors.pop(20), RecordTooLargeError)
+        assert errors == [None] * 50
+        assert producer.metrics()["producer-metrics"]["batch-split-total"] > 0
+        offsets = [future.result().offset for number, future in enumerate(futures) if number != 20]
+        del values[20]
+    found = await asyncio.to_thread(read, kafka, topic, 51)
+    assert [found[offset] for offset in offsets] == values
+    assert not idempotent or sorted(offsets) == offsets
 
 
 async def test_a_timestamp_that_the_topic_does_not_take_is_named(kafka: KafkaCluster) -> None:

@@ -187,9 +187,7 @@ async def test_close_with_every_broker_down(
     futures.append(producer.send("unknown", b"v"))
     assert await close_within(producer, timeout, timeout + 1) == 11
     for future in futures:
-        with pytest.raises(
-            ProducerClosedError, match="before this record was delivered"
-        ) as raised:
+        with pytest.raises(ProducerClosedError, match="before this record was delivered") as raised:
             future.result()
         assert isinstance(raised.value, UsageError)
     assert "Producer 'shop' was closed with 11 records undelivered" in caplog.text

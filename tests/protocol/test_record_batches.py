@@ -24,7 +24,8 @@ from kafka.record.default_records import (  # type: ignore[import-untyped]
 from kio.records.readers import read_batch
 
 from aioproducer.model import Header
-from aioproducer.records.builder import BATCH_OVERHEAD, RecordsBuilder, batch_size_bound
+from aioproducer.records.acceleration import RecordsBuilder
+from aioproducer.records.builder import BATCH_OVERHEAD, batch_size_bound
 from aioproducer.records.compression import compression
 from aioproducer.records.record_batch import (
     NO_PRODUCER_STATE,

@@ -199,9 +199,10 @@ class World:
 
     def complete(self, batch: ProducerBatch) -> None:
         buffer = self.accumulator.complete(batch, self.now)
-        assert buffer is not None
-        with pytest.raises(StopIteration):
-            self.pool.deallocate(buffer).send(None)
+        assert buffer is not None or batch.is_part
+        if buffer is not None:
+            with pytest.raises(StopIteration):
+                self.pool.deallocate(buffer).send(None)
 
     def admit(self) -> bool:
         """Give memory to the first in line; whether there was any."""
@@ -1478,3 +1479,66 @@ def test_nothing_goes_to_a_new_leader_while_an_earlier_batch_is_at_the_old_one()
     world.deliver(first)
     (second,) = world.drain(2)
     assert (second.order, second.node) == (1, 2)
+
+
+# --- too large --------------------------------------------------------------------------------
+
+
+def test_a_batch_is_split_in_its_place(world: World) -> None:
+    flushed = Flushed()
+    tokens = [world.send(0, 100) for _ in range(6)]
+    big = world.drain_one()
+    tokens.append(world.send(0, 100))
+    world.accumulator.flush(flushed)
+    assert world.accumulator.split(big, world.now) > 1
+    assert big not in world.accumulator.incomplete
+    order = []
+    while world.accumulator.incomplete:
+        assert not flushed.resolved
+        batch = world.drain_one()
+        order += batch.builder.tokens
+        world.deliver(batch)
+    assert order == tokens
+    assert flushed.resolved
+    assert world.pool.available == world.pool.total
+
+
+def test_a_batch_over_the_batch_size_is_split_to_it_first() -> None:
+    world = World(expansion=4.0)
+    world.learn(1)
+    for _ in range(30):
+        world.send(0, 100)
+    assert world.accumulator.split(world.drain_one(), world.now) == 4
+    counts = []
+    while world.accumulator.incomplete:
+        batch = world.drain_one()
+        counts.append(batch.count)
+        world.deliver(batch)
+    assert sum(counts) == 30
+
+
+def test_parts_are_halved_down_to_single_records(world: World) -> None:
+    tokens = [world.send(0, 100) for _ in range(6)]
+    while world.accumulator.incomplete:
+        batch = world.drain_one()
+        if batch.count > 1:
+            assert world.accumulator.split(batch, world.now) > 1
+        else:
+            world.deliver(batch)
+    assert all(isinstance(token.fate, RecordMetadata) for token in tokens)
+
+
+def test_a_retried_part_stays_in_front_of_the_next(world: World) -> None:
+    tokens = [world.send(0, 100) for _ in range(6)]
+    world.accumulator.split(world.drain_one(), world.now)
+    order: list[Any] = []
+    for attempt in range(10):
+        batch = world.drain_one()
+        if attempt % 2:
+            order += batch.builder.tokens
+            world.deliver(batch)
+        else:
+            world.accumulator.retry(batch, world.now, world.now)
+        if not world.accumulator.incomplete:
+            break
+    assert order == tokens

@@ -409,6 +409,43 @@ async def test_any_doubt_ends_the_connection_and_the_request_is_not_answered(
     assert owner.connection.was_ready
 
 
+@pytest.mark.parametrize("end", ["garbage", "end"])
+async def test_nothing_is_sent_any_more_once_there_is_doubt(end: str) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+
+    async with broker(script) as node:
+        owner = Owner(node)
+        running = owner.run()
+        await owner.ready.wait()
+        assert owner.connection.usable
+        assert owner.connection._reader is not None
+        if end == "garbage":
+            owner.connection._reader.feed_data(b"\xff\xff\xff\xff")
+        else:
+            owner.connection._reader.feed_eof()
+        assert not owner.connection.usable, "though the connection has not noticed yet"
+        assert isinstance(await asyncio.wait_for(running, LONG), NetworkError)
+
+
+async def test_an_error_of_ours_is_none_of_the_connection() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+        peer.say(await peer.number() + metadata("c"))
+
+    def explode(*_: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
+    async with broker(script) as node:
+        owner = Owner(node)
+        owner.connection._on_response = explode
+        running = owner.run()
+        await owner.ready.wait()
+        owner.ask("first")
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.wait_for(running, LONG)
+
+
 async def test_an_answer_to_nothing_ends_the_connection() -> None:
     async def script(peer: Peer) -> None:
         number = await peer.number()
@@ -556,15 +593,15 @@ async def test_when_no_address_answers_each_has_its_reason(
     addresses: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     addresses += [("10.0.0.1", 1), ("127.0.0.1", unused_port()), ("10.0.0.2", 1)]
-    really_open = asyncio.open_connection
+    owner = Owner(Node(1, "kafka", 9092))
+    really_open = owner.connection._open
 
     async def open_connection(host: str, port: int) -> Any:
         if host.startswith("10."):
             await asyncio.get_running_loop().create_future()
         return await really_open(host, port)
 
-    monkeypatch.setattr(asyncio, "open_connection", open_connection)
-    owner = Owner(Node(1, "kafka", 9092))
+    monkeypatch.setattr(owner.connection, "_open", open_connection)
     owner.connection._setup_timeout = SHORT
     reason = str(await run(owner))
     assert "10.0.0.1: no connection within 0.0 s" in reason

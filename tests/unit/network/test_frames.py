@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import importlib
 import io
+import itertools
 from typing import Any
 from uuid import UUID
 
@@ -121,6 +122,49 @@ def test_the_frame_is_its_own_memory() -> None:
     before = bytes(frame)
     data[:] = bytes(len(data))
     assert bytes(frame) == before
+
+
+# --- what arrives -------------------------------------------------------------------------------
+
+
+def cut(*chunks: bytes) -> list[bytes]:
+    cutter = frames.ResponseCutter()
+    bodies = []
+    for chunk in chunks:
+        cutter.feed(chunk)
+        while (body := cutter.take()) is not None:
+            bodies.append(body)
+    return bodies
+
+
+@given(st.lists(st.binary(min_size=4, max_size=60), max_size=6), st.data())
+def test_responses_come_out_whole_however_they_come(bodies: list[bytes], data: Any) -> None:
+    stream = b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
+    ends = sorted(data.draw(st.sets(st.integers(0, len(stream)))) | {0, len(stream)})
+    chunks = [stream[start:end] for start, end in itertools.pairwise(ends)]
+    assert cut(*chunks) == bodies
+
+
+def test_what_came_before_a_bad_length_is_whole() -> None:
+    cutter = frames.ResponseCutter()
+    cutter.feed(b"\0\0\0\4good" + b"\x7f\xff\xff\xff" + bytes(100))
+    assert cutter.take() == b"good"
+    with pytest.raises(ProtocolError, match="2147483647"):
+        cutter.take()
+
+
+def test_a_bad_length_is_refused_before_anything_else_has_come() -> None:
+    with pytest.raises(ProtocolError):
+        cut(b"\x7f", b"\xff\xff", b"\xff")
+
+
+@pytest.mark.parametrize("rest", [b"", b"\0", b"\0\0\0\5", b"\0\0\0\5half"])
+def test_what_is_left_of_a_response_that_was_cut_off(rest: bytes) -> None:
+    cutter = frames.ResponseCutter()
+    cutter.feed(b"\0\0\0\4good" + rest)
+    assert cutter.take() == b"good"
+    assert cutter.take() is None
+    assert cutter.partial == rest
 
 
 # --- the length of a response -------------------------------------------------------------------

@@ -412,6 +412,8 @@ async def test_a_connection_that_is_not_used_for_long_is_closed(world: World) ->
     world.client.send(1, Ask("ask"))
     assert world.client.poll(world.now) == 1130.0
     answer(connection)
+    assert world.client.poll(world.now) == 1130.0, "it does not look again before"
+    world.now = 1130.0
     assert world.client.poll(world.now) == 1640.0, "using it counts"
     world.now = 1639.999
     world.client.poll(world.now)

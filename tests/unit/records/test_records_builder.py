@@ -11,12 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aioproducer.model import Header
-from aioproducer.records.builder import (
-    BATCH_OVERHEAD,
-    MAX_RECORD_OVERHEAD,
-    RecordsBuilder,
-    batch_size_bound,
-)
+from aioproducer.records.acceleration import RecordsBuilder
+from aioproducer.records.builder import BATCH_OVERHEAD, MAX_RECORD_OVERHEAD, batch_size_bound
 
 NOW = 1_700_000_000_000
 DIRT = 0xA5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -21,6 +23,7 @@ from aioproducer.sender.outcomes import (
     Fail,
     Outcome,
     Retry,
+    Split,
     Standing,
     decide,
     decide_error,
@@ -92,6 +95,8 @@ def kind(outcome: Outcome) -> str:
             return "deliver"
         case Retry(_, identity_lost):
             return "new identity" if identity_lost else "retry"
+        case Split():
+            return "split"
         case Fail():
             return "fail"
 
@@ -119,12 +124,19 @@ def test_the_table_names_codes_once_and_rightly() -> None:
 def test_every_code(code: ErrorCode) -> None:
     outcome = decide(result(code), WHERE, MAY)
     assert kind(outcome) == expected(code)
-    if isinstance(outcome, Retry | Fail):
+    if not isinstance(outcome, Deliver):
         assert isinstance(outcome.error, KafkaError)
         assert outcome.error.code == int(code)
         assert str(outcome.error).startswith(f"{WHERE}: {code.name.upper()}")
         if code.name.upper() in RETRIED:
             assert outcome.error.refresh_metadata is RETRIED[code.name.upper()]
+
+
+def test_a_batch_that_is_too_large_is_split_unless_it_is_one_record() -> None:
+    code = ErrorCode.message_too_large
+    for standing in (MAY, MAY_NOT):
+        assert kind(decide(result(code), WHERE, replace(standing, records=2))) == "split"
+        assert kind(decide(result(code), WHERE, replace(standing, records=1))) == "fail"
 
 
 @pytest.mark.parametrize("code", ErrorCode, ids=lambda code: code.name)

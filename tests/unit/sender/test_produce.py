@@ -11,13 +11,16 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.cluster.snapshot import PartitionInfo
 from aioproducer.model import Node, TopicPartition
-from aioproducer.network.apis import SUPPORTED, Api, response_type
+from aioproducer.network.apis import SUPPORTED, Api, request_module, response_type
+from aioproducer.network.frames import EncodedPayload, encode
 from aioproducer.sender.produce import (
     EncodedBatch,
     PartitionResult,
@@ -51,13 +54,20 @@ def over_the_wire(entity: Any) -> Any:
     return read
 
 
+def read_back(payload: EncodedPayload) -> Any:
+    wire = b"".join(payload.parts)
+    read, size = entity_reader(payload.kind)(wire, 0)
+    assert size == len(wire)
+    return read
+
+
 # --- requests -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_one_request_for_several_topics_and_partitions(version: int) -> None:
     made = request(("orders", 0), ("events", 5), ("orders", 2), acks=1)
-    read = over_the_wire(made.build(version))
+    read = read_back(made.build(version))
     assert (int(read.__api_key__), int(read.__version__)) == (0, version)
     assert (read.transactional_id, read.acks) == (None, 1)
     assert read.timeout == datetime.timedelta(seconds=30)
@@ -75,6 +85,49 @@ def test_one_request_for_several_topics_and_partitions(version: int) -> None:
     ]
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+@given(
+    batches=st.lists(
+        st.tuples(
+            st.sampled_from(["orders", "events"]),
+            st.integers(0, 2**31 - 1),
+            st.binary(max_size=300) | st.integers(2**14 - 2, 2**14 + 1).map(bytes),
+        ),
+        max_size=8,
+    ),
+    acks=st.sampled_from([-1, 0, 1]),
+    timeout_ms=st.integers(0, 2**31 - 1),
+)
+def test_it_is_the_request_that_kio_would_write(
+    version: int, batches: list[tuple[str, int, bytes]], acks: int, timeout_ms: int
+) -> None:
+    made = ProduceRequest(
+        [EncodedBatch(batch(topic, number), bytearray(data)) for topic, number, data in batches],
+        acks,
+        timeout_ms,
+        IDS,
+    ).build(version)
+    module = request_module(Api.PRODUCE, version)
+    by_topic: dict[str, list[Any]] = {}
+    for topic, number, data in batches:
+        partition = module.PartitionProduceData(index=number, records=data)
+        by_topic.setdefault(topic, []).append(partition)
+    whole = module.ProduceRequest(
+        transactional_id=None,
+        acks=acks,
+        timeout=datetime.timedelta(milliseconds=timeout_ms),
+        topic_data=tuple(
+            module.TopicProduceData(
+                **({"topic_id": IDS[topic]} if version >= 13 else {"name": topic}),
+                partition_data=tuple(partitions),
+            )
+            for topic, partitions in by_topic.items()
+        ),
+    )
+    assert made.kind is module.ProduceRequest
+    assert b"".join(made.parts) == encode(whole)
+
+
 @pytest.mark.parametrize(
     ("ids", "version"),
     [
@@ -87,8 +140,8 @@ def test_one_request_for_several_topics_and_partitions(version: int) -> None:
 def test_a_topic_whose_id_is_unknown_goes_by_name(
     ids: Mapping[str, UUID | None], version: int
 ) -> None:
-    built: Any = request(("orders", 0), ("events", 0), ids=ids).build(13)
-    assert int(built.__version__) == version
+    built = request(("orders", 0), ("events", 0), ids=ids).build(13)
+    assert int(built.kind.__version__) == version
 
 
 @pytest.mark.parametrize(("acks", "answered"), [(-1, True), (1, True), (0, False)])

@@ -32,6 +32,7 @@ from aioproducer.errors import (
     ProducerClosedError,
     ProducerError,
     ProtocolError,
+    RecordTooLargeError,
     TopicAuthorizationFailedError,
     UnsupportedVersionError,
 )
@@ -173,7 +174,7 @@ class World:
             metadata=self.metadata,
             refresher=MetadataRefresher(self.metadata, client, self.accumulator, ratios),
             completer=BatchCompleter(
-                self.accumulator, self.metadata, identity, metrics, backoff, retries
+                self.accumulator, self.metadata, identity, metrics, ratios, backoff, retries
             ),
             identity=identity,
             compression=codec,
@@ -546,6 +547,66 @@ async def test_a_batch_without_answer_in_time_fails_and_a_late_answer_changes_no
         assert "delivery_timeout_ms" in str(error)
         await world.answer(sent)
         assert world.accumulator.pool.available == world.accumulator.pool.total
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_a_batch_that_is_too_large_is_sent_again_in_parts(idempotent: bool) -> None:
+    async with identified() if idempotent else running() as world:
+        futures = [world.send(bytes(100)) for _ in range(6)]
+        await world.turn()
+        refused = world.one(ProduceRequest)
+        (batch, _) = refused[1].batches[0]
+        first = batch.state.base_sequence
+        await world.answer(refused, code=10)
+        sequences = []
+        while not all(future.done() for future in futures):
+            for sent in world.requests(ProduceRequest):
+                ((part, _),) = sent[1].batches
+                sequences += [part.state.base_sequence + number for number in range(part.count)]
+                await world.answer(sent)
+        assert all(future.exception() is None for future in futures)
+        if idempotent:
+            assert sequences == list(range(first, first + 6))
+        assert world.accumulator.pool.available == world.accumulator.pool.total
+
+
+async def test_a_single_record_that_is_too_large_fails() -> None:
+    async with running() as world:
+        future = world.send()
+        await world.turn()
+        await world.answer(world.one(ProduceRequest), code=10)
+        error = future.exception()
+        assert isinstance(error, RecordTooLargeError)
+        assert not error.may_have_been_written
+
+
+async def test_errors_say_whether_the_record_may_be_in_the_log() -> None:
+    async with running() as world:
+        in_flight = world.send()
+        await world.turn()
+        world.one(ProduceRequest)
+        queued = world.send()
+        await world.turn(DELIVERY + 1)
+        for future, written in ((in_flight, True), (queued, False)):
+            error = future.exception()
+            assert isinstance(error, DeliveryTimeoutError)
+            assert error.may_have_been_written is written
+            assert ("may have been written" in str(error)) is written
+
+
+async def test_giving_up_says_so_too() -> None:
+    async with running() as world:
+        in_flight = world.send()
+        await world.turn()
+        world.one(ProduceRequest)
+        queued, waiting = world.send(), world.send(topic="unknown")
+        world.sender.give_up(ProducerClosedError("closed"))
+        errors = [future.exception() for future in (in_flight, queued, waiting)]
+        assert [getattr(error, "may_have_been_written", None) for error in errors] == [
+            True,
+            False,
+            False,
+        ]
 
 
 async def test_a_timeout_names_the_last_error() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,60 @@ async def test_a_wake_ends_it_before_the_deadline_and_the_timer_goes_too() -> No
     await asyncio.sleep(0.01)
     assert not following.done(), "the first timer must not wake the second sleep"
     following.cancel()
+
+
+class Timers:
+    """What is asked of the loop's timers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.handles: list[asyncio.TimerHandle] = []
+        self.loop = asyncio.get_running_loop()
+        really = self.loop.call_later
+
+        def call_later(*given: Any) -> asyncio.TimerHandle:
+            self.handles.append(really(*given))
+            return self.handles[-1]
+
+        monkeypatch.setattr(self.loop, "call_later", call_later)
+
+    @property
+    def live(self) -> int:
+        return sum(not handle.cancelled() for handle in self.handles)
+
+
+async def nap(wakeup: Wakeup, deadline: float | None) -> None:
+    sleeping = start(wakeup, deadline)
+    await asyncio.sleep(0)
+    wakeup.wake()
+    await sleeping
+
+
+async def test_sleeps_that_end_early_share_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    timers = Timers(monkeypatch)
+    wakeup = Wakeup(Clock())
+    for deadline in (130.0, 131.0, None, 130.0, 200.0):
+        await nap(wakeup, deadline)
+    assert len(timers.handles) == 1
+    await nap(wakeup, 110.0)
+    assert (len(timers.handles), timers.live) == (2, 1), "an earlier moment needs another"
+
+
+async def test_a_timer_that_rings_too_early_is_set_anew_and_wakes_nobody() -> None:
+    wakeup = Wakeup(time.monotonic)
+    began = time.monotonic()
+    await nap(wakeup, began + 0.005)
+    await asyncio.wait_for(wakeup.wait(began + 0.03), 1)
+    assert time.monotonic() >= began + 0.029
+
+
+async def test_closing_leaves_no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    timers = Timers(monkeypatch)
+    wakeup = Wakeup(Clock())
+    await nap(wakeup, 130.0)
+    assert timers.live == 1
+    wakeup.close()
+    wakeup.close()
+    assert timers.live == 0
 
 
 async def test_no_end_in_sight() -> None:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.model import TopicPartition
-from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState
-from aioproducer.transactions.identity import IdentityState, ProducerIdentity, next_sequence
+from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState, next_sequence
+from aioproducer.transactions.identity import IdentityState, ProducerIdentity
 
 LAST = 2**31 - 1
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -1,0 +1,29 @@
+"""The choice between the compiled innermost loops and their reference in Python, once.
+
+``AIOPRODUCER_PURE_PYTHON=1`` in the environment forces the reference.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+ACCELERATED = False
+"""Whether the compiled ones are in use."""
+
+if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
+    try:
+        from aioproducer.records import _compiled
+
+        ACCELERATED = True
+    except ImportError:
+        pass  # there was no compiler at the installation
+
+if TYPE_CHECKING or not ACCELERATED:
+    from aioproducer.records.builder import RecordsBuilder
+    from aioproducer.records.delivery import deliver_records
+else:
+    RecordsBuilder = _compiled.RecordsBuilder
+    deliver_records = _compiled.deliver_records
+
+__all__ = ["ACCELERATED", "RecordsBuilder", "deliver_records"]

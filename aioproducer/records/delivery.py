@@ -1,0 +1,36 @@
+"""What the records of a delivered batch are told: where each of them arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from aioproducer.model import RecordMetadata
+from aioproducer.records.builder import Run
+
+
+def deliver_records(
+    tokens: Sequence[Any],
+    runs: Sequence[Run],
+    topic: str,
+    partition: int,
+    base_offset: int,
+    log_append_time_ms: int,
+) -> None:
+    """Set the result of each token that is not done.
+
+    ``base_offset`` -1: unknown, ``log_append_time_ms`` -1: unused.
+    """
+    new, cls = tuple.__new__, RecordMetadata
+    step = 0 if base_offset < 0 else 1
+    offset = base_offset
+    ends = [run[0] for run in runs[1:]] + [len(tokens)]
+    for (first, timestamp_ms, key_size, value_size), end in zip(runs, ends, strict=False):
+        if log_append_time_ms >= 0:
+            timestamp_ms = log_append_time_ms
+        for token in tokens[first:end]:
+            if not token.done():
+                token.set_result(
+                    new(cls, (topic, partition, offset, timestamp_ms, key_size, value_size))
+                )
+            offset += step
