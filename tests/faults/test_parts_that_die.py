@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.faults.conftest import FakeKafka
 
 PRODUCE, METADATA = 0, 3
-PATIENCE = 5.0
+PATIENCE = 60.0
 
 
 def explode(*_: Any, **__: Any) -> Any:

@@ -106,14 +106,14 @@ async def test_an_unknown_topic_fails_after_max_block_ms_and_holds_up_nobody(
     strict: KafkaCluster,
 ) -> None:
     await strict.create_topic("known")
-    async with Producer(bootstrap_servers=strict.bootstrap_servers, max_block_ms=1500) as producer:
+    async with Producer(bootstrap_servers=strict.bootstrap_servers, max_block_ms=5000) as producer:
         began = time.monotonic()
         unknown = [producer.send("who-knows", b"x"), producer.send("who-knows", b"y", key=b"k")]
-        await asyncio.wait_for(producer.send("known", b"z"), 1.4)
+        await asyncio.wait_for(producer.send("known", b"z"), 4.5)
         for future in unknown:
             with pytest.raises(MetadataTimeoutError, match=r"'who-knows'.*UNKNOWN_TOPIC_OR_PARTI"):
                 await future
-        assert 1.4 < time.monotonic() - began < 5
+        assert 4.9 < time.monotonic() - began < 20
 
 
 async def test_a_topic_that_appears_in_time_gets_its_records_in_order(

@@ -304,7 +304,7 @@ async def test_too_few_replicas_are_waited_for_until_the_delivery_timeout(
             began = time.monotonic()
             with pytest.raises(DeliveryTimeoutError, match=f"{topic}-0.*NOT_ENOUGH_REPLICAS"):
                 await impatient.send(topic, b"too late")
-            assert 2.4 < time.monotonic() - began < 6
+            assert 2.4 < time.monotonic() - began < 20
             assert impatient.metrics()["producer-metrics"]["record-retry-total"] >= 2
         async with Producer(bootstrap_servers=cluster.bootstrap_servers) as patient:
             future = patient.send(topic, b"in time")

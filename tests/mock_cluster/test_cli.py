@@ -21,7 +21,7 @@ from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
 
 PRODUCE = 0
 MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED = 10, 29
-PATIENCE = 20.0
+PATIENCE = 60.0
 COMMAND = [sys.executable, "-m", "aioproducer", "produce"]
 
 

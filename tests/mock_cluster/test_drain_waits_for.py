@@ -9,7 +9,7 @@ import pytest
 from aioproducer import Producer
 from aioproducer.testing import MockCluster
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 pytestmark = pytest.mark.mock_cluster
 

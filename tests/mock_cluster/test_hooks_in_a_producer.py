@@ -25,7 +25,7 @@ from aioproducer.errors import InvalidPartitionError
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
 
 PRODUCE = 0
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 def read_back(

@@ -14,7 +14,7 @@ import pytest
 from aioproducer import BufferExhaustedError, Producer, RecordMetadata
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ async def test_memory_stays_within_its_bound(orders: MockCluster) -> None:
 
 async def test_drain_waits_and_then_goes_on(orders: MockCluster) -> None:
     producer = await started(orders)
-    await asyncio.wait_for(producer.drain(), 0.5)
+    await asyncio.wait_for(producer.drain(), PATIENCE)
     orders.set_broker_down(ALL_BROKERS)
     futures = fill(producer)
     draining = asyncio.create_task(producer.drain())

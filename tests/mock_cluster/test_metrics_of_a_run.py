@@ -12,7 +12,7 @@ from aioproducer import KafkaError, Producer
 from aioproducer.testing.mock_cluster import ALL_BROKERS, DISCONNECT, MockCluster
 
 PRODUCE = 0
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 JAVA_NAMES = [
     "record-send-rate",

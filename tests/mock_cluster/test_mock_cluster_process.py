@@ -23,7 +23,7 @@ from aioproducer.testing.mock_cluster import (
     MockClusterError,
 )
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def ends(address: tuple[str, int]) -> bool:

@@ -21,7 +21,7 @@ from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
 
 PRODUCE, METADATA = 0, 3
 NOT_LEADER = 6
-PATIENCE = 10.0
+PATIENCE = 60.0
 NOWHERE = "127.0.0.1:1"
 
 
@@ -147,8 +147,8 @@ async def close_within(producer: Producer, timeout: float | None, bound: float) 
 
 async def test_close_before_start() -> None:
     producer = Producer(bootstrap_servers=NOWHERE)
-    assert await close_within(producer, None, 1) == 0
-    assert await close_within(producer, 0, 1) == 0
+    assert await close_within(producer, None, 5) == 0
+    assert await close_within(producer, 0, 5) == 0
     with pytest.raises(ProducerClosedError):
         producer.send("orders", b"v")
 
@@ -156,12 +156,12 @@ async def test_close_before_start() -> None:
 async def test_close_when_nothing_was_sent(orders: MockCluster) -> None:
     producer = Producer(bootstrap_servers=orders.bootstrap_servers)
     await producer.start()
-    assert await close_within(producer, None, 1) == 0
+    assert await close_within(producer, None, 5) == 0
 
 
 async def test_close_when_idle(orders: MockCluster) -> None:
     producer = await started(orders)
-    assert await close_within(producer, None, 1) == 0
+    assert await close_within(producer, None, 5) == 0
 
 
 async def test_close_delivers_what_is_there(orders: MockCluster) -> None:
@@ -185,7 +185,7 @@ async def test_close_with_every_broker_down(
     orders.set_broker_down(ALL_BROKERS)
     futures = [producer.send("orders", b"v", partition=n % 2) for n in range(10)]
     futures.append(producer.send("unknown", b"v"))
-    assert await close_within(producer, timeout, timeout + 1) == 11
+    assert await close_within(producer, timeout, timeout + 5) == 11
     for future in futures:
         with pytest.raises(ProducerClosedError, match="before this record was delivered") as raised:
             future.result()
@@ -198,7 +198,7 @@ async def test_close_when_nothing_ever_answered() -> None:
     await producer.start()
     future = producer.send("orders", b"v")
     await asyncio.sleep(0.01)
-    assert await close_within(producer, 0.1, 1.1) == 1
+    assert await close_within(producer, 0.1, 5) == 1
     assert isinstance(future.exception(), ProducerClosedError)
 
 
@@ -210,25 +210,25 @@ async def test_close_amid_retries(orders: MockCluster) -> None:
     async with asyncio.timeout(PATIENCE):
         while sum(request.api_key == PRODUCE for request in orders.requests()) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
-    assert await close_within(producer, 0.2, 1.2) == 1
+    assert await close_within(producer, 0.2, 5) == 1
     assert isinstance(future.exception(), ProducerClosedError)
 
 
 async def test_close_while_a_broker_is_slow(orders: MockCluster) -> None:
     producer = await started(orders)
-    orders.set_broker_rtt(ALL_BROKERS, 5_000)
+    orders.set_broker_rtt(ALL_BROKERS, 30_000)
     future = producer.send("orders", b"v", partition=0)
-    assert await close_within(producer, 0.2, 1.2) == 1
+    assert await close_within(producer, 0.2, 5) == 1
     assert isinstance(future.exception(), ProducerClosedError)
 
 
 async def test_close_with_records_that_wait_for_memory(orders: MockCluster) -> None:
     producer = await started(orders, buffer_memory=8_000, batch_size=1_000)
-    orders.set_broker_rtt(ALL_BROKERS, 5_000)
+    orders.set_broker_rtt(ALL_BROKERS, 30_000)
     futures = [producer.send("orders", bytes(800), partition=0) for _ in range(8)]
     draining = asyncio.create_task(producer.drain())
     await asyncio.sleep(0)
-    assert await close_within(producer, 0.1, 1.1) == 8
+    assert await close_within(producer, 0.1, 5) == 8
     assert all(isinstance(future.exception(), ProducerClosedError) for future in futures)
     with pytest.raises(ProducerClosedError):
         await draining
@@ -240,7 +240,7 @@ async def test_close_twice_and_at_the_same_time(orders: MockCluster) -> None:
     results = await asyncio.gather(*(producer.close() for _ in range(5)))
     assert results == [0] * 5
     assert future.result().topic == "orders"
-    assert await close_within(producer, None, 0.5) == 0
+    assert await close_within(producer, None, 5) == 0
 
 
 async def test_a_second_close_has_its_own_bound(orders: MockCluster) -> None:
@@ -249,9 +249,9 @@ async def test_a_second_close_has_its_own_bound(orders: MockCluster) -> None:
     future = producer.send("orders", b"v", partition=0)
     patient = asyncio.create_task(producer.close())
     await asyncio.sleep(0)
-    assert await close_within(producer, 0.1, 1.1) == 1
+    assert await close_within(producer, 0.1, 5) == 1
     assert isinstance(future.exception(), ProducerClosedError)
-    assert await asyncio.wait_for(patient, 1) == 1
+    assert await asyncio.wait_for(patient, 60) == 1
 
 
 async def test_a_cancelled_close_gives_up_the_rest(orders: MockCluster) -> None:
@@ -262,9 +262,9 @@ async def test_a_cancelled_close_gives_up_the_rest(orders: MockCluster) -> None:
         async with asyncio.timeout(0.1):
             await producer.close()
     with pytest.raises(ProducerClosedError):
-        await asyncio.wait_for(future, 1)
+        await asyncio.wait_for(future, 60)
     # and nobody else is cancelled with it
-    assert await close_within(producer, 0.1, 1) == 1
+    assert await close_within(producer, 0.1, 5) == 1
 
 
 async def test_cancelling_one_close_does_not_cancel_another(orders: MockCluster) -> None:
@@ -287,8 +287,8 @@ async def test_a_flush_under_way_ends_when_the_producer_is_closed(orders: MockCl
     future = producer.send("orders", b"v", partition=0)
     flushing = asyncio.create_task(producer.flush())
     await asyncio.sleep(0)
-    assert await close_within(producer, 0, 1) == 1
-    await asyncio.wait_for(flushing, 1)
+    assert await close_within(producer, 0, 5) == 1
+    await asyncio.wait_for(flushing, 60)
     assert isinstance(future.exception(), ProducerClosedError)
 
 
@@ -296,7 +296,7 @@ async def test_delivery_timeout_bounds_a_close_without_timeout(orders: MockClust
     producer = await started(orders, request_timeout_ms=200, delivery_timeout_ms=300)
     orders.set_broker_down(ALL_BROKERS)
     future = producer.send("orders", b"v", partition=0)
-    await close_within(producer, None, 2)
+    await close_within(producer, None, 5)
     assert isinstance(future.exception(), DeliveryTimeoutError | ProducerClosedError)
 
 

@@ -13,7 +13,7 @@ from aioproducer import Producer, RecordMetadata
 from aioproducer.testing.mock_cluster import ALL_BROKERS, DISCONNECT, MockCluster
 
 PRODUCE, METADATA, INIT_PRODUCER_ID = 0, 3, 22
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @pytest.fixture

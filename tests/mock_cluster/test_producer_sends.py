@@ -22,7 +22,7 @@ from aioproducer import (
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.testing.mock_cluster import MockCluster
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 LOG_APPEND_TIME = 1234
 """What the mock cluster says the log append time is."""
 

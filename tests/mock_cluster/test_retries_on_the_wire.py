@@ -23,7 +23,7 @@ from aioproducer.testing.mock_cluster import ALL_BROKERS, DISCONNECT, MockCluste
 
 PRODUCE, METADATA, INIT_PRODUCER_ID = 0, 3, 22
 NOT_LEADER = 6
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 @pytest.fixture

@@ -155,7 +155,7 @@ def test_send_blocks_for_max_block_ms(cluster: MockCluster) -> None:
                 began = time.monotonic()
                 producer.send("orders", b"x" * 1000)
                 sent += 1
-        assert 0.4 < time.monotonic() - began < 3
+        assert 0.4 < time.monotonic() - began < 9
         assert sent < 200
         producer.close(0)
 

@@ -54,7 +54,7 @@ async def test_finish_waits_for_the_last_fate_and_no_longer() -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     counted.set_exception(ValueError())
-    assert (await asyncio.wait_for(waiting, 1)).sent == 2
+    assert (await asyncio.wait_for(waiting, 60)).sent == 2
 
 
 async def test_fates_that_come_before_all_is_sent_do_not_end_it() -> None:
@@ -66,7 +66,7 @@ async def test_fates_that_come_before_all_is_sent_do_not_end_it() -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     counted.set_result(metadata(0, 1))
-    assert (await asyncio.wait_for(waiting, 1)).delivered == 2
+    assert (await asyncio.wait_for(waiting, 60)).delivered == 2
 
 
 async def test_ten_errors_are_kept_and_all_are_counted() -> None:

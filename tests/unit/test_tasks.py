@@ -49,7 +49,7 @@ async def test_a_dying_task_is_reported_with_its_own_error(error: BaseException)
     deaths = Deaths()
     owner = TaskOwner(deaths)
     owner.start(fail(error), name="worker")
-    await asyncio.wait_for(deaths.heard.wait(), 1)
+    await asyncio.wait_for(deaths.heard.wait(), 60)
     assert deaths.causes == [error]
     await owner.close()
     assert deaths.causes == [error]
@@ -74,7 +74,7 @@ async def test_a_task_cancelled_from_outside_is_a_death() -> None:
     task = owner.start(forever(), name="worker")
     await asyncio.sleep(0)
     task.cancel()
-    await asyncio.wait_for(deaths.heard.wait(), 1)
+    await asyncio.wait_for(deaths.heard.wait(), 60)
     (cause,) = deaths.causes
     assert isinstance(cause, asyncio.CancelledError)
     assert "'worker'" in str(cause)
@@ -155,7 +155,7 @@ async def test_close_from_within_an_owned_task_does_not_wait_for_itself() -> Non
     owner = TaskOwner(deaths)
     other = owner.start(forever(), name="other")
     closer = owner.start(owner.close(), name="closer")
-    await asyncio.wait_for(closer, 1)
+    await asyncio.wait_for(closer, 60)
     assert other.cancelled()
     assert deaths.causes == []
 

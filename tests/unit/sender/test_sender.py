@@ -380,7 +380,7 @@ async def test_without_acks_a_record_is_delivered_when_it_is_written() -> None:
     async with running(acks=0) as world:
         future = world.send()
         await world.turn()
-        assert (await asyncio.wait_for(future, 1)).offset == -1
+        assert (await asyncio.wait_for(future, 60)).offset == -1
 
 
 async def test_one_request_for_each_broker() -> None:
@@ -422,7 +422,7 @@ async def test_run_ends_when_all_have_their_fate_and_no_more_will_come() -> None
     await world.turn()
     assert not task.done()
     await world.answer(world.one(ProduceRequest))
-    await asyncio.wait_for(task, 1)
+    await asyncio.wait_for(task, 60)
     assert future.done()
 
 
@@ -842,7 +842,7 @@ async def test_much_to_compress_is_compressed_elsewhere(
             world.network.unreachable.clear()
         await world.turn()
         await world.answer(world.one(ProduceRequest))
-        assert (await asyncio.wait_for(future, 1)).offset == 42
+        assert (await asyncio.wait_for(future, 60)).offset == 42
 
 
 async def test_a_refused_topic_is_named_with_its_broker() -> None:
