@@ -1,4 +1,4 @@
-"""Brokers that do what they should not: bare TCP servers, a cutting proxy, a scripted Kafka.
+"""Brokers that do what they should not: bare TCP servers and a scripted Kafka.
 
 :class:`FakeKafka` answers as Kafka does, sequence numbers of idempotent producers included, unless
 a :class:`ProduceAnswer` tells it otherwise. Records are read by aiokafka's parser, not by ours.
@@ -12,7 +12,7 @@ import io
 import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, NamedTuple
@@ -25,9 +25,11 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 
+from aioproducer.testing.fault_proxy import FaultProxy
+
 PRODUCE, METADATA, API_VERSIONS, INIT_PRODUCER_ID = 0, 3, 18, 22
 UNKNOWN_TOPIC, NOT_LEADER, OUT_OF_ORDER, UNKNOWN_TOPIC_ID = 3, 6, 45, 100
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -467,71 +469,9 @@ def _milliseconds(number: int) -> i32Timedelta:
     return i32Timedelta.parse(datetime.timedelta(milliseconds=number))
 
 
-class Proxy:
-    """A TCP proxy before one port. It cuts, or lets nothing through any more."""
-
-    def __init__(self, port: int) -> None:
-        self._target = port
-        self._swallow = False
-        self._left: int | None = None
-        self.server = TcpServer(self._handle)
-        self.cuts = 0
-
-    def cut_after(self, answered: int) -> None:
-        """Cut a connection once, after so many further bytes of answers."""
-        self._left = answered
-
-    def black_hole(self) -> None:
-        """Keep the connections, take every byte, and pass none on."""
-        self._swallow = True
-
-    def let_through(self) -> None:
-        """The end of :meth:`black_hole`."""
-        self._swallow = False
-
-    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        upstream, upstream_writer = await asyncio.open_connection("127.0.0.1", self._target)
-        try:
-            up = asyncio.get_running_loop().create_task(
-                self._pipe(reader, upstream_writer, answers=False)
-            )
-            down = asyncio.get_running_loop().create_task(
-                self._pipe(upstream, writer, answers=True)
-            )
-            try:
-                await asyncio.wait([up, down], return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in (up, down):
-                    task.cancel()
-                await asyncio.gather(up, down, return_exceptions=True)
-        finally:
-            upstream_writer.transport.abort()
-            with suppress(OSError):
-                await upstream_writer.wait_closed()
-
-    async def _pipe(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool
-    ) -> None:
-        while data := await reader.read(65536):
-            if self._swallow:
-                continue
-            if answers and self._left is not None:
-                if len(data) >= self._left:
-                    writer.write(data[: self._left])
-                    await writer.drain()
-                    writer.close()
-                    self._left = None
-                    self.cuts += 1
-                    await writer.wait_closed()
-                    return
-                self._left -= len(data)
-            writer.write(data)
-            await writer.drain()
-
-
 StartKafka = Callable[..., Awaitable[FakeKafka]]
 StartServer = Callable[[Handler], Awaitable[TcpServer]]
-StartProxy = Callable[[int], Awaitable[Proxy]]
+StartProxy = Callable[..., Awaitable[FaultProxy]]
 
 
 @pytest.fixture
@@ -575,16 +515,10 @@ async def start_server() -> AsyncIterator[StartServer]:
 
 @pytest.fixture
 async def start_proxy() -> AsyncIterator[StartProxy]:
-    """Starts a :class:`Proxy` before a port."""
-    started: list[Proxy] = []
+    """Starts a :class:`FaultProxy` with its arguments: a port, a script."""
+    async with AsyncExitStack() as started:
 
-    async def start(port: int) -> Proxy:
-        proxy = Proxy(port)
-        started.append(proxy)
-        await proxy.server.start()
-        return proxy
+        async def start(*arguments: Any) -> FaultProxy:
+            return await started.enter_async_context(FaultProxy(*arguments))
 
-    yield start
-    for proxy in started:
-        await proxy.server.stop()
-        assert proxy.server.failures == []
+        yield start

@@ -1,0 +1,123 @@
+"""What can happen to a frame, as values. No I/O.
+
+A position `at` counts bytes from the start of the frame, its length prefix included: 0 is before
+the frame, `END` behind it, and `ANYWHERE` is drawn for each frame. A position behind the frame's
+end is its end.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Final
+
+__all__ = [
+    "ApiKey",
+    "Way",
+    "Fault",
+    "Cut",
+    "Reset",
+    "Delay",
+    "Throttle",
+    "HalfClose",
+    "BlackHole",
+    "Swallow",
+    "Corrupt",
+    "ClaimLength",
+    "ANYWHERE",
+    "END",
+]
+
+ANYWHERE: Final = -1
+END: Final = sys.maxsize
+BEHIND_LENGTH: Final = 4
+
+
+class ApiKey(IntEnum):
+    """The requests of a producer, under Kafka's numbers; any other number will do as well."""
+
+    PRODUCE = 0
+    METADATA = 3
+    API_VERSIONS = 18
+    INIT_PRODUCER_ID = 22
+
+
+class Way(Enum):
+    """Where a fault meets a connection."""
+
+    CONNECTION = "connection"
+    """When a client has connected, before the broker hears of it."""
+    REQUEST = "request"
+    RESPONSE = "response"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Pass the bytes before `at`, then close the connection on both sides."""
+
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Pass the bytes before `at`, then end the connection by RST on both sides."""
+
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Pass the bytes before `at`, and the others, with what follows them, `seconds` later."""
+
+    seconds: float
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """From this frame on, pass so many bytes per second this way. A connection: both ways."""
+
+    bytes_per_second: int
+
+    def __post_init__(self) -> None:
+        if self.bytes_per_second < 1:
+            raise ValueError(f"at least 1 byte per second must pass, not {self.bytes_per_second}")
+
+
+@dataclass(frozen=True, slots=True)
+class HalfClose:
+    """Pass the bytes before `at`, then say EOF this way, and nothing more; the other way stays.
+
+    A connection: the client gets EOF at once.
+    """
+
+    at: int = END
+
+
+@dataclass(frozen=True, slots=True)
+class BlackHole:
+    """From this frame on, take every byte of the connection, both ways, and pass none on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swallow:
+    """Leave out this frame alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corrupt:
+    """Invert `count` bytes from `at` on. 4 is where an API key or a correlation id begins."""
+
+    at: int = BEHIND_LENGTH
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimLength:
+    """Announce so many bytes instead of the frame's length; a negative number is possible."""
+
+    length: int = 2**31 - 1
+
+
+Fault = Cut | Reset | Delay | Throttle | HalfClose | BlackHole | Swallow | Corrupt | ClaimLength

@@ -1,0 +1,129 @@
+"""FaultProxy: the listener before one broker, its script, and what it counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+from aioproducer.tasks import TaskOwner
+from aioproducer.testing.fault_proxy.connection import ProxiedConnection
+from aioproducer.testing.fault_proxy.faults import Fault
+from aioproducer.testing.fault_proxy.script import FaultScript, Rule, ScriptRun
+
+__all__ = ["FaultProxy"]
+
+_HOST: Final = "127.0.0.1"
+
+
+class FaultProxy:
+    """A TCP proxy on loopback before the broker at `target`, a port; an async context manager.
+
+    `target` may be set later, and again: connections that come before, or while nobody listens
+    there, are reset. Its own `port` is known from the start of the context; 0 takes a free one.
+    Leaving the context ends every connection, and raises the error of a peer that did not speak
+    Kafka, or of the proxy itself, if there was one.
+    """
+
+    def __init__(
+        self, target: int | None = None, script: FaultScript | None = None, *, port: int = 0
+    ) -> None:
+        self.target = target
+        self.port = port
+        self.accepted = 0
+        """Connections so far."""
+        self.counts: Counter[type[Fault]] = Counter()
+        """How often each fault was carried out, to its end or to the connection's."""
+        self._script = ScriptRun(script or FaultScript())
+        self._server: asyncio.Server | None = None
+        self._tasks = TaskOwner(self._failed)
+        self._connections: set[ProxiedConnection] = set()
+        self._failure: BaseException | None = None
+        self._news = asyncio.Event()
+
+    @property
+    def address(self) -> str:
+        """`host:port` for clients."""
+        return f"{_HOST}:{self.port}"
+
+    @property
+    def connections(self) -> int:
+        """How many there are now."""
+        return len(self._connections)
+
+    def play(self, script: FaultScript) -> None:
+        """Forget the script, and begin this one; black holes and throttled connections stay."""
+        self._script = ScriptRun(script)
+
+    def add(self, *rules: Rule) -> None:
+        """More rules behind those of the script."""
+        self._script.add(*rules)
+
+    def end_connections(self, *, reset: bool = False) -> None:
+        """End those that there are now, by FIN or by RST; that is in no script and not counted."""
+        for connection in list(self._connections):
+            connection.end(reset=reset)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until `condition` holds; asked after each fault and each end of a connection."""
+        while not condition():
+            await self._news.wait()
+
+    async def start(self) -> None:
+        """Listen; after :meth:`stop` again on the same port."""
+        self._tasks = TaskOwner(self._failed)
+        self._server = await asyncio.start_server(self._accept, _HOST, self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Refuse connections, end those that there are, and raise what had gone wrong."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for connection in list(self._connections):
+            connection.abort()
+        await self._tasks.close()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:  # it was on its way when stop() was called
+            writer.transport.abort()
+            return
+        self.accepted += 1
+        connection = ProxiedConnection(reader, writer, lambda: self._script, self._happened)
+        self._connections.add(connection)
+        self._tasks.start(self._serve(connection), f"fault-proxy-{self.port}-{self.accepted}")
+
+    async def _serve(self, connection: ProxiedConnection) -> None:
+        try:
+            await connection.run(self.target)
+        finally:
+            self._connections.discard(connection)
+            self._tell()
+
+    def _happened(self, fault: Fault) -> None:
+        self.counts[type(fault)] += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    def _failed(self, error: BaseException) -> None:
+        self._failure = error

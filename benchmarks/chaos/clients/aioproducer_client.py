@@ -1,0 +1,59 @@
+"""aioproducer: its defaults are idempotent; `drain()` is the flow control."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from aioproducer import Producer, ProducerError, RecordMetadata
+from benchmarks.chaos.clients import TOPIC
+from benchmarks.chaos.ledger import Ledger
+from benchmarks.chaos.plan import Load, record
+
+
+class Driver:
+    def __init__(self, bootstrap_servers: str, load: Load, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._producer = Producer(
+            bootstrap_servers=bootstrap_servers,
+            request_timeout_ms=load.request_timeout_ms,
+            delivery_timeout_ms=load.delivery_timeout_ms,
+        )
+
+    async def start(self) -> None:
+        await self._producer.start()
+
+    async def send(self, number: int) -> None:
+        wanted = record(number)
+        try:
+            future = self._producer.send(
+                TOPIC, wanted.value, key=wanted.key, partition=wanted.partition
+            )
+        except ProducerError as error:
+            self._failed(number, error)
+        else:
+            future.add_done_callback(partial(self._done, number))
+        await self._producer.drain()
+
+    def _done(self, number: int, future: asyncio.Future[RecordMetadata]) -> None:
+        if future.cancelled():
+            self._ledger.fail(number, "cancelled", "", may_have_been_written=True)
+        elif (error := future.exception()) is not None:
+            self._failed(number, error)
+        else:
+            metadata = future.result()
+            self._ledger.deliver(number, metadata.partition, metadata.offset)
+
+    def _failed(self, number: int, error: BaseException) -> None:
+        self._ledger.fail(
+            number,
+            type(error).__name__,
+            str(error),
+            may_have_been_written=getattr(error, "may_have_been_written", True),
+        )
+
+    async def finish(self, timeout: float) -> None:
+        await self._producer.flush(timeout)
+
+    async def stop(self) -> None:
+        await self._producer.close(10)

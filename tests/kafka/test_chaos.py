@@ -1,0 +1,33 @@
+"""The short chaos: brokers die and connections break, and every promise is kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import SystemRandom
+
+import pytest
+
+from aioproducer.testing.kafka_distribution import KafkaDistribution
+from benchmarks.chaos.clients import CLIENTS
+from benchmarks.chaos.plan import Load
+from benchmarks.chaos.report import details, table
+from benchmarks.chaos.run import Plan, run
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+RECORDS = 100_000
+PER_SECOND = 2_500
+SEED = "AIOPRODUCER_CHAOS_SEED"
+
+
+async def test_every_promise_is_kept(kafka_distribution: KafkaDistribution, tmp_path: Path) -> None:
+    seed = int(os.environ.get(SEED) or SystemRandom().randrange(1_000_000))
+    print(f"the same again: {SEED}={seed}; logs in {tmp_path}")
+    load = Load(RECORDS, seed, PER_SECOND, request_timeout_ms=3_000, delivery_timeout_ms=120_000)
+    outcome = await run(CLIENTS["ours"], Plan(load, every=1.0), tmp_path)
+    print(*table([outcome]), *details(outcome), sep="\n")
+    assert outcome.verdict.broken_promises == 0
+    assert outcome.verdict.acknowledged == RECORDS
+    assert outcome.disturbed.total() > 0
+    assert outcome.faults.total() > 10

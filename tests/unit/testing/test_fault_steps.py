@@ -1,0 +1,108 @@
+"""What a fault does to the bytes of a frame, and how the frame is understood."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from aioproducer.testing.fault_proxy import (
+    ANYWHERE,
+    END,
+    BlackHole,
+    ClaimLength,
+    Corrupt,
+    Cut,
+    Delay,
+    Fault,
+    HalfClose,
+    NotKafkaError,
+    Reset,
+    Swallow,
+    Throttle,
+)
+from aioproducer.testing.fault_proxy.frames import Correlations, frame_length
+from aioproducer.testing.fault_proxy.steps import (
+    End,
+    GoDark,
+    Pace,
+    Pass,
+    ShutDown,
+    Step,
+    Wait,
+    steps,
+)
+
+FRAME = b"\0\0\0\6" + b"abcdef"
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (None, [Pass(FRAME)]),
+        (Cut(), [Pass(b""), End(reset=False)]),
+        (Cut(6), [Pass(b"\0\0\0\6ab"), End(reset=False)]),
+        (Cut(END), [Pass(FRAME), End(reset=False)]),
+        (Reset(3), [Pass(b"\0\0\0"), End(reset=True)]),
+        (Delay(0.5), [Pass(b""), Wait(0.5), Pass(FRAME)]),
+        (Delay(0.5, 4), [Pass(b"\0\0\0\6"), Wait(0.5), Pass(b"abcdef")]),
+        (Throttle(100), [Pace(100), Pass(FRAME)]),
+        (HalfClose(), [Pass(FRAME), ShutDown()]),
+        (HalfClose(0), [Pass(b""), ShutDown()]),
+        (BlackHole(), [GoDark()]),
+        (Swallow(), []),
+        (Corrupt(), [Pass(b"\0\0\0\6\x9ebcdef")]),
+        (Corrupt(8, 5), [Pass(b"\0\0\0\6abcd\x9a\x99")]),
+        (Corrupt(END), [Pass(FRAME)]),
+        (ClaimLength(), [Pass(b"\x7f\xff\xff\xffabcdef")]),
+        (ClaimLength(-1), [Pass(b"\xff\xff\xff\xffabcdef")]),
+    ],
+)
+def test_steps(fault: Fault | None, expected: list[Step]) -> None:
+    assert list(steps(fault, FRAME, Random(0))) == expected
+
+
+def test_anywhere_is_everywhere_and_comes_from_the_seed() -> None:
+    def positions(seed: int) -> list[int]:
+        random = Random(seed)
+        passed = [steps(Cut(ANYWHERE), FRAME, random)[0] for _ in range(200)]
+        return [len(each.data) for each in passed if isinstance(each, Pass)]
+
+    assert set(positions(1)) == set(range(len(FRAME) + 1))
+    assert positions(1) == positions(1) != positions(2)
+
+
+def request(api: int, correlation_id: int) -> bytes:
+    header = api.to_bytes(2, "big") + b"\0\7" + correlation_id.to_bytes(4, "big")
+    return len(header).to_bytes(4, "big") + header
+
+
+def response(correlation_id: int) -> bytes:
+    return b"\0\0\0\4" + correlation_id.to_bytes(4, "big")
+
+
+def test_a_response_has_the_kind_of_its_request() -> None:
+    correlations = Correlations()
+    assert [correlations.request(request(api, number)) for api, number in ((18, 1), (0, 2))] == [
+        18,
+        0,
+    ]
+    assert correlations.response(response(2)) == 0
+    assert correlations.response(response(1)) == 18
+    assert correlations.response(response(1)) is None
+    assert correlations.response(response(7)) is None
+
+
+def test_a_request_too_short_for_a_header_is_of_no_kind() -> None:
+    assert Correlations().request(b"\0\0\0\4\0\0\0\0") is None
+
+
+@pytest.mark.parametrize("prefix", [b"HTTP", b"\xff\xff\xff\xff", b"\0\0\0\3", b"\x06\x40\0\1"])
+def test_lengths_that_are_none(prefix: bytes) -> None:
+    with pytest.raises(NotKafkaError, match="bytes"):
+        frame_length(prefix)
+
+
+def test_lengths() -> None:
+    assert frame_length(b"\0\0\0\4") == 4
+    assert frame_length(b"\x06\x40\0\0") == 100 * 1024 * 1024
