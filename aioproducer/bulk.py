@@ -222,7 +222,7 @@ class BulkSender:
             and type(topic) is str
         ):
             join = self._keyless.get(topic)
-            if join is not None and join(tally, time_ns() // 1_000_000, value):
+            if join is not None and join(tally, time_ns(), value):
                 return True
         try:
             self._producer.put(topic, value, key, partition, headers, timestamp_ms, tally)

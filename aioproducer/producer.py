@@ -257,7 +257,7 @@ class Producer:
             join = self._keyless.get(topic) if type(topic) is str else None
             if join is not None:
                 future = self._create_future()
-                if join(future, time_ns() // 1_000_000, value):
+                if join(future, time_ns(), value):
                     return future
         elif isinstance(topic, ProducerRecord):
             if any(each is not None for each in (value, key, partition, headers, timestamp_ms)):

@@ -11,6 +11,7 @@ import asyncio
 import dataclasses
 import importlib
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,4 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    # Where it is installed, kio imports it; users do not have it, and the garbage collector looks
+    # at all that was imported.
+    sys.modules["hypothesis"] = None  # type: ignore[assignment]
     main()

@@ -8,9 +8,13 @@ have replaced it. Nothing between that look and the last byte runs code of Pytho
 cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromObject, PyBytes_GET_SIZE
+from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
+
+cdef extern from "Python.h":
+    void PyObject_GC_UnTrack(PyObject*)
 
 from aioproducer.model import RecordMetadata
 from aioproducer.records.builder import BATCH_OVERHEAD, check_fields, header_bytes
@@ -94,15 +98,19 @@ cdef class RecordsBuilder:
     def close(self):
         self.limit = 0
 
-    def append_value(self, token, timestamp_ms, value):
-        if value is None:
-            raise TypeError("a record that is nothing but a value has one: use append()")
-        return self.write(token, timestamp_ms, None, value, None)
+    def append_value(self, token, now_ns, value):
+        cdef int overflow = 1
+        cdef int64_t nanoseconds = 0
+        if type(now_ns) is int:
+            nanoseconds = PyLong_AsLongLongAndOverflow(now_ns, &overflow)
+        if overflow or nanoseconds < 0 or type(value) is not bytes:
+            timestamp_ms = now_ns // 1_000_000
+            if value is None:
+                raise TypeError("a record that is nothing but a value has one: use append()")
+            return self.append(token, timestamp_ms, None, value)
+        return self.write(token, <uint64_t>nanoseconds // 1_000_000, None, value, None)
 
     def append(self, token, timestamp_ms, key, value, headers=()):
-        return self.write(token, timestamp_ms, key, value, headers)
-
-    cdef Py_ssize_t write(self, token, timestamp_ms, key, value, headers) except -1:
         if (
             type(timestamp_ms) is not int
             or (value is not None and type(value) is not bytes)
@@ -112,6 +120,9 @@ cdef class RecordsBuilder:
         cdef int64_t timestamp = timestamp_ms
         if timestamp < 0:
             check_fields(timestamp_ms, key, value)
+        return self.write(token, timestamp, key, value, headers)
+
+    cdef Py_ssize_t write(self, token, int64_t timestamp, key, value, headers) except -1:
         cdef bytes key_bytes = None if key is None else PyBytes_FromObject(key)
         cdef bytes value_bytes = None if value is None else PyBytes_FromObject(value)
         cdef bytes tail = header_bytes(headers) if headers else b"\0"
@@ -191,6 +202,10 @@ def deliver_records(
             token = tokens[index]
             if not token.done():
                 fields = ((topic, partition, offset, timestamp_ms, key_size, value_size),)
-                token.set_result(TUPLE.tp_new(METADATA, <PyObject*>fields, NULL))
+                metadata = TUPLE.tp_new(METADATA, <PyObject*>fields, NULL)
+                # It holds str and int alone, so no cycle goes through it, and the collector need
+                # not look at it; of a plain tuple, CPython finds that out for itself.
+                PyObject_GC_UnTrack(<PyObject*>metadata)
+                token.set_result(metadata)
             if step:
                 offset = offset + 1

@@ -145,8 +145,11 @@ class RecordsBuilder:
         """Take no more records."""
         self.limit = self._shape_until = 0
 
-    def append_value(self, token: Any, timestamp_ms: int, value: bytes) -> int:
-        """:meth:`append` for a record that is nothing but a value."""
+    def append_value(self, token: Any, now_ns: int, value: bytes) -> int:
+        """:meth:`append` for a record that is nothing but a value, at ``time.time_ns()``."""
+        return self._append_value(token, now_ns // 1_000_000, value)
+
+    def _append_value(self, token: Any, timestamp_ms: int, value: bytes) -> int:
         count = self.count
         if (
             count < self._shape_until
@@ -184,7 +187,7 @@ class RecordsBuilder:
         nothing was appended then.
         """
         if key is None and value is not None and not headers:
-            return self.append_value(token, timestamp_ms, value)
+            return self._append_value(token, timestamp_ms, value)
         count = self.count
         if (
             count < self._shape_until

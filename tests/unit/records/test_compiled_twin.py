@@ -22,6 +22,7 @@ compiled = pytest.importorskip(
 )
 
 NOW: Final = 1_700_000_000_000
+NOW_NS: Final = NOW * 1_000_000 + 5
 DIRT: Final = 0xA5
 IMPLEMENTATIONS: Final[list[type[RecordsBuilder]]] = [
     reference.RecordsBuilder,
@@ -103,6 +104,7 @@ def release(builder: RecordsBuilder) -> None:
 
 
 timestamps = st.sampled_from([NOW, NOW, NOW, NOW, NOW + 1, NOW - 1, NOW + 10_000, 0, 2**63 - 1])
+clocks = timestamps.map(lambda timestamp: timestamp * 1_000_000 + 999_999)
 fields = st.sampled_from(
     [b"", b"a", b"bc", b"bc", b"bc", b"x" * 63, b"y" * 64, b"z" * 200, bytearray(b"de"), Text(b"f")]
 )
@@ -137,17 +139,17 @@ bad_headers = st.sampled_from(
 )
 
 records = st.builds(append, timestamps, st.none() | fields, st.none() | fields, headers)
-values = st.builds(append_value, timestamps, fields)
+values = st.builds(append_value, clocks, fields)
 wrong = st.one_of(
     st.builds(append, timestamps | bad_timestamps, fields | bad_fields | st.none(), bad_fields),
     st.builds(append, timestamps | bad_timestamps, bad_fields, fields | st.none()),
     st.builds(append, bad_timestamps, fields | st.none(), fields | st.none(), headers),
     st.builds(append, timestamps, fields | st.none(), fields | st.none(), bad_headers),
-    st.builds(append_value, timestamps | bad_timestamps, bad_fields | st.none()),
+    st.builds(append_value, clocks | bad_timestamps, bad_fields | st.none()),
     st.builds(append_value, bad_timestamps, fields),
     st.just(append()),
     st.just(append(NOW, None, b"", (), "too many")),
-    st.just(append_value(NOW)),
+    st.just(append_value(NOW_NS)),
 )
 rare = st.one_of(
     st.just(close),
@@ -159,7 +161,7 @@ programs = st.lists(repeated | st.tuples(rare, st.just(1)), min_size=1, max_size
     lambda groups: [step for step, times in groups for _ in range(times)]
 )
 
-V = append_value(NOW, b"bc")
+V = append_value(NOW_NS, b"bc")
 K = append(NOW, b"k", b"bc")
 
 
@@ -170,9 +172,9 @@ K = append(NOW, b"k", b"bc")
 @settings(max_examples=1_000, deadline=None)
 @example([V, V, V, replace_buffer(70), V, V], 300, 300)
 @example([V, V, V, release, V], 300, 300)
-@example([V, V, V, append_value(NOW, memoryview(b"bc")), append_value(NOW, "bc"), V], 300, 300)
+@example([V, V, append_value(NOW_NS, memoryview(b"bc")), append_value(NOW_NS, "bc"), V], 300, 300)
 @example([K, K, K, append(NOW, "k", b"bc"), append(NOW, b"k", "bc"), K], 300, 300)
-@example([V, V, append_value(NOW, bytearray(b"bc")), V], 300, 2**63 - 1)
+@example([V, V, append_value(NOW_NS, bytearray(b"bc")), V], 300, 2**63 - 1)
 @example([V, V], 300, -(2**63))
 def test_whatever_is_appended_both_do_the_same(steps: list[Step], size: int, limit: int) -> None:
     check_twins(steps, size, limit)
@@ -231,7 +233,7 @@ def test_a_builder_that_holds_itself_is_collected(make: type[RecordsBuilder]) ->
 
     token = Token()
     token.builder = make(bytearray(100), 100)
-    assert token.builder.append_value(token, NOW, b"v")
+    assert token.builder.append_value(token, NOW_NS, b"v")
     gone = weakref.ref(token)
     del token
     gc.collect()
