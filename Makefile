@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test pure check bench chaos clean
+.PHONY: help env demo test pure lint check bench chaos clean
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -38,11 +38,13 @@ pure: env ## Run the tests of what is compiled without its compiled part
 		tests/protocol tests/mock_cluster/test_producer_sends.py \
 		tests/mock_cluster/test_producer_order.py tests/mock_cluster/test_memory_on_the_wire.py
 
-check: env ## Check format, lint, types and import contracts, and run the fast tests
+lint: env ## Check format, lint, types and import contracts
 	"$(BIN)/ruff" format --check .
 	"$(BIN)/ruff" check .
 	"$(BIN)/mypy"
 	"$(BIN)/lint-imports"
+
+check: lint ## make lint, and the fast tests
 	"$(BIN)/python" -m pytest -m "not kafka and not slow"
 
 bench: env ## Measure against confluent-kafka and aiokafka, interleaved

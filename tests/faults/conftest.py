@@ -41,17 +41,18 @@ class TcpServer:
         self._handler = handler
         self._server: asyncio.Server | None = None
         self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self.host = "127.0.0.1"
         self.port = 0
         self.accepted = 0
         self.failures: list[BaseException] = []
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     async def start(self) -> None:
         """Listen; after :meth:`stop` again on the same port."""
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._accept, self.host, self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -188,6 +189,8 @@ class FakeKafka:
             API_VERSIONS: (0, 4),
             INIT_PRODUCER_ID: (0, 4),
         } | dict(versions or {})
+        self.host = "127.0.0.1"
+        """In the metadata."""
         self.advertised: dict[int, int] = {}
         """Ports in the metadata in place of the brokers' own."""
         self.in_metadata = set(self.servers)
@@ -375,7 +378,7 @@ class FakeKafka:
                 )
             )
         brokers = tuple(
-            module.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=self._port(node))
+            module.MetadataResponseBroker(node_id=node, host=self.host, port=self._port(node))
             for node in sorted(self.in_metadata)
         )
         return _make(
@@ -450,7 +453,7 @@ class FakeKafka:
         endpoints: dict[str, Any] = {}
         if moved:
             endpoints["node_endpoints"] = tuple(
-                module.NodeEndpoint(node_id=node, host="127.0.0.1", port=self._port(node))
+                module.NodeEndpoint(node_id=node, host=self.host, port=self._port(node))
                 for node in moved
             )
         return module.ProduceResponse(

@@ -289,6 +289,34 @@ async def test_all_brokers_are_killed_at_once_and_come_back(cluster: KafkaCluste
         await all_in_sync(cluster, load.topic)
 
 
+async def test_all_brokers_are_down_for_a_minute(cluster: KafkaCluster) -> None:
+    """Who has the time loses nothing; who has not is told in time; both need no more memory."""
+    memory: dict[str, Any] = {"buffer_memory": 4_000_000}
+    hasty: dict[str, Any] = memory | {
+        "request_timeout_ms": 5_000,
+        "delivery_timeout_ms": 20_000,
+        "max_block_ms": 20_000,
+    }
+    async with (
+        load_on(cluster, "down-patient", **memory, max_block_ms=120_000) as patient,
+        load_on(cluster, "down-hasty", may_fail=True, **hasty) as hurried,
+    ):
+        await asyncio.gather(*[cluster.kill_broker(node_id) for node_id in BROKERS])
+        await asyncio.sleep(30)
+        old = len(hurried.futures)
+        await asyncio.sleep(30)
+        assert all(future.done() for future in hurried.futures[:old])
+        assert hurried.metric("record-error-total") > 0
+        assert patient.metric("record-error-total") == 0
+        for load in (patient, hurried):
+            assert 0 <= load.metric("buffer-available-bytes") < load.metric("buffer-total-bytes")
+        await asyncio.gather(*[cluster.start_broker(node_id) for node_id in BROKERS])
+        await patient.progress()
+        await hurried.progress()
+        await all_in_sync(cluster, patient.topic)
+        await all_in_sync(cluster, hurried.topic)
+
+
 async def test_too_few_replicas_are_waited_for_until_the_delivery_timeout(
     cluster: KafkaCluster,
 ) -> None:

@@ -1,0 +1,176 @@
+"""However the brokers fall silent: close and flush end in time, deadlines hold, the loop lives."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from aioproducer import (
+    BootstrapError,
+    DeliveryTimeoutError,
+    Producer,
+    ProducerClosedError,
+    ProducerTimeoutError,
+)
+from aioproducer.testing.fault_proxy import (
+    ApiKey,
+    BlackHole,
+    Delay,
+    Fault,
+    FaultProxy,
+    FaultScript,
+    HalfClose,
+    Reset,
+    Rule,
+    Swallow,
+    Throttle,
+    Way,
+)
+
+if TYPE_CHECKING:
+    from tests.faults.conftest import FakeKafka, StartKafka, StartProxy
+
+PATIENCE = 60.0
+BOUND = 0.2
+SLACK = 5.0
+"""Seconds by which a slow machine may miss a bound; what has no bound takes a minute or more."""
+
+
+def every(fault: Fault, api: ApiKey | None = None, way: Way = Way.RESPONSE) -> Rule:
+    return Rule(fault, api, way, count=None)
+
+
+STATES: dict[str, Rule] = {
+    "accepted, and silent": every(BlackHole(), way=Way.CONNECTION),
+    "half-open from the start": every(HalfClose(), way=Way.CONNECTION),
+    "reset again and again": every(Reset(), way=Way.CONNECTION),
+    "mid-handshake": every(Swallow(), ApiKey.API_VERSIONS),
+    "no metadata": every(Swallow(), ApiKey.METADATA),
+    "no producer id": every(Swallow(), ApiKey.INIT_PRODUCER_ID),
+    "no answer to produce": every(Swallow(), ApiKey.PRODUCE),
+    "produce requests lost": every(Swallow(), ApiKey.PRODUCE, Way.REQUEST),
+    "half-closed before the answer": every(HalfClose(0), ApiKey.PRODUCE),
+    "reset amid each answer": every(Reset(7), ApiKey.PRODUCE),
+    "a black hole at the first record": every(BlackHole(), ApiKey.PRODUCE, Way.REQUEST),
+    "answers drip": every(Throttle(1), ApiKey.PRODUCE),
+    "answers are late": every(Delay(90), ApiKey.PRODUCE),
+}
+
+
+@pytest.fixture(params=list(STATES.values()), ids=list(STATES))
+async def proxy(
+    request: pytest.FixtureRequest, kafka: FakeKafka, start_proxy: StartProxy
+) -> FaultProxy:
+    """Before the only broker, which never acknowledges a record."""
+    proxy = await start_proxy(kafka.servers[1].port, FaultScript((request.param,)))
+    kafka.advertised[1] = proxy.port
+    return proxy
+
+
+async def within_its_bound(call: Callable[[float], Any]) -> Any:
+    began = time.monotonic()
+    try:
+        return await asyncio.wait_for(call(BOUND), PATIENCE)
+    finally:
+        assert time.monotonic() - began < BOUND + SLACK
+
+
+async def test_close_and_flush_end_in_time(
+    proxy: FaultProxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = Producer(bootstrap_servers=proxy.address, retry_backoff_ms=10)
+    await producer.start()
+    futures = [producer.send("orders", b"%d" % number) for number in range(3)]
+    with pytest.raises(ProducerTimeoutError, match=r"flush\(\)"):
+        await within_its_bound(producer.flush)
+    assert not any(future.done() for future in futures)
+    assert await within_its_bound(producer.close) == 3
+    assert all(isinstance(future.exception(), ProducerClosedError) for future in futures)
+    assert "was closed with 3 records undelivered" in caplog.text
+
+
+async def test_every_record_has_its_fate_by_its_deadline(proxy: FaultProxy) -> None:
+    options: dict[str, Any] = {
+        "retry_backoff_ms": 10,
+        "request_timeout_ms": 100,
+        "delivery_timeout_ms": 300,
+        "max_block_ms": 300,
+    }
+    async with Producer(bootstrap_servers=proxy.address, **options) as producer:
+        began = time.monotonic()
+        futures = [producer.send("orders", b"%d" % number) for number in range(3)]
+        done, late = await asyncio.wait(futures, timeout=SLACK)
+        assert not late
+        assert time.monotonic() - began >= 0.3
+        kinds = (DeliveryTimeoutError, BootstrapError)
+        assert all(isinstance(future.exception(), kinds) for future in done)
+
+
+async def test_ten_thousand_tasks_wait_when_every_broker_dies(start_kafka: StartKafka) -> None:
+    kafka = await start_kafka(3, {"orders": 6})
+    options: dict[str, Any] = {"request_timeout_ms": 400, "delivery_timeout_ms": 800}
+    slowest_turn = 0.0
+
+    async def send(producer: Producer, number: int) -> float:
+        began = time.monotonic()
+        with pytest.raises(DeliveryTimeoutError, match="orders-") as raised:
+            await producer.send("orders", b"%d" % number, partition=number % 6)
+        assert raised.value.may_have_been_written is (number % 2 == 0)
+        return time.monotonic() - began
+
+    async def feel_the_pulse() -> None:
+        nonlocal slowest_turn
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(0.001)
+            slowest_turn = max(slowest_turn, time.monotonic() - began)
+
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
+        for partition in range(6):
+            await producer.send("orders", b"first", partition=partition)
+        kafka.mute.add(ApiKey.PRODUCE)
+        tasks = [asyncio.create_task(send(producer, number)) for number in range(0, 10_000, 2)]
+        await kafka.until_received(ApiKey.PRODUCE, 6 + 3)
+        for server in kafka.servers.values():
+            await server.stop()
+        pulse = asyncio.create_task(feel_the_pulse())
+        tasks += [asyncio.create_task(send(producer, number)) for number in range(1, 10_000, 2)]
+        waited = await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE)
+        pulse.cancel()
+        assert max(waited) < 0.8 + SLACK
+        assert slowest_turn < SLACK
+        metrics = producer.metrics()["producer-metrics"]
+        assert metrics["buffer-available-bytes"] == metrics["buffer-total-bytes"]
+        kafka.mute.clear()
+        for server in kafka.servers.values():
+            await server.start()
+        await asyncio.wait_for(producer.send("orders", b"again"), PATIENCE)
+
+
+async def test_a_name_that_gets_another_address(
+    kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker moves to another machine under its name, as they do in Kubernetes."""
+    loop = asyncio.get_running_loop()
+    address = "127.0.0.1"
+
+    async def getaddrinfo(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
+        assert host == "kafka.test"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
+    kafka.host = "kafka.test"
+    server = kafka.servers[1]
+    options: dict[str, Any] = {"retry_backoff_ms": 10, "reconnect_backoff_ms": 10}
+    async with Producer(bootstrap_servers=f"kafka.test:{server.port}", **options) as producer:
+        await producer.send("orders", b"0")
+        await server.stop()
+        server.host = address = "127.0.0.2"
+        await server.start()
+        assert (await asyncio.wait_for(producer.send("orders", b"1"), PATIENCE)).offset == 1
+    assert kafka.values("orders") == [b"0", b"1"]
