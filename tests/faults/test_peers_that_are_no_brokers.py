@@ -176,6 +176,7 @@ async def test_close_while_the_broker_is_a_black_hole(
     proxy.play(DARK)
     futures = [producer.send("orders", b"v") for _ in range(5)]
     flushing = asyncio.create_task(producer.flush())
+    await asyncio.sleep(0)
     assert await close_within(producer, 0.2, 5) == 5
     await asyncio.wait_for(flushing, 60)
     assert all(isinstance(future.exception(), ProducerClosedError) for future in futures)

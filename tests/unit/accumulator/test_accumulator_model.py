@@ -135,7 +135,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         accumulator = self.accumulator
         if partition is None and key is None:
             join = accumulator.keyless.get(topic)
-            if join is not None and join(token, self.timestamp_ms, value):
+            if join is not None and join(token, self.timestamp_ms * 1_000_000, value):
                 self.tokens.append(token)
                 return
         batch = accumulator.append(
@@ -347,7 +347,10 @@ class AccumulatorMachine(RuleBasedStateMachine):
             self.now += 0.0001
             self.accumulator.release_delayed(self.now + 1.0)
             for batch in sorted(self.on_wire, key=lambda batch: batch.order):
-                if not self.overtook_another(batch):
+                if self.overtook_another(batch):
+                    del self.on_wire[batch]
+                    self.accumulator.retry(batch, self.now, self.now)
+                else:
                     self.deliver(batch)
             self.memory_is_handed_out(9)
             for topic in TOPICS:

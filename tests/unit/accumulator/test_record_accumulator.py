@@ -145,7 +145,7 @@ class World:
         token, value, accumulator = Token(), bytes(size), self.accumulator
         if partition is None and key is None:
             join = accumulator.keyless.get(topic)
-            if join is not None and join(token, TIMESTAMP_MS, value):
+            if join is not None and join(token, TIMESTAMP_MS * 1_000_000, value):
                 return token
         if partition is None:
             partition = accumulator.choose_partition(topic, key, value)
