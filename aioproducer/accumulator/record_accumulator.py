@@ -1,53 +1,28 @@
-"""All batches that are not acknowledged yet, and the rules by which they fill and leave.
+"""All batches that are not acknowledged yet, and how records get into them.
 
-Source: Kafka's ``RecordAccumulator``. Where Kafka looks at every partition to find out what is
-ready, each node here has a :class:`Backlog` that knows, so no step costs more with more topics.
-Nothing in this room waits: memory that is not there now is the business of the waiting line and of
-whoever calls :meth:`RecordAccumulator.admit`.
+Source: Kafka's ``RecordAccumulator``. Nothing in this room waits: memory that is not there now is
+the business of the waiting line and of whoever calls :meth:`RecordAccumulator.admit`.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Callable, Iterable, Sequence
 
+from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.accumulator.departures import Departures
 from aioproducer.accumulator.flush import Flushes, FlushFuture
 from aioproducer.accumulator.memory_shares import MemoryShares
-from aioproducer.accumulator.partition_queue import NO_LEADER, Backlog, PartitionQueue
+from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
 from aioproducer.accumulator.producer_batch import ProducerBatch, RecordFuture
 from aioproducer.accumulator.splitting import split_batch
-from aioproducer.accumulator.topic_queues import StickyChoice, TopicQueues
+from aioproducer.accumulator.topic_queues import StickyChoice, TopicQueues, Topics
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.errors import InvalidPartitionError, ProducerError, RecordTooLargeError
 from aioproducer.model import Header
 from aioproducer.partitioning import PartitionFunction, murmur2_partition
 from aioproducer.records.builder import batch_size_bound
-
-
-@dataclass(frozen=True, slots=True)
-class BatchingRules:
-    """The options that decide how records are put together."""
-
-    batch_size: int
-    """Bytes."""
-    max_request_size: int
-    """Bytes."""
-    linger: float | None
-    """Seconds; None: adaptive."""
-    adaptive_linger: float
-    """Seconds that a batch grows at most, with adaptive linger, while its broker is busy."""
-    delivery_timeout: float
-    """Seconds."""
-    one_at_a_time: bool = False
-    """At most one batch of a partition in flight, to keep order without sequence numbers."""
-    in_order: bool = True
-    """Retries leave in their first order (they carry sequence numbers)."""
-    ignore_keys: bool = False
-    """Keyed records stick as keyless ones do."""
 
 
 class RecordAccumulator:
@@ -83,14 +58,14 @@ class RecordAccumulator:
         self._partitioner = partitioner
         self._ignore_keys = rules.ignore_keys
         self._one_record_each = rules.batch_size <= 1
-        self._topics: dict[str, TopicQueues] = {}
+        self._topics = Topics()
+        self.departures = Departures(
+            self._topics, one_at_a_time=rules.one_at_a_time, in_order=rules.in_order
+        )
         self._awaiting_topic: dict[str, dict[WaitingRecord, None]] = {}
-        self._backlogs: dict[int, Backlog] = {}
-        self._delayed: list[tuple[float, int, PartitionQueue]] = []
-        self._ticket = count()
         self._next_expiry = float("inf")
         self._flushes = Flushes()
-        self._shares = MemoryShares(pool, rules.batch_size, self._needs)
+        self.shares = MemoryShares(pool, rules.batch_size, self._needs)
 
     # --- records come in -------------------------------------------------------------------
 
@@ -206,7 +181,7 @@ class RecordAccumulator:
     ) -> ProducerBatch | None:
         needed = self.checked_size(queue.topic_partition.topic, key, value, headers)
         size = max(self._limit(queue), needed)
-        if queue.waiting or not self._shares.may_take(queue, size):
+        if queue.waiting or not self.shares.may_take(queue, size):
             return None
         buffer = self.pool.try_allocate(size)
         self.update_crowded(now)
@@ -249,12 +224,12 @@ class RecordAccumulator:
         queue.close_batch()
         batch = ProducerBatch(queue.topic_partition, buffer, len(buffer), now, deadline)
         queue.open = batch
-        self._shares.take(queue, len(buffer), now)
+        self.shares.take(queue, len(buffer), now)
         queue.batches.append(batch)
         self.incomplete[batch] = None
         if deadline < self._next_expiry:
             self._next_expiry = deadline
-        self._enlist(queue, now)
+        self.departures.enlist(queue, now)
         self._wake()
         return batch
 
@@ -266,7 +241,7 @@ class RecordAccumulator:
 
     def update_crowded(self, now: float) -> None:
         """Find out whether there is room; to be called when memory was taken or has come back."""
-        self.crowded = self.closing or self.line.crowded or self._shares.crowded(now)
+        self.crowded = self.closing or self.line.crowded or self.shares.crowded(now)
 
     # --- the waiting line ------------------------------------------------------------------
 
@@ -306,12 +281,8 @@ class RecordAccumulator:
         queue.waiting.append(record)
         queue.close_batch()
         if len(queue.waiting) == 1:
-            self._shares.wait(queue)
+            self.shares.wait(queue)
         self._wake()
-
-    def next_stalled(self) -> tuple[PartitionQueue, int] | None:
-        """The partition to be given memory next, and how many bytes it needs."""
-        return self._shares.next_waiting()
 
     def _needs(self, queue: PartitionQueue) -> int | None:
         record = self._first_waiting(queue)
@@ -339,7 +310,7 @@ class RecordAccumulator:
         if record is None:
             return False
         if batch_size_bound(record.key, record.value, record.headers) > len(buffer):
-            self._shares.wait(queue)  # the one it was meant for is gone, and this is larger
+            self.shares.wait(queue)  # the one it was meant for is gone, and this is larger
             return False
         batch = self._start(queue, buffer, now, record.sent + self.rules.delivery_timeout)
         while record is not None and batch.append(
@@ -352,13 +323,13 @@ class RecordAccumulator:
             record = self._first_waiting(queue)
         if record is not None:
             queue.close_batch()
-            self._shares.wait(queue)
+            self.shares.wait(queue)
         return True
 
     def give_up(self, queue: PartitionQueue) -> None:
         """``queue`` got no memory this time; it stays in line if records still wait."""
         if self._first_waiting(queue) is not None:
-            self._shares.wait(queue)
+            self.shares.wait(queue)
 
     def _settle(self, record: WaitingRecord, batch: ProducerBatch | None = None) -> None:
         self.line.remove(record)
@@ -413,12 +384,8 @@ class RecordAccumulator:
                 self._place(queues, record, now)
 
     def _move(self, queue: PartitionQueue, leader: int, now: float) -> None:
-        if queue.backlog is not None:
-            queue.backlog.discard(queue)
-        self._shares.move(queue, leader, now)
-        if leader != NO_LEADER:
-            queue.delayed_until = now
-        self._enlist(queue, now)
+        self.shares.move(queue, leader, now)
+        self.departures.redirect(queue, now)
 
     def _place(self, queues: TopicQueues, record: WaitingRecord, now: float) -> None:
         if record.cancelled:
@@ -457,157 +424,14 @@ class RecordAccumulator:
         self.keyless.pop(topic, None)
         return True
 
-    # --- batches go out --------------------------------------------------------------------
-
-    def _enlist(self, queue: PartitionQueue, now: float) -> None:
-        """List ``queue`` in its leader's backlog if its first batch may leave."""
-        if queue.backlog is not None or not queue.batches:
-            if queue.backlog is not None and len(queue.batches) > 1:
-                queue.backlog.full = True
-            return
-        if queue.delayed_until > now:
-            return
-        if queue.on_wire and self._must_wait(queue):
-            return
-        backlog = self._backlogs.get(queue.leader)
-        if backlog is None:
-            backlog = self._backlogs[queue.leader] = Backlog()
-        backlog.add(queue)
-
-    def _must_wait(self, queue: PartitionQueue) -> bool:
-        head = queue.batches[0]
-        if self.rules.one_at_a_time or head.alone or any(batch.alone for batch in queue.on_wire):
-            return True
-        if not self.rules.in_order:
-            return False
-        # A broker without state of the producer takes any first sequence number. So nothing
-        # follows the first batch of an identity before it is acknowledged, nor one that is still
-        # on its way to another broker.
-        if queue.leader != NO_LEADER and (
-            not queue.acknowledged or any(batch.node != queue.leader for batch in queue.on_wire)
-        ):
-            return True
-        # Nothing follows a batch that may be there already: brokers know the last five of a
-        # partition, and it must stay among them until its fate is sure.
-        return any(
-            batch.uncertain or (head.order >= 0 and batch.order < head.order)
-            for batch in queue.on_wire
-        )
-
-    def ready(self, node: int, now: float, *, idle: bool) -> float | None:
-        """When the batches for ``node`` may leave, at the latest ``now``; None: there are none.
-
-        ``idle``: nothing is in flight to the node.
-        """
-        backlog = self._backlogs.get(node)
-        if backlog is None or not backlog.partitions:
-            return None
-        linger = self.rules.linger
-        if linger is None:
-            linger = 0.0 if idle else self.rules.adaptive_linger
-        if backlog.full or self.closing or self._flushes or self.exhausted or self.room_wanted:
-            return now
-        return max(now, backlog.oldest + linger)
-
-    def nodes(self) -> Collection[int]:
-        """The nodes for which batches wait."""
-        return [node for node, backlog in self._backlogs.items() if backlog.partitions]
-
-    def topics_without_leader(self) -> set[str]:
-        """The topics with a batch that has nowhere to go."""
-        backlog = self._backlogs.get(NO_LEADER)
-        if backlog is None:
-            return set()
-        return {queue.topic_partition.topic for queue in backlog.partitions}
-
-    def drain(self, node: int, max_size: int, now: float) -> list[ProducerBatch]:
-        """Take one batch of each partition in turn, ``max_size`` bytes in all (or one batch).
-
-        The partitions that were left out, or have more batches, are the first and the last of the
-        next turn.
-        """
-        backlog = self._backlogs[node]
-        drained: list[ProducerBatch] = []
-        backlog.full = False
-        backlog.oldest = float("inf")
-        size = 0
-        for _ in range(len(backlog.partitions)):
-            queue = next(iter(backlog.partitions))
-            batch = queue.batches[0]
-            if drained and size + batch.size > max_size:
-                backlog.full = True
-                break
-            backlog.pop()
-            queue.batches.popleft()
-            if queue.open is batch:
-                queue.close_batch()
-            if batch.order < 0:
-                batch.order = queue.next_order
-                queue.next_order += 1
-            queue.on_wire.append(batch)
-            batch.drained = now
-            batch.node = node
-            size += batch.size
-            drained.append(batch)
-            self._enlist(queue, now)
-        return drained
-
-    def release_delayed(self, now: float) -> float | None:
-        """List the partitions whose backoff is over; when the next one's is."""
-        while self._delayed:
-            due, _, queue = self._delayed[0]
-            if due > now:
-                return due
-            heapq.heappop(self._delayed)
-            self._enlist(queue, now)
-        return None
-
     # --- outcomes --------------------------------------------------------------------------
-
-    def queue_for(self, batch: ProducerBatch) -> PartitionQueue:
-        """The queue that ``batch`` belongs to."""
-        topic, partition = batch.topic_partition
-        return self._topics[topic].queue(partition)
-
-    def leader_of(self, batch: ProducerBatch) -> int | None:
-        """The node that leads its partition; None: nobody does."""
-        leader = self.queue_for(batch).leader
-        return None if leader == NO_LEADER else leader
-
-    def is_first_in_line(self, batch: ProducerBatch) -> bool:
-        """Whether no earlier batch of its partition still waits for its outcome."""
-        queue = self.queue_for(batch)
-        earlier = [*queue.on_wire, *queue.batches] if queue.batches else queue.on_wire
-        return not any(0 <= other.order < batch.order for other in earlier)
-
-    def is_on_wire(self, batch: ProducerBatch) -> bool:
-        """Whether ``batch`` was drained and has neither an outcome nor come back."""
-        return batch in self.queue_for(batch).on_wire
-
-    def anything_on_wire(self) -> bool:
-        """Whether any batch is."""
-        return any(map(self.is_on_wire, self.incomplete))
-
-    def retry(self, batch: ProducerBatch, not_before: float, now: float) -> None:
-        """Queue a batch again after a failed attempt, to leave no earlier than ``not_before``."""
-        batch.attempts += 1
-        self.put_back(batch, not_before, now)
-
-    def put_back(self, batch: ProducerBatch, not_before: float, now: float) -> None:
-        """Queue a drained batch again in its place."""
-        queue = self.queue_for(batch)
-        self._queue_again(queue, batch, [batch])
-        queue.delayed_until = max(queue.delayed_until, not_before)
-        if queue.delayed_until > now:
-            heapq.heappush(self._delayed, (queue.delayed_until, next(self._ticket), queue))
-        self._enlist(queue, now)
 
     def split(self, batch: ProducerBatch, now: float) -> int:
         """Queue a drained batch of several records again as smaller ones; how many these are.
 
         Source: ``RecordAccumulator.splitAndReenqueue``.
         """
-        queue, full = self.queue_for(batch), self.rules.batch_size
+        full = self.rules.batch_size
         halves = batch.is_part or batch.size <= full
         size = max(batch.builder.max_record_size, batch.size // 2) if halves else full
         del self.incomplete[batch]
@@ -616,49 +440,17 @@ class RecordAccumulator:
             self.incomplete[part] = None
             self._flushes.moved(batch, part)
         self._flushes.done(batch)
-        self._queue_again(queue, batch, parts)
-        self._enlist(queue, now)
+        self.departures.replace(batch, parts, now)
         return len(parts)
-
-    def _queue_again(
-        self, queue: PartitionQueue, drained: ProducerBatch, batches: Iterable[ProducerBatch]
-    ) -> None:
-        queue.on_wire.remove(drained)
-        if queue.backlog is not None:
-            queue.backlog.discard(queue)
-        for batch in batches:
-            queue.put_back(batch)
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether a record waits for memory."""
-        return self._shares.exhausted
-
-    def begin_identity(self) -> None:
-        """Sequence numbers begin anew: no partition has acknowledged one of them."""
-        for queues in self._topics.values():
-            for queue in queues.partitions:
-                queue.acknowledged = False
 
     def complete(self, batch: ProducerBatch, now: float) -> bytearray | None:
         """Forget a batch that has its outcome; its buffer, to be given back to the pool."""
-        queue = self.queue_for(batch)
-        if batch.delivered:
-            queue.acknowledged = True
-        if batch in queue.on_wire:
-            queue.on_wire.remove(batch)
-        elif batch in queue.batches:
-            if queue.backlog is not None:
-                queue.backlog.discard(queue)
-            queue.batches.remove(batch)
-            if queue.open is batch:
-                queue.close_batch()
+        self.departures.complete(batch, now)
         del self.incomplete[batch]
         self._flushes.done(batch)
-        self._enlist(queue, now)
         buffer = batch.release()
         if buffer is not None:
-            self._shares.give_back(queue, len(buffer), now)
+            self.shares.give_back(self._topics.queue_for(batch), len(buffer), now)
         return buffer
 
     def expired(self, now: float) -> list[ProducerBatch]:
@@ -670,12 +462,20 @@ class RecordAccumulator:
         self._next_expiry = min(rest, default=float("inf"))
         return late
 
+    def linger(self, *, idle: bool) -> float:
+        """Seconds that a batch which is not full waits now; ``idle``: its broker has no other."""
+        if self.closing or self._flushes or self.shares.exhausted or self.room_wanted:
+            return 0.0
+        if self.rules.linger is None:
+            return 0.0 if idle else self.rules.adaptive_linger
+        return self.rules.linger
+
     def next_deadline(self, now: float) -> float | None:
         """When the clock alone changes something: a batch or a waiting record times out, say."""
         moments = (
             self.line.next_deadline(),
             self._next_expiry if self.incomplete else None,
-            self._shares.next_change(now),
+            self.shares.next_change(now),
         )
         return min((moment for moment in moments if moment is not None), default=None)
 

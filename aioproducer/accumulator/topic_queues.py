@@ -68,6 +68,17 @@ class TopicQueues:
         return Partitions(len(self.partitions), available)
 
 
+class Topics(dict[str, TopicQueues]):
+    """Every topic in use, by its name."""
+
+    __slots__ = ()
+
+    def queue_for(self, batch: ProducerBatch) -> PartitionQueue:
+        """The queue that ``batch`` belongs to."""
+        topic, partition = batch.topic_partition
+        return self[topic].queue(partition)
+
+
 class StickyChoice:
     """Chooses the partition that keyless records stick to (KIP-794).
 

@@ -84,6 +84,7 @@ class Sender:
     ) -> None:
         self._settings = settings
         self._accumulator = accumulator
+        self._departures = accumulator.departures
         self._client = client
         self._metadata = metadata
         self._refresher = refresher
@@ -165,7 +166,7 @@ class Sender:
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:
         """What is known about a batch that met no error of its own."""
-        leader = self._accumulator.leader_of(batch)
+        leader = self._departures.leader_of(batch)
         if leader is None:
             return "the partition has no leader"
         if not self._identity.usable:
@@ -187,14 +188,13 @@ class Sender:
     # --- down: batches to brokers ----------------------------------------------------------
 
     def _send_ready(self, now: float) -> float | None:
-        accumulator = self._accumulator
-        deadline = accumulator.release_delayed(now)
-        for topic in accumulator.topics_without_leader():
+        deadline = self._departures.release_delayed(now)
+        for topic in self._departures.topics_without_leader():
             self._metadata.use(topic, now)
             self._metadata.request_update()
         if not self._identity.usable:
             return None
-        for node_id in accumulator.nodes():
+        for node_id in self._departures.nodes():
             node = self._metadata.snapshot.brokers.get(node_id)
             if node is None:
                 self._metadata.request_update()
@@ -207,7 +207,7 @@ class Sender:
         """Send what is ready for ``node``; when to look again."""
         while True:
             idle = self._client.in_flight(node.id) == 0
-            due = self._accumulator.ready(node.id, now, idle=idle)
+            due = self._departures.ready(node.id, now, self._accumulator.linger(idle=idle))
             if due is None or due > now:
                 return due
             if not self._client.ready(node, now):
@@ -215,7 +215,7 @@ class Sender:
                 self._doubt_leader(node.id)
                 return self._client.not_before(node.id, now)
             self._node_waiting_since.pop(node.id, None)
-            batches = self._accumulator.drain(node.id, self._settings.max_request_size, now)
+            batches = self._departures.drain(node.id, self._settings.max_request_size, now)
             self._account(batches, now)
             if self._is_much_to_compress(batches):
                 self._preparing.add(node.id)
@@ -267,7 +267,7 @@ class Sender:
         now = self._clock()
         for batch in batches:
             if not batch.done:
-                self._accumulator.put_back(batch, now, now)
+                self._departures.put_back(batch, now, now)
 
     def _send(self, node: Node, batches: Sequence[ProducerBatch]) -> None:
         now = self._clock()
@@ -376,12 +376,12 @@ class Sender:
 
     def _obtain_identity(self, now: float) -> float | None:
         """Ask for a producer id when one is needed; when to look again by the clock alone."""
-        identity, accumulator = self._identity, self._accumulator
-        if identity.state is IdentityState.EXHAUSTED and not accumulator.anything_on_wire():
+        identity = self._identity
+        if identity.state is IdentityState.EXHAUSTED and not self._departures.anything_on_wire():
             self._renumber()
-            accumulator.begin_identity()
+            self._departures.begin_identity()
             identity.retired()
-        if identity.state is not IdentityState.NEEDED or not accumulator.incomplete:
+        if identity.state is not IdentityState.NEEDED or not self._accumulator.incomplete:
             return None
         if self._identity_not_before > now:
             return self._identity_not_before

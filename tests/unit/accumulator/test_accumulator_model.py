@@ -14,10 +14,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
 from aioproducer.accumulator.producer_batch import ProducerBatch
-from aioproducer.accumulator.record_accumulator import BatchingRules, RecordAccumulator
+from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.topic_queues import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import PartitionInfo, TopicInfo
@@ -106,6 +107,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             lambda: None,
             lambda _topic: 1.0,
         )
+        self.departures = self.accumulator.departures
         self.tokens: list[Token] = []
         self.leaders: dict[str, list[int]] = {}
         self.on_wire: dict[ProducerBatch, int] = {}
@@ -180,7 +182,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
         self.timestamp_ms += int(seconds * 1_000)
-        self.accumulator.release_delayed(self.now)
+        self.departures.release_delayed(self.now)
         for batch in self.accumulator.expired(self.now):
             assert batch.deadline <= self.now
             self.fail(batch, DeliveryTimeoutError("late"))
@@ -190,10 +192,10 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     @rule(node=st.sampled_from(NODES), idle=st.booleans())
     def drain(self, node: int, idle: bool) -> None:
-        due = self.accumulator.ready(node, self.now, idle=idle)
+        due = self.departures.ready(node, self.now, self.accumulator.linger(idle=idle))
         if due is None or due > self.now:
             return
-        batches = self.accumulator.drain(node, 1_500, self.now)
+        batches = self.departures.drain(node, 1_500, self.now)
         assert batches
         assert len({batch.topic_partition for batch in batches}) == len(batches)
         assert len(batches) == 1 or sum(batch.size for batch in batches) <= 1_500
@@ -218,12 +220,12 @@ class AccumulatorMachine(RuleBasedStateMachine):
             assert self.accumulator.split(batch, self.now) > 1
         elif fate == "put back":
             del self.on_wire[batch]
-            self.accumulator.put_back(batch, self.now, self.now)
+            self.departures.put_back(batch, self.now, self.now)
         elif fate == "answer" and not self.overtook_another(batch):
             self.deliver(batch)
         else:
             del self.on_wire[batch]
-            self.accumulator.retry(batch, self.now + 0.1, self.now)
+            self.departures.retry(batch, self.now + 0.1, self.now)
 
     def overtook_another(self, batch: ProducerBatch) -> bool:
         return any(
@@ -236,7 +238,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         """What Admission does, without its waiting."""
         for _ in range(batches):
             if self.admission is None:
-                self.admission = self.accumulator.next_stalled()
+                self.admission = self.accumulator.shares.next_waiting()
             if self.admission is None:
                 return
             queue, size = self.admission
@@ -345,7 +347,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             if not (self.accumulator.incomplete or self.line):
                 break
             self.now += 0.0001
-            self.accumulator.release_delayed(self.now + 1.0)
+            self.departures.release_delayed(self.now + 1.0)
             for batch in sorted(self.on_wire, key=lambda batch: batch.order):
                 if not self.overtook_another(batch):
                     self.deliver(batch)

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.partition_queue import NO_LEADER
 from aioproducer.accumulator.producer_batch import ProducerBatch
-from aioproducer.accumulator.record_accumulator import BatchingRules, RecordAccumulator
+from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.topic_queues import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import PartitionInfo, TopicInfo
@@ -120,6 +121,7 @@ class World:
             lambda _topic: expansion,
             partitioner,
         )
+        self.departures = self.accumulator.departures
 
     def wake(self) -> None:
         self.wakes += 1
@@ -175,18 +177,18 @@ class World:
 
     def ready(self, node: int = 1, *, idle: bool = False) -> Any:
         """In how many seconds."""
-        due = self.accumulator.ready(node, self.now, idle=idle)
+        due = self.departures.ready(node, self.now, self.accumulator.linger(idle=idle))
         return None if due is None else pytest.approx(due - self.now)
 
     def drain(self, node: int = 1, max_size: int = 100 * BATCH) -> list[ProducerBatch]:
-        return self.accumulator.drain(node, max_size, self.now)
+        return self.departures.drain(node, max_size, self.now)
 
     def drain_one(self, node: int = 1) -> ProducerBatch:
         (batch,) = self.drain(node)
         return batch
 
     def retry(self, batch: ProducerBatch, after: float = 0.0) -> None:
-        self.accumulator.retry(batch, self.now + after, self.now)
+        self.departures.retry(batch, self.now + after, self.now)
 
     def deliver(self, *batches: ProducerBatch) -> None:
         for batch in batches:
@@ -206,7 +208,7 @@ class World:
 
     def admit(self) -> bool:
         """Give memory to the first in line; whether there was any."""
-        stalled = self.accumulator.next_stalled()
+        stalled = self.accumulator.shares.next_waiting()
         if stalled is None:
             return False
         queue, size = stalled
@@ -225,7 +227,7 @@ class World:
             assert self.admit() or batches
 
     def drain_if_any(self, node: int) -> list[ProducerBatch]:
-        return self.drain(node) if node in self.accumulator.nodes() else []
+        return self.drain(node) if node in self.departures.nodes() else []
 
 
 def places(batches: Sequence[ProducerBatch]) -> list[int]:
@@ -310,7 +312,7 @@ def a_retry_in_backoff(world: World) -> None:
 def a_retry_after_its_backoff(world: World) -> None:
     a_retry_in_backoff(world)
     world.now += 0.5
-    world.accumulator.release_delayed(world.now)
+    world.departures.release_delayed(world.now)
 
 
 @pytest.mark.parametrize(
@@ -377,7 +379,7 @@ async def test_one_who_waits_in_the_pool_makes_every_node_ready(world: World) ->
     world.send(2)
     task = asyncio.create_task(world.pool.allocate(world.pool.total, 60.0))
     await asyncio.sleep(0)
-    assert world.accumulator.exhausted
+    assert world.accumulator.shares.exhausted
     assert (world.ready(1), world.ready(2)) == (0.0, 0.0)
     task.cancel()
     await asyncio.wait([task])
@@ -403,13 +405,13 @@ def test_the_backoff_that_ends_next(world: World) -> None:
     for partition in (0, 1, 2):
         world.send(partition)
     first, second = world.drain()
-    assert world.accumulator.release_delayed(world.now) is None
+    assert world.departures.release_delayed(world.now) is None
     world.retry(first, after=0.7)
     world.retry(second, after=0.3)
     world.retry(world.drain_one(2), after=0.5)
-    assert world.accumulator.release_delayed(world.now) == pytest.approx(START + 0.3)
+    assert world.departures.release_delayed(world.now) == pytest.approx(START + 0.3)
     world.now += 0.3
-    assert world.accumulator.release_delayed(world.now) == pytest.approx(START + 0.5)
+    assert world.departures.release_delayed(world.now) == pytest.approx(START + 0.5)
     assert world.drain() == [second]
 
 
@@ -422,7 +424,7 @@ def test_one_batch_of_each_partition(world: World) -> None:
         world.send(1, FULL)
     world.send(2, FULL)
     assert [sorted(places(world.drain())) for _ in range(3)] == [[0, 1]] * 3
-    assert world.accumulator.nodes() == [2]
+    assert world.departures.nodes() == [2]
     assert places(world.drain(2)) == [2]
 
 
@@ -488,7 +490,7 @@ def test_no_batch_in_backoff_and_none_behind_it(world: World) -> None:
     world.deliver(batches[1])
     assert world.drain_if_any(1) == []
     world.now += 0.5
-    world.accumulator.release_delayed(world.now)
+    world.departures.release_delayed(world.now)
     assert world.drain() == [batches[0]]
     assert world.drain_one().order == 1
 
@@ -563,7 +565,7 @@ def test_a_batch_that_must_be_alone_is(world: World) -> None:
     world.deliver(_)
     assert world.drain() == [second]
     assert world.drain_if_any(1) == []
-    assert world.accumulator.is_first_in_line(second)
+    assert world.departures.is_first_in_line(second)
     world.deliver(second)
     assert world.drain_one().order == 3
 
@@ -584,16 +586,16 @@ def test_nothing_follows_a_batch_that_may_be_written_already(world: World) -> No
 def test_a_later_retry_does_not_shorten_the_backoff(world: World) -> None:
     first, second, _ = three_on_the_wire(world)
     world.retry(first, after=0.5)
-    world.accumulator.put_back(second, world.now, world.now)
+    world.departures.put_back(second, world.now, world.now)
     assert world.ready() is None
     world.now += 0.5
-    world.accumulator.release_delayed(world.now)
+    world.departures.release_delayed(world.now)
     assert world.drain() == [first]
 
 
 def test_first_in_line_is_whom_no_earlier_batch_precedes(world: World) -> None:
     batches = three_on_the_wire(world)
-    first_in_line = world.accumulator.is_first_in_line
+    first_in_line = world.departures.is_first_in_line
     assert [first_in_line(batch) for batch in batches] == [True, False, False]
     world.retry(batches[0])
     assert [first_in_line(batch) for batch in batches] == [True, False, False]
@@ -604,9 +606,9 @@ def test_first_in_line_is_whom_no_earlier_batch_precedes(world: World) -> None:
 def test_put_back_is_no_attempt(world: World) -> None:
     world.send()
     batch = world.drain_one()
-    assert world.accumulator.anything_on_wire()
-    world.accumulator.put_back(batch, world.now, world.now)
-    assert not world.accumulator.anything_on_wire()
+    assert world.departures.anything_on_wire()
+    world.departures.put_back(batch, world.now, world.now)
+    assert not world.departures.anything_on_wire()
     assert batch.attempts == 0
     assert world.drain() == [batch]
 
@@ -619,12 +621,12 @@ def test_without_a_leader_the_topic_is_named_and_nothing_is_ready() -> None:
     world.learn(NO_LEADER, 1)
     world.learn(NO_LEADER, topic="idle")
     world.send(1)
-    assert world.accumulator.topics_without_leader() == set()
+    assert world.departures.topics_without_leader() == set()
     world.send(0)
-    assert world.accumulator.topics_without_leader() == {"t"}
+    assert world.departures.topics_without_leader() == {"t"}
     assert places(world.drain(1)) == [1]
     world.learn(2, 1)
-    assert world.accumulator.topics_without_leader() == set()
+    assert world.departures.topics_without_leader() == set()
     assert places(world.drain(2)) == [0]
 
 
@@ -651,10 +653,10 @@ def test_losing_the_leader_ends_no_backoff(world: World) -> None:
     world.send()
     world.retry(world.drain_one(), after=60.0)
     world.learn(NO_LEADER, 1, 2)
-    assert world.accumulator.topics_without_leader() == set()
+    assert world.departures.topics_without_leader() == set()
     world.now += 60.0
-    world.accumulator.release_delayed(world.now)
-    assert world.accumulator.topics_without_leader() == {"t"}
+    world.departures.release_delayed(world.now)
+    assert world.departures.topics_without_leader() == {"t"}
 
 
 def test_an_answer_of_the_old_leader_counts_after_the_move(world: World) -> None:
@@ -691,7 +693,7 @@ def test_batches_expire_wherever_they_are(world: World) -> None:
             world.fail(batch)
     assert seen == [[], [], [on_wire], [], [backing_off], [waiting]]
     assert world.pool.available == world.pool.total
-    assert world.accumulator.nodes() == []
+    assert world.departures.nodes() == []
     assert world.accumulator.next_deadline(world.now) is None
 
 
@@ -894,14 +896,14 @@ def test_a_larger_record_does_not_get_the_buffer_of_one_that_gave_up() -> None:
     for _ in range(6):
         world.send(0, FULL)
     small, large = world.send(0, FULL), world.send(0, 3 * BATCH)
-    stalled = world.accumulator.next_stalled()
+    stalled = world.accumulator.shares.next_waiting()
     assert stalled is not None
     queue, size = stalled
     assert size == BATCH
     small.cancelled = True
     assert not world.accumulator.admit(queue, bytearray(size), world.now)
     assert all(batch.count for batch in world.accumulator.incomplete)
-    assert world.accumulator.exhausted, "it waits still"
+    assert world.accumulator.shares.exhausted, "it waits still"
     world.deliver_all()
     assert isinstance(large.fate, RecordMetadata)
     assert world.pool.available == world.pool.total
@@ -912,14 +914,14 @@ def test_admission_without_anybody_left_uses_nothing() -> None:
     world.learn(1)
     world.send(0, FULL)
     token = world.send(0, FULL)
-    stalled = world.accumulator.next_stalled()
+    stalled = world.accumulator.shares.next_waiting()
     assert stalled is not None
     token.cancelled = True
     assert not world.accumulator.admit(stalled[0], bytearray(BATCH), world.now)
     assert len(world.accumulator.incomplete) == 1
     world.accumulator.give_up(stalled[0])
-    assert world.accumulator.next_stalled() is None
-    assert not world.accumulator.exhausted
+    assert world.accumulator.shares.next_waiting() is None
+    assert not world.accumulator.shares.exhausted
 
 
 def test_whom_no_memory_was_found_for_stays_in_line() -> None:
@@ -1019,7 +1021,7 @@ def test_the_line_borrows_what_batches_leave() -> None:
         while world.admit():
             pass
         for node in (1, 2, 3):
-            for batch in world.drain(node) if node in world.accumulator.nodes() else ():
+            for batch in world.drain(node) if node in world.departures.nodes() else ():
                 world.deliver(batch)
     assert all(isinstance(token.fate, RecordMetadata) for token in sent)
     assert world.pool.available == world.pool.total
@@ -1128,14 +1130,14 @@ def test_a_topic_made_anew_with_fewer_partitions_gets_no_more_records_in_the_oth
     assert isinstance(stuck.fate, InvalidPartitionError)
     with pytest.raises(InvalidPartitionError):
         world.send(3)
-    assert world.accumulator.topics_without_leader() == {"t"}
+    assert world.departures.topics_without_leader() == {"t"}
     assert world.ready(1) is None
     for batch in in_flight:
         if batch.topic_partition.partition < 2:
             world.deliver(batch)
         else:
             world.retry(batch, after=0.1)
-            assert world.accumulator.queue_for(batch).leader == NO_LEADER
+            assert world.departures.leader_of(batch) is None
     keyless = [world.send(None) for _ in range(50)]
     world.now += DELIVERY
     for batch in world.accumulator.expired(world.now):
@@ -1171,7 +1173,7 @@ def test_partitions_that_come_back_take_their_batches_up_again() -> None:
     tokens = [world.send(2, FULL) for _ in range(2)]
     first = world.drain_one()
     world.learn(1)
-    assert world.accumulator.topics_without_leader() == {"t"}
+    assert world.departures.topics_without_leader() == {"t"}
     world.learn(1, 1, 1)
     tokens.append(world.send(2, FULL))
     world.deliver(first)
@@ -1184,7 +1186,7 @@ def test_a_topic_is_forgotten_once_nothing_of_it_is_left(world: World) -> None:
     forget = world.accumulator.forget_topic
     world.send(None)
     assert not forget("t")
-    batch = world.drain(1)[0] if 1 in world.accumulator.nodes() else world.drain(2)[0]
+    batch = world.drain(1)[0] if 1 in world.departures.nodes() else world.drain(2)[0]
     assert not forget("t")
     world.deliver(batch)
     assert forget("t")
@@ -1463,7 +1465,7 @@ def test_nothing_follows_the_first_batch_before_it_is_acknowledged() -> None:
     (second,) = world.drain()
     (third,) = world.drain()
     assert (first.order, second.order, third.order) == (0, 1, 2)
-    world.accumulator.begin_identity()
+    world.departures.begin_identity()
     world.send(0, FULL)
     assert world.drain() == [], "nor under a new identity"
 
@@ -1475,7 +1477,7 @@ def test_nothing_goes_to_a_new_leader_while_an_earlier_batch_is_at_the_old_one()
     world.send(0, FULL)
     (first,) = world.drain(1)
     world.learn(2)
-    assert world.accumulator.ready(2, world.now, idle=True) is None
+    assert world.ready(2, idle=True) is None
     world.deliver(first)
     (second,) = world.drain(2)
     assert (second.order, second.node) == (1, 2)
@@ -1538,7 +1540,7 @@ def test_a_retried_part_stays_in_front_of_the_next(world: World) -> None:
             order += batch.builder.tokens
             world.deliver(batch)
         else:
-            world.accumulator.retry(batch, world.now, world.now)
+            world.departures.retry(batch, world.now, world.now)
         if not world.accumulator.incomplete:
             break
     assert order == tokens

@@ -15,8 +15,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
+from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.record_accumulator import BatchingRules, RecordAccumulator
+from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.topic_queues import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.backoff import ExponentialBackoff
