@@ -12,7 +12,7 @@ from typing import Any
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.accumulator.topic_queues import StickyChoice
+from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
@@ -106,6 +106,7 @@ class Engine:
             WaitingLine(for_the_line, pool, max(for_the_line, config.max_request_size)),
             StickyChoice(
                 self._random,
+                pool.poolable_size,
                 adaptive=config.partitioner_adaptive_partitioning_enable,
                 unavailable=self._is_unavailable,
             ),
@@ -237,7 +238,7 @@ class Engine:
         with ExitStack() as steps:  # each is taken, whatever becomes of the others
             steps.callback(self.client.close)
             steps.callback(self.admission.close, error)
-            steps.callback(self.accumulator.fail_flushes, error)
+            steps.callback(self.accumulator.flushes.fail, error)
             steps.callback(self._sender.give_up, error)
             steps.callback(self.accumulator.close)
 

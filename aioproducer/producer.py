@@ -343,7 +343,7 @@ class Producer:
     ) -> None:
         engine = self._engine
         assert engine is not None
-        size = engine.accumulator.checked_size(topic, key, value, headers)
+        size = engine.accumulator.sizes.checked(topic, key, value, headers)
         record = WaitingRecord(
             topic,
             partition,

@@ -8,12 +8,12 @@ costs more with more topics.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 
 from aioproducer.accumulator.partition_queue import NO_LEADER, Backlog, PartitionQueue
 from aioproducer.accumulator.producer_batch import ProducerBatch
-from aioproducer.accumulator.topic_queues import Topics
+from aioproducer.accumulator.topic_queues import TopicQueues, queue_for
 
 
 class Departures:
@@ -23,7 +23,9 @@ class Departures:
     their first order, because they carry sequence numbers.
     """
 
-    def __init__(self, topics: Topics, *, one_at_a_time: bool, in_order: bool) -> None:
+    def __init__(
+        self, topics: Mapping[str, TopicQueues], *, one_at_a_time: bool, in_order: bool
+    ) -> None:
         self._topics = topics
         self._one_at_a_time = one_at_a_time
         self._in_order = in_order
@@ -99,7 +101,7 @@ class Departures:
 
     def leader_of(self, batch: ProducerBatch) -> int | None:
         """The node that leads its partition; None: nobody does."""
-        leader = self._topics.queue_for(batch).leader
+        leader = queue_for(batch, self._topics).leader
         return None if leader == NO_LEADER else leader
 
     # --- what leaves -----------------------------------------------------------------------
@@ -153,7 +155,7 @@ class Departures:
 
     def is_first_in_line(self, batch: ProducerBatch) -> bool:
         """Whether no earlier batch of its partition still waits for its outcome."""
-        queue = self._topics.queue_for(batch)
+        queue = queue_for(batch, self._topics)
         earlier = [*queue.on_wire, *queue.batches] if queue.batches else queue.on_wire
         return not any(0 <= other.order < batch.order for other in earlier)
 
@@ -180,7 +182,7 @@ class Departures:
 
     def put_back(self, batch: ProducerBatch, not_before: float, now: float) -> None:
         """Queue a drained batch again in its place."""
-        queue = self._topics.queue_for(batch)
+        queue = queue_for(batch, self._topics)
         queue.delayed_until = max(queue.delayed_until, not_before)
         if queue.delayed_until > now:
             heapq.heappush(self._delayed, (queue.delayed_until, next(self._ticket), queue))
@@ -188,7 +190,7 @@ class Departures:
 
     def replace(self, drained: ProducerBatch, batches: Sequence[ProducerBatch], now: float) -> None:
         """Queue ``batches`` in the place of a drained one."""
-        queue = self._topics.queue_for(drained)
+        queue = queue_for(drained, self._topics)
         queue.on_wire.remove(drained)
         self._on_wire.remove(drained)
         _delist(queue)
@@ -196,9 +198,8 @@ class Departures:
             queue.put_back(batch)
         self.enlist(queue, now)
 
-    def complete(self, batch: ProducerBatch, now: float) -> None:
-        """``batch`` has its outcome, wherever it was; what waited for it may leave."""
-        queue = self._topics.queue_for(batch)
+    def complete(self, queue: PartitionQueue, batch: ProducerBatch, now: float) -> None:
+        """``batch`` of ``queue`` has its outcome, wherever it was; what waited for it may leave."""
         if batch.delivered:
             queue.acknowledged = True
         if batch in self._on_wire:

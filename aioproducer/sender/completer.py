@@ -95,7 +95,7 @@ class BatchCompleter:
     def _split(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
         topic = batch.topic_partition.topic
         self._ratios.reset(topic, batch.compression_ratio)
-        parts = self._accumulator.split(batch, now)
+        parts = self._accumulator.incomplete.split(batch, now)
         self._metrics.batch_split(now)
         logger.warning("Sending a batch again as %d smaller ones: %s", parts, error)
 
@@ -166,6 +166,6 @@ class BatchCompleter:
         self._done(batch, now)
 
     def _done(self, batch: ProducerBatch, now: float) -> None:
-        buffer = self._accumulator.complete(batch, now)
+        buffer = self._accumulator.incomplete.complete(batch, now)
         if buffer is not None:
             self._freed.append(buffer)

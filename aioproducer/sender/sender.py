@@ -145,7 +145,7 @@ class Sender:
         return self._completer.abort(error, self._clock())
 
     def _expire(self, now: float) -> None:
-        late = self._accumulator.expired(now)
+        late = self._accumulator.incomplete.expired(now)
         if late:
             timeout = self._settings.delivery_timeout
             self._completer.expire(late, timeout, self._why_not_sent, now)
@@ -159,7 +159,7 @@ class Sender:
                     f"{now - record.sent:.1f} s (max_block_ms): use `await producer.drain()` "
                     "between sends, or raise buffer_memory"
                 )
-            self._accumulator.fail_expired(record, error)
+            self._accumulator.fail_waiting([record], error)
             self._metrics.records_failed(record.topic, 1, now)
             count, _ = self._expired.get(record.topic, (0, error))
             self._expired[record.topic] = count + 1, error

@@ -19,7 +19,7 @@ from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.accumulator.topic_queues import StickyChoice
+from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import PartitionInfo, TopicInfo
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, KafkaError
@@ -103,7 +103,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             ),
             self.pool,
             self.line,
-            StickyChoice(Random(1), adaptive=True, unavailable=lambda _: False),
+            StickyChoice(Random(1), BATCH, adaptive=True, unavailable=lambda _: False),
             lambda: None,
             lambda _topic: 1.0,
         )
@@ -152,7 +152,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
                 value,
                 (),
                 token,
-                size=accumulator.checked_size(topic, key, value, ()),
+                size=accumulator.sizes.checked(topic, key, value, ()),
                 sent=self.now,
                 deadline=self.now + BLOCK,
             )
@@ -183,12 +183,12 @@ class AccumulatorMachine(RuleBasedStateMachine):
         self.now += seconds
         self.timestamp_ms += int(seconds * 1_000)
         self.departures.release_delayed(self.now)
-        for batch in self.accumulator.expired(self.now):
+        for batch in self.accumulator.incomplete.expired(self.now):
             assert batch.deadline <= self.now
             self.fail(batch, DeliveryTimeoutError("late"))
         for record in self.line.expired(self.now):
             assert record.deadline <= self.now
-            self.accumulator.fail_expired(record, BufferExhaustedError("waited too long"))
+            self.accumulator.fail_waiting([record], BufferExhaustedError("waited too long"))
 
     @rule(node=st.sampled_from(NODES), idle=st.booleans())
     def drain(self, node: int, idle: bool) -> None:
@@ -217,7 +217,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         elif fate == "too large" and batch.count > 1:
             del self.on_wire[batch]
             self.was_split = True
-            assert self.accumulator.split(batch, self.now) > 1
+            assert self.accumulator.incomplete.split(batch, self.now) > 1
         elif fate == "put back":
             del self.on_wire[batch]
             self.departures.put_back(batch, self.now, self.now)
@@ -290,7 +290,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     def complete(self, batch: ProducerBatch) -> None:
         self.on_wire.pop(batch, None)
-        buffer = self.accumulator.complete(batch, self.now)
+        buffer = self.accumulator.incomplete.complete(batch, self.now)
         assert (buffer is not None) or batch.is_part
         if buffer is not None:
             self.give_back(buffer)

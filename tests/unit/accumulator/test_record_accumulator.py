@@ -16,7 +16,7 @@ from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.partition_queue import NO_LEADER
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.accumulator.topic_queues import StickyChoice
+from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import PartitionInfo, TopicInfo
 from aioproducer.errors import (
@@ -116,7 +116,7 @@ class World:
             ),
             self.pool,
             self.line,
-            StickyChoice(Random(3), adaptive=True, unavailable=unavailable),
+            StickyChoice(Random(3), BATCH, adaptive=True, unavailable=unavailable),
             self.wake,
             lambda _topic: expansion,
             partitioner,
@@ -162,7 +162,7 @@ class World:
                     value,
                     (),
                     token,
-                    size=accumulator.checked_size(topic, key, value, ()),
+                    size=accumulator.sizes.checked(topic, key, value, ()),
                     sent=self.now,
                     deadline=self.now + BLOCK,
                 )
@@ -200,7 +200,7 @@ class World:
         self.complete(batch)
 
     def complete(self, batch: ProducerBatch) -> None:
-        buffer = self.accumulator.complete(batch, self.now)
+        buffer = self.accumulator.incomplete.complete(batch, self.now)
         assert buffer is not None or batch.is_part
         if buffer is not None:
             with pytest.raises(StopIteration):
@@ -291,7 +291,7 @@ def a_record_and_a_flush_that_ended_with_a_late_record(world: World) -> None:
     world.accumulator.flush(Flushed())
     world.now += BLOCK
     for late in world.line.expired(world.now):
-        world.accumulator.fail_expired(late, BufferExhaustedError("late"))
+        world.accumulator.fail_waiting([late], BufferExhaustedError("late"))
     world.send()
 
 
@@ -687,7 +687,7 @@ def test_batches_expire_wherever_they_are(world: World) -> None:
     seen = []
     for seconds in (0.0, DELIVERY - 2.001, 0.001, 0.999, 0.001, 1.0):
         world.now += seconds
-        late = world.accumulator.expired(world.now)
+        late = world.accumulator.incomplete.expired(world.now)
         seen.append(late)
         for batch in late:
             world.fail(batch)
@@ -703,7 +703,7 @@ def test_the_batch_behind_an_expired_one_leaves(world: World) -> None:
     world.send(0, FULL)
     head, behind = world.accumulator.incomplete
     world.now = START + DELIVERY
-    assert world.accumulator.expired(world.now) == [head]
+    assert world.accumulator.incomplete.expired(world.now) == [head]
     world.fail(head)
     assert world.drain() == [behind]
 
@@ -715,7 +715,8 @@ def test_the_next_deadline_is_the_earliest_of_batches_and_line(world: World) -> 
     world.send(topic="unknown")
     assert world.accumulator.next_deadline(world.now) == START + BLOCK
     world.now = START + BLOCK
-    assert len(world.line.expired(world.now)) == 1
+    late = world.line.expired(world.now)
+    assert world.accumulator.fail_waiting(late, ProducerError("late")) == 1
     assert world.accumulator.next_deadline(world.now) == START + DELIVERY
 
 
@@ -746,14 +747,14 @@ def test_a_batch_begun_later_may_expire_earlier() -> None:
     assert world.admit(), "partition 1 holds less, so it comes first"
     (late,) = world.accumulator.incomplete
     world.now = START + DELIVERY + 0.5
-    assert world.accumulator.expired(world.now) == []
+    assert world.accumulator.incomplete.expired(world.now) == []
     assert world.admit()
     world.now = START + DELIVERY + 1.0
-    (admitted,) = world.accumulator.expired(world.now)
+    (admitted,) = world.accumulator.incomplete.expired(world.now)
     assert admitted.builder.tokens == [waited]
     world.fail(admitted)
     world.now += 4.0
-    assert world.accumulator.expired(world.now) == [late]
+    assert world.accumulator.incomplete.expired(world.now) == [late]
 
 
 # --- records in line ---------------------------------------------------------------------------
@@ -763,10 +764,10 @@ def test_records_of_an_unknown_topic_are_placed_in_order() -> None:
     world = World()
     tokens = [world.send(None, key=b"%d" % (number % 3)) for number in range(30)]
     assert len(world.line) == 30
-    assert world.accumulator.awaiting("t") == list(world.line)
+    assert world.line.awaiting("t") == list(world.line)
     world.learn(1, 1, 1)
     assert not world.line
-    assert world.accumulator.awaiting("t") == []
+    assert world.line.awaiting("t") == []
     batches = world.drain()
     assert sorted(token for batch in batches for token in map(id, batch.builder.tokens)) == sorted(
         map(id, tokens)
@@ -995,7 +996,10 @@ def test_a_withdrawn_record_makes_place_in_a_full_line() -> None:
     world.withdraw(first)
     third = world.send(topic="unknown", size=10)
     assert [record.token for record in world.line] == [second, third]
-    assert [record.token for record in world.accumulator.awaiting("unknown")] == [second, third]
+    assert [record.token for record in world.line.awaiting("unknown")] == [
+        second,
+        third,
+    ]
 
 
 def test_a_record_that_was_placed_is_not_withdrawn(world: World) -> None:
@@ -1034,7 +1038,7 @@ def test_records_leave_the_line_when_their_time_is_over() -> None:
     token = world.send(topic="unknown")
     world.now = START + BLOCK
     (late,) = world.line.expired(world.now)
-    world.accumulator.fail_expired(late, BufferExhaustedError("late"))
+    world.accumulator.fail_waiting([late], BufferExhaustedError("late"))
     assert isinstance(late.token.exception(), BufferExhaustedError)
     assert not token.done()
     assert [record.token for record in world.line] == [token]
@@ -1048,14 +1052,14 @@ def test_records_that_all_failed_leave_no_trace_of_their_topic() -> None:
     world.now += BLOCK
     assert not world.accumulator.forget_topic("typo")
     for late in world.line.expired(world.now):
-        world.accumulator.fail_expired(late, BufferExhaustedError("late"))
-    assert world.accumulator.awaiting("typo") == []
+        world.accumulator.fail_waiting([late], BufferExhaustedError("late"))
+    assert world.line.awaiting("typo") == []
     assert world.accumulator.forget_topic("typo")
     token = world.send(topic="forbidden")
     refused = ProducerError("not allowed")
-    assert world.accumulator.fail_waiting(world.accumulator.awaiting("forbidden"), refused) == 1
+    assert world.accumulator.fail_waiting(world.line.awaiting("forbidden"), refused) == 1
     assert token.fate is refused
-    assert world.accumulator.awaiting("forbidden") == []
+    assert world.line.awaiting("forbidden") == []
     assert world.accumulator.forget_topic("forbidden")
     assert world.line.bytes == 0
 
@@ -1140,7 +1144,7 @@ def test_a_topic_made_anew_with_fewer_partitions_gets_no_more_records_in_the_oth
             assert world.departures.leader_of(batch) is None
     keyless = [world.send(None) for _ in range(50)]
     world.now += DELIVERY
-    for batch in world.accumulator.expired(world.now):
+    for batch in world.accumulator.incomplete.expired(world.now):
         if batch.topic_partition.partition >= 2:
             world.fail(batch)
     world.deliver_all(2)
@@ -1192,7 +1196,7 @@ def test_a_topic_is_forgotten_once_nothing_of_it_is_left(world: World) -> None:
     assert forget("t")
     assert "t" not in world.accumulator.keyless
     token = world.send(None)
-    assert [record.token for record in world.accumulator.awaiting("t")] == [token]
+    assert [record.token for record in world.line.awaiting("t")] == [token]
     assert not forget("t")
     world.learn(1)
     assert [each.builder.tokens for each in world.accumulator.incomplete] == [[token]]
@@ -1339,7 +1343,7 @@ def test_flush_waits_for_what_was_there_and_for_nothing_later() -> None:
     first, second = world.drain()
     world.deliver(second)
     world.retry(first)
-    unknown = world.accumulator.awaiting("unknown")
+    unknown = world.line.awaiting("unknown")
     assert world.accumulator.fail_waiting(unknown, ProducerError("no such topic")) == 1
     world.deliver(world.drain_one())
     assert world.admit()
@@ -1358,7 +1362,7 @@ def test_flushes_can_be_ended_with_an_error(world: World) -> None:
         world.accumulator.flush(flushed)
     given_up.given_up = True
     error = ProducerError("broken")
-    world.accumulator.fail_flushes(error)
+    world.accumulator.flushes.fail(error)
     assert (going_on.error, given_up.error) == (error, None)
     assert world.ready() == LINGER
     world.deliver(world.drain_one())
@@ -1492,7 +1496,7 @@ def test_a_batch_is_split_in_its_place(world: World) -> None:
     big = world.drain_one()
     tokens.append(world.send(0, 100))
     world.accumulator.flush(flushed)
-    assert world.accumulator.split(big, world.now) > 1
+    assert world.accumulator.incomplete.split(big, world.now) > 1
     assert big not in world.accumulator.incomplete
     order = []
     while world.accumulator.incomplete:
@@ -1510,7 +1514,7 @@ def test_a_batch_over_the_batch_size_is_split_to_it_first() -> None:
     world.learn(1)
     for _ in range(30):
         world.send(0, 100)
-    assert world.accumulator.split(world.drain_one(), world.now) == 4
+    assert world.accumulator.incomplete.split(world.drain_one(), world.now) == 4
     counts = []
     while world.accumulator.incomplete:
         batch = world.drain_one()
@@ -1524,7 +1528,7 @@ def test_parts_are_halved_down_to_single_records(world: World) -> None:
     while world.accumulator.incomplete:
         batch = world.drain_one()
         if batch.count > 1:
-            assert world.accumulator.split(batch, world.now) > 1
+            assert world.accumulator.incomplete.split(batch, world.now) > 1
         else:
             world.deliver(batch)
     assert all(isinstance(token.fate, RecordMetadata) for token in tokens)
@@ -1532,7 +1536,7 @@ def test_parts_are_halved_down_to_single_records(world: World) -> None:
 
 def test_a_retried_part_stays_in_front_of_the_next(world: World) -> None:
     tokens = [world.send(0, 100) for _ in range(6)]
-    world.accumulator.split(world.drain_one(), world.now)
+    world.accumulator.incomplete.split(world.drain_one(), world.now)
     order: list[Any] = []
     for attempt in range(10):
         batch = world.drain_one()

@@ -18,7 +18,7 @@ from kio.static.primitive import i32Timedelta
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.accumulator.topic_queues import StickyChoice
+from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
@@ -162,7 +162,7 @@ class World:
             rules,
             pool,
             WaitingLine(line, pool, memory),
-            StickyChoice(NoJitter(), adaptive=False, unavailable=lambda _: False),
+            StickyChoice(NoJitter(), rules.batch_size, adaptive=False, unavailable=lambda _: False),
             self.wakeup.wake,
             lambda _: 1.0,
         )
@@ -207,7 +207,7 @@ class World:
                     value,
                     (),
                     future,
-                    size=len(value) + 100,
+                    size=self.accumulator.sizes.checked(topic, None, value, ()),
                     sent=self.now,
                     deadline=self.now + MAX_BLOCK,
                 )
