@@ -32,6 +32,8 @@ from aioproducer.records.compression import Compression, compression
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.sender.admission import Admission
 from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.overdue import OverdueRecords
+from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.sender import Sender, SenderSettings
 from aioproducer.sender.wakeup import Wakeup
@@ -152,28 +154,39 @@ class Engine:
 
     def _make_sender(self, config: ProducerConfig) -> Sender:
         identity = ProducerIdentity(idempotent=config.enable_idempotence)
+        refresher = MetadataRefresher(self.metadata, self.client, self.accumulator, self._ratios)
+        completer = BatchCompleter(
+            self.accumulator,
+            self.metadata,
+            identity,
+            self.metrics,
+            self._ratios,
+            self._backoff(),
+            config.retries,
+        )
+        producer_id = ProducerIdRequester(
+            identity,
+            self.accumulator,
+            self.client,
+            self.metadata,
+            completer,
+            config.retry_backoff_ms / 1000,
+        )
         return Sender(
             SenderSettings(
                 acks=config.acks_value,
                 request_timeout_ms=config.request_timeout_ms,
                 max_request_size=config.max_request_size,
                 delivery_timeout=config.delivery_timeout_ms / 1000,
-                retry_backoff=config.retry_backoff_ms / 1000,
             ),
             accumulator=self.accumulator,
             client=self.client,
             metadata=self.metadata,
-            refresher=MetadataRefresher(self.metadata, self.client, self.accumulator, self._ratios),
-            completer=BatchCompleter(
-                self.accumulator,
-                self.metadata,
-                identity,
-                self.metrics,
-                self._ratios,
-                self._backoff(),
-                config.retries,
-            ),
+            refresher=refresher,
+            completer=completer,
             identity=identity,
+            producer_id=producer_id,
+            overdue=OverdueRecords(self.accumulator, self.metadata, refresher, self.metrics),
             compression=self._compression,
             ratios=self._ratios,
             metrics=self.metrics,

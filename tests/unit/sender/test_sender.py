@@ -44,7 +44,9 @@ from aioproducer.network.client import Completion, NetworkClient
 from aioproducer.records.compression import Compression, compression
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.overdue import OverdueRecords
 from aioproducer.sender.produce import ProduceRequest
+from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.sender.sender import Sender, SenderSettings
@@ -168,16 +170,22 @@ class World:
         )
         identity = ProducerIdentity(idempotent=idempotent)
         ratios = CompressionRatios()
+        refresher = MetadataRefresher(self.metadata, client, self.accumulator, ratios)
+        completer = BatchCompleter(
+            self.accumulator, self.metadata, identity, metrics, ratios, backoff, retries
+        )
         self.sender = Sender(
-            SenderSettings(acks, 30_000, 1_000_000, DELIVERY, BACKOFF),
+            SenderSettings(acks, 30_000, 1_000_000, DELIVERY),
             accumulator=self.accumulator,
             client=client,
             metadata=self.metadata,
-            refresher=MetadataRefresher(self.metadata, client, self.accumulator, ratios),
-            completer=BatchCompleter(
-                self.accumulator, self.metadata, identity, metrics, ratios, backoff, retries
-            ),
+            refresher=refresher,
+            completer=completer,
             identity=identity,
+            producer_id=ProducerIdRequester(
+                identity, self.accumulator, client, self.metadata, completer, BACKOFF
+            ),
+            overdue=OverdueRecords(self.accumulator, self.metadata, refresher, metrics),
             compression=codec,
             ratios=ratios,
             metrics=metrics,
