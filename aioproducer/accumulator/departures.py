@@ -144,7 +144,6 @@ class Departures:
                 queue.next_order += 1
             queue.on_wire.append(batch)
             self._on_wire.add(batch)
-            batch.drained = now
             batch.node = node
             size += batch.size
             drained.append(batch)

@@ -45,7 +45,7 @@ def info(name: str, partitions: int = 1, leader: int = 1, epoch: int = 0) -> Top
 
 def news(*known: TopicInfo, brokers: bool = True, **errors: int) -> MetadataNews:
     """What a broker says: topics that it knows, and error codes of those it does not."""
-    snapshot = ClusterSnapshot(BROKERS if brokers else {}, {each.name: each for each in known}, "c")
+    snapshot = ClusterSnapshot(BROKERS if brokers else {}, {each.name: each for each in known})
     explained: dict[str, KafkaError] = {
         topic: kafka_error(code, f"topic {topic!r}") for topic, code in errors.items()
     }
@@ -238,7 +238,6 @@ def test_an_update_is_dated() -> None:
     it = settled()
     assert it.last_update == NOW
     assert it.snapshot.leader("orders", 0) == BROKERS[1]
-    assert it.snapshot.cluster_id == "c"
     asked(it, news(info("orders")), NOW + 7)
     assert it.last_update == NOW + 7
     it.started(NOW + 8)
