@@ -391,7 +391,6 @@ class RoomyMachine(AccumulatorMachine):
 common = settings(
     max_examples=200,
     stateful_step_count=50,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestPipelined = AccumulatorMachine.TestCase
