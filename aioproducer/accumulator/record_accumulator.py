@@ -258,7 +258,7 @@ class RecordAccumulator:
         for record in records:
             if record.settled:
                 continue
-            _fail(record, error)
+            record.fail(error)
             self._settle(record)
             failed += 1
         return failed
@@ -363,9 +363,3 @@ class RecordAccumulator:
         """No record will come any more: nothing lingers, and there is no room."""
         self.closing = self.crowded = True
         self._wake()
-
-
-def _fail(record: WaitingRecord, error: Exception) -> None:
-    if not record.token.done():
-        record.token.set_exception(error)
-        record.token.exception()

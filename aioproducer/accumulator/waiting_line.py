@@ -70,6 +70,12 @@ class WaitingRecord:
         """Its caller does not want it sent any more."""
         return self.caller.done()
 
+    def fail(self, error: Exception) -> None:
+        """Fail its future, unless that has an outcome."""
+        if not self.token.done():
+            self.token.set_exception(error)
+            self.token.exception()
+
 
 class WaitingLine:
     """All waiting records: ``capacity`` bytes of them, and what they may borrow from ``pool``.
