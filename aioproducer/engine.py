@@ -9,9 +9,10 @@ from random import Random
 from time import monotonic
 from typing import Any
 
+from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.record_accumulator import BatchingRules, RecordAccumulator
-from aioproducer.accumulator.topic_queues import StickyChoice
+from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
@@ -31,6 +32,8 @@ from aioproducer.records.compression import Compression, compression
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.sender.admission import Admission
 from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.overdue import OverdueRecords
+from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.sender import Sender, SenderSettings
 from aioproducer.sender.wakeup import Wakeup
@@ -105,6 +108,7 @@ class Engine:
             WaitingLine(for_the_line, pool, max(for_the_line, config.max_request_size)),
             StickyChoice(
                 self._random,
+                pool.poolable_size,
                 adaptive=config.partitioner_adaptive_partitioning_enable,
                 unavailable=self._is_unavailable,
             ),
@@ -150,28 +154,39 @@ class Engine:
 
     def _make_sender(self, config: ProducerConfig) -> Sender:
         identity = ProducerIdentity(idempotent=config.enable_idempotence)
+        refresher = MetadataRefresher(self.metadata, self.client, self.accumulator, self._ratios)
+        completer = BatchCompleter(
+            self.accumulator,
+            self.metadata,
+            identity,
+            self.metrics,
+            self._ratios,
+            self._backoff(),
+            config.retries,
+        )
+        producer_id = ProducerIdRequester(
+            identity,
+            self.accumulator,
+            self.client,
+            self.metadata,
+            completer,
+            config.retry_backoff_ms / 1000,
+        )
         return Sender(
             SenderSettings(
                 acks=config.acks_value,
                 request_timeout_ms=config.request_timeout_ms,
                 max_request_size=config.max_request_size,
                 delivery_timeout=config.delivery_timeout_ms / 1000,
-                retry_backoff=config.retry_backoff_ms / 1000,
             ),
             accumulator=self.accumulator,
             client=self.client,
             metadata=self.metadata,
-            refresher=MetadataRefresher(self.metadata, self.client, self.accumulator, self._ratios),
-            completer=BatchCompleter(
-                self.accumulator,
-                self.metadata,
-                identity,
-                self.metrics,
-                self._ratios,
-                self._backoff(),
-                config.retries,
-            ),
+            refresher=refresher,
+            completer=completer,
             identity=identity,
+            producer_id=producer_id,
+            overdue=OverdueRecords(self.accumulator, self.metadata, refresher, self.metrics),
             compression=self._compression,
             ratios=self._ratios,
             metrics=self.metrics,
@@ -236,7 +251,7 @@ class Engine:
         with ExitStack() as steps:  # each is taken, whatever becomes of the others
             steps.callback(self.client.close)
             steps.callback(self.admission.close, error)
-            steps.callback(self.accumulator.fail_flushes, error)
+            steps.callback(self.accumulator.flushes.fail, error)
             steps.callback(self._sender.give_up, error)
             steps.callback(self.accumulator.close)
 

@@ -11,7 +11,6 @@ from functools import partial
 from itertools import count
 from threading import get_ident
 from time import monotonic, time_ns
-from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 from aioproducer.accumulator.producer_batch import RecordFuture
@@ -143,12 +142,7 @@ class Producer:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self, timeout: float | None = None) -> int:
@@ -343,7 +337,7 @@ class Producer:
     ) -> None:
         engine = self._engine
         assert engine is not None
-        size = engine.accumulator.checked_size(topic, key, value, headers)
+        size = engine.accumulator.sizes.checked(topic, key, value, headers)
         record = WaitingRecord(
             topic,
             partition,

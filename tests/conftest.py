@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import signal
 
+from hypothesis import settings
+
+settings.register_profile("no deadlines", settings(), deadline=None)
+settings.load_profile("no deadlines")  # a slow machine fails nothing
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background, as by `nohup make test &`: what is ignored stays ignored in the
     # processes that tests start and interrupt.

@@ -52,7 +52,6 @@ class ProducerBatch:
         "deadline",
         "delivered",
         "done",
-        "drained",
         "is_part",
         "last_error",
         "node",
@@ -84,7 +83,6 @@ class ProducerBatch:
         """An attempt may have been written: nobody said that it was not."""
         self.alone = False
         """No other batch of its partition may be in flight with it."""
-        self.drained = now
         self.order: int | Fraction = -1
         """Its place among the batches of its partition, given when it first leaves."""
         self.span = _WHOLE
@@ -111,11 +109,6 @@ class ProducerBatch:
     def size(self) -> int:
         """Bytes with the header, before compression."""
         return self.builder.position
-
-    @property
-    def room(self) -> int:
-        """Bytes that further records may take."""
-        return self.builder.limit - self.builder.position
 
     @property
     def compression_ratio(self) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from random import Random
+from collections.abc import Mapping
 
 from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
 from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.errors import InvalidPartitionError
 from aioproducer.model import TopicPartition
-from aioproducer.partitioning import Partitions, next_sticky_partition
+from aioproducer.partitioning import PartitionFunction, Partitions
 from aioproducer.records.builder import BATCH_OVERHEAD
 
 
@@ -34,6 +34,15 @@ class TopicQueues:
         """Whether a batch or a record is here."""
         return any(queue.busy for queue in [*self.partitions, *self.retired.values()])
 
+    def existing(self, partition: int) -> PartitionQueue:
+        """The queue of the partition that a record names. Raises :class:`InvalidPartitionError`."""
+        if partition >= len(self.partitions):
+            raise InvalidPartitionError(
+                f"topic {self.topic!r} has the partitions 0 to {len(self.partitions) - 1}, "
+                f"not {partition}"
+            )
+        return self.partitions[partition]
+
     def queue(self, partition: int) -> PartitionQueue:
         """The queue of a partition that the topic has, or had when its batches were begun."""
         if partition < len(self.partitions):
@@ -58,8 +67,27 @@ class TopicQueues:
         del self.partitions[count:]
         self.retired = {number: queue for number, queue in self.retired.items() if queue.busy}
 
-    def as_seen_by_partitioner(self) -> Partitions:
-        """The topic as a user's partitioner gets it."""
+    def ask(self, partitioner: PartitionFunction, key: bytes | None, value: bytes | None) -> int:
+        """The partition that a user's partitioner chooses.
+
+        Raises :class:`InvalidPartitionError` if it fails or names one that does not exist.
+        """
+        count = len(self.partitions)
+        try:
+            chosen = partitioner(self.topic, key, value, self._as_seen_by_partitioner())
+        except Exception as error:
+            raise InvalidPartitionError(
+                f"the partitioner failed for a record of topic {self.topic!r}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(chosen, int) or not 0 <= chosen < count:
+            raise InvalidPartitionError(
+                f"the partitioner returned {chosen!r} for topic {self.topic!r}, which has the "
+                f"partitions 0 to {count - 1}"
+            )
+        return chosen
+
+    def _as_seen_by_partitioner(self) -> Partitions:
         available = [
             queue.topic_partition.partition
             for queue in self.partitions
@@ -68,30 +96,7 @@ class TopicQueues:
         return Partitions(len(self.partitions), available)
 
 
-class StickyChoice:
-    """Chooses the partition that keyless records stick to (KIP-794).
-
-    ``adaptive``: partitions with more waiting batches are chosen less often.
-    ``unavailable``: says of a node that it has not taken batches for too long
-    (``partitioner_availability_timeout_ms``); its partitions are then left out.
-    """
-
-    def __init__(
-        self, random: Random, *, adaptive: bool, unavailable: Callable[[int], bool]
-    ) -> None:
-        self._random = random
-        self._adaptive = adaptive
-        self._unavailable = unavailable
-
-    def choose(self, queues: TopicQueues) -> PartitionQueue:
-        """Choose anew."""
-        led = [queue for queue in queues.partitions if queue.leader != NO_LEADER]
-        if self._adaptive:
-            led = [queue for queue in led if not self._unavailable(queue.leader)] or led
-        candidates = led or queues.partitions
-        ids = [queue.topic_partition.partition for queue in candidates]
-        loads = [len(queue.batches) for queue in candidates] if self._adaptive and led else None
-        queues.sticky = chosen = queues.partitions[next_sticky_partition(self._random, ids, loads)]
-        queues.produced = 0
-        queues.sticky_batch = chosen.open
-        return chosen
+def queue_for(batch: ProducerBatch, topics: Mapping[str, TopicQueues]) -> PartitionQueue:
+    """The queue that ``batch`` belongs to."""
+    topic, partition = batch.topic_partition
+    return topics[topic].queue(partition)

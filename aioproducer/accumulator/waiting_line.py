@@ -57,7 +57,7 @@ class WaitingRecord:
         self.caller = token if caller is None else caller
         """What the caller may cancel; not ``token`` where that also tells interceptors."""
         self.size = size
-        """Bytes it counts for while it waits."""
+        """An upper bound of the bytes of a batch with it alone; it counts for so many."""
         self.sent = sent
         """When ``send()`` was called, in the clock's seconds."""
         self.deadline = deadline
@@ -69,6 +69,12 @@ class WaitingRecord:
     def cancelled(self) -> bool:
         """Its caller does not want it sent any more."""
         return self.caller.done()
+
+    def fail(self, error: Exception) -> None:
+        """Fail its future, unless that has an outcome."""
+        if not self.token.done():
+            self.token.set_exception(error)
+            self.token.exception()
 
 
 class WaitingLine:
@@ -85,6 +91,7 @@ class WaitingLine:
         self._keep = keep
         self._borrowed = 0
         self._records: OrderedDict[WaitingRecord, None] = OrderedDict()
+        self._awaiting_topic: dict[str, dict[WaitingRecord, None]] = {}
 
     def __len__(self) -> int:
         return len(self._records)
@@ -119,6 +126,18 @@ class WaitingLine:
         self._records[record] = None
         self.bytes += record.size
 
+    def await_topic(self, record: WaitingRecord) -> None:
+        """Note that ``record`` waits for the metadata of its topic."""
+        self._awaiting_topic.setdefault(record.topic, {})[record] = None
+
+    def awaiting(self, topic: str) -> list[WaitingRecord]:
+        """The records that wait for the metadata of ``topic``."""
+        return list(self._awaiting_topic.get(topic, ()))
+
+    def topic_known(self, topic: str) -> list[WaitingRecord]:
+        """The same, and they do no longer."""
+        return list(self._awaiting_topic.pop(topic, ()))
+
     def remove(self, record: WaitingRecord) -> None:
         """Take ``record`` out; doing so twice does nothing."""
         if not record.settled:
@@ -129,16 +148,22 @@ class WaitingLine:
             if surplus > 0:
                 self._pool.take_back(surplus)
                 self._borrowed -= surplus
+            self._forget_awaiting(record)
+
+    def _forget_awaiting(self, record: WaitingRecord) -> None:
+        awaiting = self._awaiting_topic.get(record.topic)
+        if awaiting is not None:
+            awaiting.pop(record, None)
+            if not awaiting:
+                del self._awaiting_topic[record.topic]
 
     def expired(self, now: float) -> list[WaitingRecord]:
-        """Take out the records whose deadline has passed."""
+        """The records whose deadline has passed."""
         late = []
         for record in self._records:
             if record.deadline > now:
                 break
             late.append(record)
-        for record in late:
-            self.remove(record)
         return late
 
     def next_deadline(self) -> float | None:

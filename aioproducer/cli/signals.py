@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
-from types import TracebackType
 from typing import Final, Self
 
 __all__ = ["EndSignals"]
@@ -33,12 +32,7 @@ class EndSignals:
                 self._watched.append(number)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._let_go()
 
     def _on_signal(self, number: signal.Signals) -> None:

@@ -34,8 +34,6 @@ class Metadata:
     ) -> None:
         self.bootstrap = {node.id: node for node in bootstrap}
         self.snapshot = ClusterSnapshot(self.bootstrap)
-        self.version = 0
-        """Counts the updates."""
         self.last_update: float | None = None
         """When the cluster answered last; None: never."""
         self.errors: dict[str, KafkaError] = {}
@@ -109,7 +107,6 @@ class Metadata:
         self._in_progress = False
         self._trying_since = None
         self.last_update = now
-        self.version += 1
         if news.snapshot.brokers:
             self.snapshot = self.snapshot.updated(news.snapshot)
         for topic in asked:

@@ -42,8 +42,7 @@ def read_metadata(response: Any) -> MetadataNews:
             )
         elif topic.partitions:
             topics[name] = _topic(name, topic, epochs)
-    cluster_id = getattr(response, "cluster_id", None)
-    return MetadataNews(ClusterSnapshot(brokers, topics, cluster_id), errors)
+    return MetadataNews(ClusterSnapshot(brokers, topics), errors)
 
 
 _MOST_PARTITIONS = 1_000_000

@@ -37,7 +37,6 @@ class ClusterSnapshot(NamedTuple):
 
     brokers: Mapping[int, Node]
     topics: Mapping[str, TopicInfo] = MappingProxyType({})
-    cluster_id: str | None = None
 
     def leader(self, topic: str, partition: int) -> Node | None:
         """The broker that leads a partition, if both are known."""
@@ -56,7 +55,7 @@ class ClusterSnapshot(NamedTuple):
         for name, info in newer.topics.items():
             known = self.topics.get(name)
             topics[name] = info if known is None else _later(known, info)
-        return ClusterSnapshot(newer.brokers, topics, newer.cluster_id or self.cluster_id)
+        return ClusterSnapshot(newer.brokers, topics)
 
     def with_leaders(
         self, leaders: Mapping[TopicPartition, PartitionInfo], nodes: Mapping[int, Node]

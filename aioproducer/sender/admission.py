@@ -36,7 +36,7 @@ class Admission:
 
     def wake(self) -> None:
         """Something happened: if anybody waits, look whether there is room now."""
-        if self._drains or self._accumulator.exhausted:
+        if self._drains or self._accumulator.shares.exhausted:
             self._wakeup.wake()
 
     async def drain(self) -> None:
@@ -52,7 +52,7 @@ class Admission:
     async def run(self) -> None:
         """Serve whoever waits, until cancelled."""
         while True:
-            stalled = self._accumulator.next_stalled()
+            stalled = self._accumulator.shares.next_waiting()
             if stalled is None:
                 await self._serve_drains()
                 continue

@@ -46,6 +46,7 @@ class BatchCompleter:
         retries: int,
     ) -> None:
         self._accumulator = accumulator
+        self._departures = accumulator.departures
         self._metadata = metadata
         self._identity = identity
         self._metrics = metrics
@@ -63,7 +64,7 @@ class BatchCompleter:
         """What is to be known of ``batch`` to decide its outcome."""
         return Standing(
             may_retry=batch.attempts < self._retries and now < batch.deadline,
-            first_in_line=self._accumulator.is_first_in_line(batch),
+            first_in_line=self._departures.is_first_in_line(batch),
             uncertain=batch.uncertain,
             records=batch.count,
         )
@@ -94,7 +95,7 @@ class BatchCompleter:
     def _split(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
         topic = batch.topic_partition.topic
         self._ratios.reset(topic, batch.compression_ratio)
-        parts = self._accumulator.split(batch, now)
+        parts = self._accumulator.incomplete.split(batch, now)
         self._metrics.batch_split(now)
         logger.warning("Sending a batch again as %d smaller ones: %s", parts, error)
 
@@ -113,9 +114,9 @@ class BatchCompleter:
             error,
         )
         self._metrics.records_retried(topic, batch.count, now)
-        moved = self._accumulator.queue_for(batch).leader != node
+        moved = self._departures.leader_of(batch) != node
         wait = 0.0 if moved else self._backoff.delay(batch.attempts + 1)
-        self._accumulator.retry(batch, now + wait, now)
+        self._departures.retry(batch, now + wait, now)
 
     def expire(
         self,
@@ -138,7 +139,7 @@ class BatchCompleter:
 
     def _may_have_been_written(self, batch: ProducerBatch) -> bool:
         """Whether a batch that is given up now may be in the log."""
-        return batch.uncertain or self._accumulator.is_on_wire(batch)
+        return batch.uncertain or self._departures.is_on_wire(batch)
 
     def abort(self, error: ProducerError, now: float) -> int:
         """Fail everything that has no outcome; how many records that were."""
@@ -165,6 +166,6 @@ class BatchCompleter:
         self._done(batch, now)
 
     def _done(self, batch: ProducerBatch, now: float) -> None:
-        buffer = self._accumulator.complete(batch, now)
+        buffer = self._accumulator.incomplete.complete(batch, now)
         if buffer is not None:
             self._freed.append(buffer)

@@ -99,12 +99,12 @@ class MetadataRefresher:
         for name in news.snapshot.topics:
             info = self._metadata.snapshot.topics.get(name)
             if info is not None:
-                if waiting := self._accumulator.awaiting(name):
+                if waiting := self._accumulator.line.awaiting(name):
                     self._client.metrics.metadata_waited(now - waiting[0].sent, now)
                 self._accumulator.update_topic(info, now)
         for topic, topic_error in news.errors.items():
             if isinstance(topic_error, FATAL_TOPIC_ERRORS):
-                waiting = self._accumulator.awaiting(topic)
+                waiting = self._accumulator.line.awaiting(topic)
                 failed = self._accumulator.fail_waiting(waiting, topic_error)
                 if failed:
                     self._client.metrics.records_failed(topic, failed, now)

@@ -6,7 +6,6 @@ Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,13 +13,7 @@ from typing import Final
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.cluster.metadata import Metadata
-from aioproducer.errors import (
-    BufferExhaustedError,
-    ProducerError,
-    ProtocolError,
-    code_name,
-    kafka_error,
-)
+from aioproducer.errors import ProducerError, ProtocolError
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import Node
 from aioproducer.network.client import Completion, NetworkClient
@@ -29,25 +22,22 @@ from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.outcomes import Deliver, Outcome, decide, decide_error
+from aioproducer.sender.overdue import OverdueRecords
 from aioproducer.sender.produce import (
     EncodedBatch,
     ProduceRequest,
     ProduceResults,
     read_produce_response,
 )
+from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.sender.wakeup import Wakeup
 from aioproducer.tasks import TaskOwner
-from aioproducer.transactions.identity import IdentityState, ProducerIdentity
-
-logger = logging.getLogger(__name__)
+from aioproducer.transactions.identity import ProducerIdentity
 
 COMPRESS_ELSEWHERE_BYTES: Final = 64 * 1024
 """A request with more than this to compress is compressed in a thread, not on the event loop."""
-
-_REPORT_INTERVAL: Final = 1.0
-"""Seconds between log lines about records that expired in line, so that it is not one for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +48,6 @@ class SenderSettings:
     request_timeout_ms: int
     max_request_size: int
     delivery_timeout: float
-    retry_backoff: float
 
 
 class Sender:
@@ -74,6 +63,8 @@ class Sender:
         refresher: MetadataRefresher,
         completer: BatchCompleter,
         identity: ProducerIdentity,
+        producer_id: ProducerIdRequester,
+        overdue: OverdueRecords,
         compression: Compression | None,
         ratios: CompressionRatios,
         metrics: ProducerMetrics,
@@ -84,12 +75,14 @@ class Sender:
     ) -> None:
         self._settings = settings
         self._accumulator = accumulator
+        self._departures = accumulator.departures
         self._client = client
         self._metadata = metadata
         self._refresher = refresher
         self._completer = completer
         self._identity = identity
-        self._identity_not_before = 0.0
+        self._producer_id = producer_id
+        self._overdue = overdue
         self._compression = compression
         self._ratios = ratios
         self._metrics = metrics
@@ -100,8 +93,6 @@ class Sender:
         self._preparing: set[int] = set()
         self._node_waiting_since: dict[int, float] = {}
         self._failure_seen: dict[int, ProducerError] = {}
-        self._expired: dict[str, tuple[int, ProducerError]] = {}
-        self._report_not_before = 0.0
 
     # --- the loop --------------------------------------------------------------------------
 
@@ -117,7 +108,7 @@ class Sender:
                     await self._wakeup.wait(deadline)
         finally:
             self._wakeup.close()
-        self._report_expired(float("inf"))
+        self._overdue.report(float("inf"))
 
     def _round(self, now: float) -> float | None:
         """Do what there is to do; when to look again by the clock alone."""
@@ -126,12 +117,12 @@ class Sender:
         self._expire(now)
         self._refresher.step(now)
         return _earliest(
-            self._obtain_identity(now),
+            self._producer_id.step(now),
             self._send_ready(now),
             self._refresher.step(now),  # again: only now it is known which leaders are missing
             self._client.poll(now),
             self._accumulator.next_deadline(now),
-            self._report_expired(now),
+            self._overdue.report(now),
         )
 
     @property
@@ -144,28 +135,15 @@ class Sender:
         return self._completer.abort(error, self._clock())
 
     def _expire(self, now: float) -> None:
-        late = self._accumulator.expired(now)
+        late = self._accumulator.incomplete.expired(now)
         if late:
             timeout = self._settings.delivery_timeout
             self._completer.expire(late, timeout, self._why_not_sent, now)
-        for record in self._accumulator.line.expired(now):
-            if self._metadata.snapshot.topics.get(record.topic) is None:
-                error = self._refresher.why_no_metadata(record, now)
-            else:
-                self._metrics.buffer_exhausted(now)
-                error = BufferExhaustedError(
-                    f"no memory became free for a record of topic {record.topic!r} within "
-                    f"{now - record.sent:.1f} s (max_block_ms): use `await producer.drain()` "
-                    "between sends, or raise buffer_memory"
-                )
-            self._accumulator.fail_expired(record, error)
-            self._metrics.records_failed(record.topic, 1, now)
-            count, _ = self._expired.get(record.topic, (0, error))
-            self._expired[record.topic] = count + 1, error
+        self._overdue.expire(now)
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:
         """What is known about a batch that met no error of its own."""
-        leader = self._accumulator.leader_of(batch)
+        leader = self._departures.leader_of(batch)
         if leader is None:
             return "the partition has no leader"
         if not self._identity.usable:
@@ -174,27 +152,16 @@ class Sender:
         failure = self._client.failures().get(leader)
         return f"{broker} did not take it" if failure is None else f"last error: {failure}"
 
-    def _report_expired(self, now: float) -> float | None:
-        """Log what expired in line, one line per topic and second; when to look again."""
-        if not self._expired or now < self._report_not_before:
-            return self._report_not_before if self._expired else None
-        for topic, (count, error) in self._expired.items():
-            logger.error("%d waiting records for %s failed: %s", count, topic, error)
-        self._expired.clear()
-        self._report_not_before = now + _REPORT_INTERVAL
-        return None
-
     # --- down: batches to brokers ----------------------------------------------------------
 
     def _send_ready(self, now: float) -> float | None:
-        accumulator = self._accumulator
-        deadline = accumulator.release_delayed(now)
-        for topic in accumulator.topics_without_leader():
+        deadline = self._departures.release_delayed(now)
+        for topic in self._departures.topics_without_leader():
             self._metadata.use(topic, now)
             self._metadata.request_update()
         if not self._identity.usable:
             return None
-        for node_id in accumulator.nodes():
+        for node_id in self._departures.nodes():
             node = self._metadata.snapshot.brokers.get(node_id)
             if node is None:
                 self._metadata.request_update()
@@ -207,7 +174,7 @@ class Sender:
         """Send what is ready for ``node``; when to look again."""
         while True:
             idle = self._client.in_flight(node.id) == 0
-            due = self._accumulator.ready(node.id, now, idle=idle)
+            due = self._departures.ready(node.id, now, self._accumulator.linger(idle=idle))
             if due is None or due > now:
                 return due
             if not self._client.ready(node, now):
@@ -215,7 +182,7 @@ class Sender:
                 self._doubt_leader(node.id)
                 return self._client.not_before(node.id, now)
             self._node_waiting_since.pop(node.id, None)
-            batches = self._accumulator.drain(node.id, self._settings.max_request_size, now)
+            batches = self._departures.drain(node.id, self._settings.max_request_size, now)
             self._account(batches, now)
             if self._is_much_to_compress(batches):
                 self._preparing.add(node.id)
@@ -267,7 +234,7 @@ class Sender:
         now = self._clock()
         for batch in batches:
             if not batch.done:
-                self._accumulator.put_back(batch, now, now)
+                self._departures.put_back(batch, now, now)
 
     def _send(self, node: Node, batches: Sequence[ProducerBatch]) -> None:
         now = self._clock()
@@ -319,7 +286,7 @@ class Sender:
             case MetadataRequest() as refresh:
                 self._refresher.completed(refresh, completion, now)
             case InitProducerIdRequest():
-                self._handle_identity(completion, now)
+                self._producer_id.completed(completion, now)
 
     def _handle_produce(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         node = completion.node
@@ -371,57 +338,6 @@ class Sender:
                 info = self._metadata.snapshot.topics.get(topic)
                 if info is not None:
                     self._accumulator.update_topic(info, now)
-
-    # --- the producer's identity -----------------------------------------------------------
-
-    def _obtain_identity(self, now: float) -> float | None:
-        """Ask for a producer id when one is needed; when to look again by the clock alone."""
-        identity, accumulator = self._identity, self._accumulator
-        if identity.state is IdentityState.EXHAUSTED and not accumulator.anything_on_wire():
-            self._renumber()
-            accumulator.begin_identity()
-            identity.retired()
-        if identity.state is not IdentityState.NEEDED or not accumulator.incomplete:
-            return None
-        if self._identity_not_before > now:
-            return self._identity_not_before
-        brokers = self._metadata.snapshot.brokers.values()
-        node = self._client.least_loaded(brokers, now)
-        if node is None:
-            return self._client.next_chance(brokers, now)
-        if not self._client.ready(node, now):
-            return None
-        identity.requested()
-        self._client.send(node.id, InitProducerIdRequest())
-        return None
-
-    def _renumber(self) -> None:
-        """Let the batches that were refused under the lost identity take numbers of the next.
-
-        One that may have been written keeps its old numbers and goes alone: the broker then either
-        knows it, or refuses it for good, and only after that it is certain to need new ones.
-        """
-        for batch in self._accumulator.incomplete:
-            batch.alone = batch.uncertain
-            if not batch.uncertain:
-                batch.state = NO_PRODUCER_STATE
-
-    def _handle_identity(self, completion: Completion, now: float) -> None:
-        error, response = completion.error, completion.response
-        if response is not None:
-            if not response.error_code:
-                self._identity.assigned(int(response.producer_id), int(response.producer_epoch))
-                return
-            error = kafka_error(
-                int(response.error_code),
-                f"no producer id: {code_name(response.error_code)}; the principal may need the "
-                "IDEMPOTENT_WRITE permission, or set enable_idempotence=False",
-            )
-        self._identity.refused()
-        self._identity_not_before = now + self._settings.retry_backoff
-        if error is not None and not error.retriable:
-            logger.error("No producer id was assigned: %s", error)
-            self._completer.abort(error, now)
 
 
 def _earliest(*moments: float | None) -> float | None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aioproducer import Producer, ProducerBrokenError
-from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.departures import Departures
+from aioproducer.accumulator.memory_shares import MemoryShares
 from aioproducer.network.connection import Connection
 from aioproducer.sender.sender import Sender
 
@@ -30,9 +31,9 @@ def explode(*_: Any, **__: Any) -> Any:
 PLACES = {
     "sender": (Sender, "_send_ready"),
     "outcomes": (Sender, "_handle_produce"),
-    "admission": (RecordAccumulator, "next_stalled"),
+    "admission": (MemoryShares, "next_waiting"),
     "reader": (Connection, "_read_frame"),
-    "drain of a batch": (RecordAccumulator, "drain"),
+    "drain of a batch": (Departures, "drain"),
 }
 
 

@@ -201,7 +201,7 @@ states = st.just(NO_PRODUCER_STATE) | st.builds(
     codec=st.sampled_from(list(CODECS)),
     state=states,
 )
-@settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 def test_others_read_what_was_sent(
     read: Callable[[bytes], Batch], sent: list[Rec], codec: str, state: ProducerState
 ) -> None:
@@ -209,13 +209,13 @@ def test_others_read_what_was_sent(
 
 
 @given(sent=batches(near_timestamp), state=states)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_kio_reads_what_was_sent(sent: list[Rec], state: ProducerState) -> None:
     check_with_kio(encode(sent, state=state), sent, state)
 
 
 @given(sent=batches(near_timestamp) | batches(any_timestamp), state=states)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_others_write_the_same_bytes(sent: list[Rec], state: ProducerState) -> None:
     assert encode(sent, state=state) == written_by_aiokafka(sent, 0, state)
     assert encode(sent, state=state) == written_by_kafka_python(sent, state)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Self
 
 from aioproducer.testing.fault_proxy.faults import Fault
@@ -74,10 +73,5 @@ class FaultProxies(Mapping[int, FaultProxy]):
             self._stack = self._stack.pop_all()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()

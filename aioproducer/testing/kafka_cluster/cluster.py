@@ -13,7 +13,6 @@ import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from aioproducer.testing.kafka_cluster.broker import (
@@ -195,26 +194,16 @@ class KafkaCluster:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._keep_logs_for(exc)
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        self._keep_logs_for(error)
         await self.stop()
 
     def __enter__(self) -> Self:
         self._start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._keep_logs_for(exc)
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        self._keep_logs_for(error)
         self._stop()
 
     def _keep_logs_for(self, exc: BaseException | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Final, Literal, NamedTuple, Self
 
 from aioproducer.errors import IllegalStateError
@@ -87,29 +86,19 @@ class MockCluster:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         crash = self._process and self._process.unreported_crash()
         self.close()
-        if crash and exc is not None:
-            exc.add_note(crash)
+        if crash and error is not None:
+            error.add_note(crash)
         elif crash:
             raise MockClusterError(crash)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.__exit__(exc_type, exc, traceback)
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        self.__exit__(kind, error, traceback)
 
     def start(self) -> None:
         """Start the process and create the topics. Entering the context does it."""

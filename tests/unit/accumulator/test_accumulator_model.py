@@ -14,11 +14,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
 from aioproducer.accumulator.producer_batch import ProducerBatch
-from aioproducer.accumulator.record_accumulator import BatchingRules, RecordAccumulator
-from aioproducer.accumulator.topic_queues import StickyChoice
+from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import PartitionInfo, TopicInfo
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, KafkaError
@@ -102,10 +103,11 @@ class AccumulatorMachine(RuleBasedStateMachine):
             ),
             self.pool,
             self.line,
-            StickyChoice(Random(1), adaptive=True, unavailable=lambda _: False),
+            StickyChoice(Random(1), BATCH, adaptive=True, unavailable=lambda _: False),
             lambda: None,
             lambda _topic: 1.0,
         )
+        self.departures = self.accumulator.departures
         self.tokens: list[Token] = []
         self.leaders: dict[str, list[int]] = {}
         self.on_wire: dict[ProducerBatch, int] = {}
@@ -150,7 +152,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
                 value,
                 (),
                 token,
-                size=accumulator.checked_size(topic, key, value, ()),
+                size=accumulator.sizes.checked(topic, key, value, ()),
                 sent=self.now,
                 deadline=self.now + BLOCK,
             )
@@ -180,20 +182,20 @@ class AccumulatorMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
         self.timestamp_ms += int(seconds * 1_000)
-        self.accumulator.release_delayed(self.now)
-        for batch in self.accumulator.expired(self.now):
+        self.departures.release_delayed(self.now)
+        for batch in self.accumulator.incomplete.expired(self.now):
             assert batch.deadline <= self.now
             self.fail(batch, DeliveryTimeoutError("late"))
         for record in self.line.expired(self.now):
             assert record.deadline <= self.now
-            self.accumulator.fail_expired(record, BufferExhaustedError("waited too long"))
+            self.accumulator.fail_waiting([record], BufferExhaustedError("waited too long"))
 
     @rule(node=st.sampled_from(NODES), idle=st.booleans())
     def drain(self, node: int, idle: bool) -> None:
-        due = self.accumulator.ready(node, self.now, idle=idle)
+        due = self.departures.ready(node, self.now, self.accumulator.linger(idle=idle))
         if due is None or due > self.now:
             return
-        batches = self.accumulator.drain(node, 1_500, self.now)
+        batches = self.departures.drain(node, 1_500, self.now)
         assert batches
         assert len({batch.topic_partition for batch in batches}) == len(batches)
         assert len(batches) == 1 or sum(batch.size for batch in batches) <= 1_500
@@ -215,15 +217,15 @@ class AccumulatorMachine(RuleBasedStateMachine):
         elif fate == "too large" and batch.count > 1:
             del self.on_wire[batch]
             self.was_split = True
-            assert self.accumulator.split(batch, self.now) > 1
+            assert self.accumulator.incomplete.split(batch, self.now) > 1
         elif fate == "put back":
             del self.on_wire[batch]
-            self.accumulator.put_back(batch, self.now, self.now)
+            self.departures.put_back(batch, self.now, self.now)
         elif fate == "answer" and not self.overtook_another(batch):
             self.deliver(batch)
         else:
             del self.on_wire[batch]
-            self.accumulator.retry(batch, self.now + 0.1, self.now)
+            self.departures.retry(batch, self.now + 0.1, self.now)
 
     def overtook_another(self, batch: ProducerBatch) -> bool:
         return any(
@@ -236,7 +238,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         """What Admission does, without its waiting."""
         for _ in range(batches):
             if self.admission is None:
-                self.admission = self.accumulator.next_stalled()
+                self.admission = self.accumulator.shares.next_waiting()
             if self.admission is None:
                 return
             queue, size = self.admission
@@ -288,7 +290,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     def complete(self, batch: ProducerBatch) -> None:
         self.on_wire.pop(batch, None)
-        buffer = self.accumulator.complete(batch, self.now)
+        buffer = self.accumulator.incomplete.complete(batch, self.now)
         assert (buffer is not None) or batch.is_part
         if buffer is not None:
             self.give_back(buffer)
@@ -345,7 +347,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             if not (self.accumulator.incomplete or self.line):
                 break
             self.now += 0.0001
-            self.accumulator.release_delayed(self.now + 1.0)
+            self.departures.release_delayed(self.now + 1.0)
             for batch in sorted(self.on_wire, key=lambda batch: batch.order):
                 if self.overtook_another(batch):
                     del self.on_wire[batch]
@@ -392,7 +394,6 @@ class RoomyMachine(AccumulatorMachine):
 common = settings(
     max_examples=200,
     stateful_step_count=50,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestPipelined = AccumulatorMachine.TestCase

@@ -109,7 +109,6 @@ def test_a_whole_response(version: int) -> None:
         1: Node(1, "host1", 9092, "rack-a"),
         2: Node(2, "::1", 9093, None),
     }
-    assert said.snapshot.cluster_id == "cluster-7"
     # Kafka before 2.4 (version 9) tells old epochs while replicas are reassigned
     epochs = (7, 8) if version >= 9 else (-1, -1)
     assert said.snapshot.topics == {

@@ -23,7 +23,7 @@ def topic(*leaders: tuple[int, int], topic_id: UUID | None = OLD_ID) -> TopicInf
 
 
 def cluster(*topics: TopicInfo) -> ClusterSnapshot:
-    return ClusterSnapshot(BROKERS, {each.name: each for each in topics}, "cluster")
+    return ClusterSnapshot(BROKERS, {each.name: each for each in topics})
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,10 @@ def test_a_topic_made_anew_begins_with_a_low_epoch(
 
 def test_brokers_are_those_of_the_news_and_topics_it_does_not_speak_of_stay() -> None:
     known = cluster(topic((1, 5)), TopicInfo("other", None, (PartitionInfo(0, 1),)))
-    news = ClusterSnapshot({2: BROKERS[2]}, {"orders": topic((2, 6))}, None)
+    news = ClusterSnapshot({2: BROKERS[2]}, {"orders": topic((2, 6))})
     updated = known.updated(news)
     assert updated.brokers == {2: BROKERS[2]}
     assert updated.topics == {"orders": topic((2, 6)), "other": known.topics["other"]}
-    assert updated.cluster_id == "cluster", "an old broker that does not say it changes nothing"
     assert known.topics["orders"] == topic((1, 5)), "a snapshot is never changed"
 
 

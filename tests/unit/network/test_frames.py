@@ -305,7 +305,7 @@ def test_text_that_is_no_utf8_is_a_protocol_error() -> None:
 
 
 @pytest.mark.parametrize("seed", range(len(EACH)))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_garbage_is_a_protocol_error_or_a_response_and_nothing_else(
     seed: int, data: st.DataObject

@@ -169,7 +169,7 @@ K = append(NOW, b"k", b"bc")
 
 
 @given(programs, st.integers(0, 800), st.integers(-1, 900) | st.just(2**63 - 1))
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=1_000)
 @example([V, V, V, replace_buffer(70), V, V], 300, 300)
 @example([V, V, V, release, V], 300, 300)
 @example([V, V, append_value(NOW_NS, memoryview(b"bc")), append_value(NOW_NS, "bc"), V], 300, 300)
@@ -279,7 +279,7 @@ delivered = st.lists(
 
 
 @given(delivered, st.sampled_from([-1, 0, 41, 2**62, 2**63 - 1]), st.sampled_from([-1, 0, NOW]))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_every_token_is_told_the_same(
     sent: list[tuple[str, int, bytes | None, bytes | None]], base_offset: int, append_time: int
 ) -> None:

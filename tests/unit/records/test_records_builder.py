@@ -135,7 +135,7 @@ K = Rec(NOW, b"k" * 3, b"a" * 10)
 
 
 @given(runs, st.integers(BATCH_OVERHEAD, 2_000))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @example([A, A, B, A, A, B, B], 2_000)
 @example([A, A, Rec(NOW, None, b"a" * 10, (("h", b"x" * 70),)), A, A, A], 170)
 @example([A, A, K, K, A, A, K], 2_000)
@@ -235,7 +235,7 @@ sizes = st.sampled_from([0, 1, 63, 64, 8_191, 8_192, 1_048_575, 1_048_576])
     st.lists(st.tuples(st.text(max_size=70), st.none() | st.binary(max_size=70)), max_size=70),
     st.sampled_from([0, NOW, 2**63 - 1]),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_bound_is_above_the_batch_of_one_record_and_not_far(
     key: bytes | None, value: bytes | None, headers: list[Header], timestamp_ms: int
 ) -> None:

@@ -9,9 +9,10 @@ from random import Random
 
 import pytest
 
+from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.record_accumulator import BatchingRules, RecordAccumulator
-from aioproducer.accumulator.topic_queues import StickyChoice
+from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import PartitionInfo, TopicInfo
 from aioproducer.errors import ProducerClosedError
@@ -37,7 +38,7 @@ class World:
             rules,
             self.pool,
             WaitingLine(20_000, self.pool, self.pool.total),
-            StickyChoice(Random(1), adaptive=False, unavailable=lambda _: False),
+            StickyChoice(Random(1), BATCH, adaptive=False, unavailable=lambda _: False),
             lambda: self.admission.wake(),
             lambda _: 1.0,
         )
@@ -61,7 +62,7 @@ class World:
                     value,
                     (),
                     future,
-                    size=size,
+                    size=self.accumulator.sizes.checked("orders", None, value, ()),
                     sent=0.0,
                     deadline=60,
                 )
@@ -72,7 +73,7 @@ class World:
         """The oldest batch is acknowledged and its memory comes back."""
         batch = next(iter(self.accumulator.incomplete))
         batch.deliver(0, -1)
-        buffer = self.accumulator.complete(batch, 0.0)
+        buffer = self.accumulator.incomplete.complete(batch, 0.0)
         assert buffer is not None
         await self.pool.deallocate(buffer)
         self.admission.wake()

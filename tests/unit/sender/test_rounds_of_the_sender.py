@@ -265,7 +265,7 @@ async def test_one_deadline_for_both_waits(monkeypatch: pytest.MonkeyPatch) -> N
         assert accumulator.pool.try_allocate(3_000), "somebody else has all memory"
         world.now += 40.0
         await world.tell_metadata()
-        assert accumulator.awaiting("orders") == []
+        assert accumulator.line.awaiting("orders") == []
         assert len(accumulator.line) == 1, "the topic is known, and memory is not there"
         await world.turn(19.9)
         assert not future.done()

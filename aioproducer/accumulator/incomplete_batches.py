@@ -1,0 +1,103 @@
+"""Every batch from its first record to its outcome. Source: Kafka's ``IncompleteBatches``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from aioproducer.accumulator.departures import Departures
+from aioproducer.accumulator.flush import Flushes
+from aioproducer.accumulator.memory_shares import MemoryShares
+from aioproducer.accumulator.partition_queue import PartitionQueue
+from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.accumulator.splitting import split_batch
+from aioproducer.accumulator.topic_queues import TopicQueues, queue_for
+
+
+class IncompleteBatches:
+    """The batches without an outcome, the oldest first; where each of them begins and ends.
+
+    ``batch_size``: bytes, into which a batch that is too large is split first.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, TopicQueues],
+        departures: Departures,
+        shares: MemoryShares,
+        flushes: Flushes,
+        batch_size: int,
+    ) -> None:
+        self._topics = topics
+        self._departures = departures
+        self._shares = shares
+        self._flushes = flushes
+        self._batch_size = batch_size
+        self._batches: dict[ProducerBatch, None] = {}
+        self._next_expiry = float("inf")
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[ProducerBatch]:
+        return iter(self._batches)
+
+    def begin(
+        self, queue: PartitionQueue, buffer: bytearray, now: float, deadline: float
+    ) -> ProducerBatch:
+        """A new batch in ``buffer``, the last of ``queue`` and open."""
+        queue.close_batch()
+        batch = ProducerBatch(queue.topic_partition, buffer, len(buffer), now, deadline)
+        queue.open = batch
+        self._shares.take(queue, len(buffer), now)
+        queue.batches.append(batch)
+        self._batches[batch] = None
+        if deadline < self._next_expiry:
+            self._next_expiry = deadline
+        self._departures.enlist(queue, now)
+        return batch
+
+    def complete(self, batch: ProducerBatch, now: float) -> bytearray | None:
+        """Forget a batch that has its outcome; its buffer, to be given back to the pool."""
+        queue = queue_for(batch, self._topics)
+        self._departures.complete(queue, batch, now)
+        del self._batches[batch]
+        self._flushes.done(batch)
+        buffer = batch.release()
+        if buffer is not None:
+            self._shares.give_back(queue, len(buffer), now)
+        return buffer
+
+    def split(self, batch: ProducerBatch, now: float) -> int:
+        """Queue a drained batch of several records again as smaller ones; how many these are.
+
+        Source: ``RecordAccumulator.splitAndReenqueue``.
+        """
+        full = self._batch_size
+        halves = batch.is_part or batch.size <= full
+        size = max(batch.builder.max_record_size, batch.size // 2) if halves else full
+        del self._batches[batch]
+        parts = split_batch(batch, size)
+        for part in parts:
+            self._batches[part] = None
+            self._flushes.moved(batch, part)
+        self._flushes.done(batch)
+        self._departures.replace(batch, parts, now)
+        return len(parts)
+
+    def expire_by(self, batch: ProducerBatch, deadline: float) -> None:
+        """Let ``batch`` expire at ``deadline`` if it would later: a record in it is that old."""
+        batch.deadline = min(batch.deadline, deadline)
+        self._next_expiry = min(self._next_expiry, deadline)
+
+    def expired(self, now: float) -> list[ProducerBatch]:
+        """Those whose ``delivery_timeout_ms`` is over, sent or not."""
+        if now < self._next_expiry:
+            return []
+        late = [batch for batch in self._batches if batch.deadline <= now]
+        rest = (batch.deadline for batch in self._batches if batch.deadline > now)
+        self._next_expiry = min(rest, default=float("inf"))
+        return late
+
+    def next_expiry(self) -> float | None:
+        """When to look for expired batches again; None: there is none."""
+        return self._next_expiry if self._batches else None

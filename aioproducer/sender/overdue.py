@@ -1,0 +1,65 @@
+"""Fails the records whose time in line is over, and says why."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.waiting_line import WaitingRecord
+from aioproducer.cluster.metadata import Metadata
+from aioproducer.errors import BufferExhaustedError, ProducerError
+from aioproducer.metrics import ProducerMetrics
+from aioproducer.sender.refresher import MetadataRefresher
+
+logger = logging.getLogger(__name__)
+
+_REPORT_INTERVAL: Final = 1.0
+"""Seconds between log lines about them, so that it is not one for each."""
+
+
+class OverdueRecords:
+    """Those that waited for metadata or memory longer than ``max_block_ms``."""
+
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        metadata: Metadata,
+        refresher: MetadataRefresher,
+        metrics: ProducerMetrics,
+    ) -> None:
+        self._accumulator = accumulator
+        self._metadata = metadata
+        self._refresher = refresher
+        self._metrics = metrics
+        self._unreported: dict[str, tuple[int, ProducerError]] = {}
+        self._report_not_before = 0.0
+
+    def expire(self, now: float) -> None:
+        """Fail those that there are."""
+        for record in self._accumulator.line.expired(now):
+            error = self._why(record, now)
+            self._accumulator.fail_waiting([record], error)
+            self._metrics.records_failed(record.topic, 1, now)
+            count, _ = self._unreported.get(record.topic, (0, error))
+            self._unreported[record.topic] = count + 1, error
+
+    def _why(self, record: WaitingRecord, now: float) -> ProducerError:
+        if self._metadata.snapshot.topics.get(record.topic) is None:
+            return self._refresher.why_no_metadata(record, now)
+        self._metrics.buffer_exhausted(now)
+        return BufferExhaustedError(
+            f"no memory became free for a record of topic {record.topic!r} within "
+            f"{now - record.sent:.1f} s (max_block_ms): use `await producer.drain()` "
+            "between sends, or raise buffer_memory"
+        )
+
+    def report(self, now: float) -> float | None:
+        """Log what expired, one line per topic and second; when to look again."""
+        if not self._unreported or now < self._report_not_before:
+            return self._report_not_before if self._unreported else None
+        for topic, (count, error) in self._unreported.items():
+            logger.error("%d waiting records for %s failed: %s", count, topic, error)
+        self._unreported.clear()
+        self._report_not_before = now + _REPORT_INTERVAL
+        return None

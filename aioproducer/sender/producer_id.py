@@ -1,0 +1,88 @@
+"""Gets the producer its id: asks when one is needed, and makes the batches fit the next one."""
+
+from __future__ import annotations
+
+import logging
+
+from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.cluster.metadata import Metadata
+from aioproducer.errors import code_name, kafka_error
+from aioproducer.network.client import Completion, NetworkClient
+from aioproducer.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.requests import InitProducerIdRequest
+from aioproducer.transactions.identity import IdentityState, ProducerIdentity
+
+logger = logging.getLogger(__name__)
+
+
+class ProducerIdRequester:
+    """One request at a time, to the least loaded broker. ``retry_backoff``: seconds."""
+
+    def __init__(
+        self,
+        identity: ProducerIdentity,
+        accumulator: RecordAccumulator,
+        client: NetworkClient,
+        metadata: Metadata,
+        completer: BatchCompleter,
+        retry_backoff: float,
+    ) -> None:
+        self._identity = identity
+        self._accumulator = accumulator
+        self._departures = accumulator.departures
+        self._client = client
+        self._metadata = metadata
+        self._completer = completer
+        self._retry_backoff = retry_backoff
+        self._not_before = 0.0
+
+    def step(self, now: float) -> float | None:
+        """Send a request if one is needed; when to look again by the clock alone."""
+        identity = self._identity
+        if identity.state is IdentityState.EXHAUSTED and not self._departures.anything_on_wire():
+            self._renumber()
+            identity.retired()
+        if identity.state is not IdentityState.NEEDED or not self._accumulator.incomplete:
+            return None
+        if self._not_before > now:
+            return self._not_before
+        brokers = self._metadata.snapshot.brokers.values()
+        node = self._client.least_loaded(brokers, now)
+        if node is None:
+            return self._client.next_chance(brokers, now)
+        if not self._client.ready(node, now):
+            return None
+        identity.requested()
+        self._client.send(node.id, InitProducerIdRequest())
+        return None
+
+    def _renumber(self) -> None:
+        """Let the batches that were refused under the lost identity take numbers of the next.
+
+        One that may have been written keeps its old numbers and goes alone: the broker then either
+        knows it, or refuses it for good, and only after that it is certain to need new ones.
+        """
+        for batch in self._accumulator.incomplete:
+            batch.alone = batch.uncertain
+            if not batch.uncertain:
+                batch.state = NO_PRODUCER_STATE
+        self._departures.begin_identity()
+
+    def completed(self, completion: Completion, now: float) -> None:
+        """The answer to a request, or why there is none."""
+        error, response = completion.error, completion.response
+        if response is not None:
+            if not response.error_code:
+                self._identity.assigned(int(response.producer_id), int(response.producer_epoch))
+                return
+            error = kafka_error(
+                int(response.error_code),
+                f"no producer id: {code_name(response.error_code)}; the principal may need the "
+                "IDEMPOTENT_WRITE permission, or set enable_idempotence=False",
+            )
+        self._identity.refused()
+        self._not_before = now + self._retry_backoff
+        if error is not None and not error.retriable:
+            logger.error("No producer id was assigned: %s", error)
+            self._completer.abort(error, now)

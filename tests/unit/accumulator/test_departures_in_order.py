@@ -1,0 +1,156 @@
+"""Retries, and what waits for them, leave in the order in which they were filled."""
+
+from __future__ import annotations
+
+from aioproducer.accumulator.producer_batch import ProducerBatch
+from tests.unit.accumulator.world import FULL, World, places
+
+# --- retries keep their order ------------------------------------------------------------------
+
+
+def three_on_the_wire(world: World) -> list[ProducerBatch]:
+    for _ in range(4):
+        world.send(0, FULL)
+    return [world.drain_one() for _ in range(3)]
+
+
+def test_retries_leave_in_their_first_order(world: World) -> None:
+    batches = three_on_the_wire(world)
+    assert [batch.order for batch in batches] == [0, 1, 2]
+    for batch in (batches[2], batches[0], batches[1]):
+        world.retry(batch)
+    for batch in batches:
+        assert world.drain() == [batch]
+        assert batch.attempts == 1
+        if batch is not batches[-1]:
+            assert world.drain_if_any(1) == [], "the next retry waits for this one's answer"
+        world.deliver(batch)
+    assert world.drain_one().order == 3
+
+
+def test_a_retry_waits_for_an_earlier_batch_on_the_wire(world: World) -> None:
+    first, second, third = three_on_the_wire(world)
+    world.retry(second)
+    world.retry(third)
+    assert world.drain_if_any(1) == []
+    world.retry(first)
+    assert world.drain() == [first]
+    assert world.drain_if_any(1) == []
+    world.deliver(first)
+    assert world.drain() == [second]
+    world.fail(second)
+    assert world.drain() == [third]
+
+
+def test_without_sequence_numbers_a_retry_leaves_when_it_can() -> None:
+    world = World(in_order=False)
+    world.learn(1)
+    _, second, _ = three_on_the_wire(world)
+    world.retry(second)
+    assert world.drain() == [second]
+
+
+def test_one_at_a_time_mutes_a_partition_until_its_answer() -> None:
+    world = World(one_at_a_time=True, in_order=False)
+    world.learn(1, 1)
+    for _ in range(3):
+        world.send(0, FULL)
+        world.send(1, FULL)
+    a, b = world.drain()
+    assert world.ready() is None
+    world.deliver(b)
+    assert places(world.drain()) == [1]
+    world.retry(a)
+    assert world.drain() == [a]
+    world.fail(a)
+    assert places(world.drain()) == [0]
+
+
+def test_a_batch_that_must_be_alone_is(world: World) -> None:
+    first, second, _ = three_on_the_wire(world)
+    second.alone = True
+    world.retry(second)
+    world.deliver(first)
+    assert world.drain_if_any(1) == []
+    world.deliver(_)
+    assert world.drain() == [second]
+    assert world.drain_if_any(1) == []
+    assert world.departures.is_first_in_line(second)
+    world.deliver(second)
+    assert world.drain_one().order == 3
+
+
+def test_nothing_follows_a_batch_that_may_be_written_already(world: World) -> None:
+    first, second, third = three_on_the_wire(world)
+    world.deliver(first, third)
+    second.uncertain = True
+    world.retry(second)
+    assert world.drain() == [second]
+    assert world.drain_if_any(1) == []
+    second.uncertain = False
+    world.retry(second)
+    assert world.drain() == [second]
+    assert world.drain_one().order == 3, "it is surely not written: new batches may follow"
+
+
+def test_a_later_retry_does_not_shorten_the_backoff(world: World) -> None:
+    first, second, _ = three_on_the_wire(world)
+    world.retry(first, after=0.5)
+    world.departures.put_back(second, world.now, world.now)
+    assert world.ready() is None
+    world.now += 0.5
+    world.departures.release_delayed(world.now)
+    assert world.drain() == [first]
+
+
+def test_first_in_line_is_whom_no_earlier_batch_precedes(world: World) -> None:
+    batches = three_on_the_wire(world)
+    first_in_line = world.departures.is_first_in_line
+    assert [first_in_line(batch) for batch in batches] == [True, False, False]
+    world.retry(batches[0])
+    assert [first_in_line(batch) for batch in batches] == [True, False, False]
+    world.fail(batches[0])
+    assert [first_in_line(batch) for batch in batches[1:]] == [True, False]
+
+
+def test_put_back_is_no_attempt(world: World) -> None:
+    world.send()
+    batch = world.drain_one()
+    assert world.departures.anything_on_wire()
+    world.departures.put_back(batch, world.now, world.now)
+    assert not world.departures.anything_on_wire()
+    assert batch.attempts == 0
+    assert world.drain() == [batch]
+
+
+# --- the first batch of an identity ------------------------------------------------------------
+
+
+def test_nothing_follows_the_first_batch_before_it_is_acknowledged() -> None:
+    world = World()
+    world.acknowledged = False
+    world.learn(1)
+    for _ in range(3):
+        world.send(0, FULL)
+    (first,) = world.drain()
+    assert world.drain() == []
+    world.deliver(first)
+    (second,) = world.drain()
+    (third,) = world.drain()
+    assert (first.order, second.order, third.order) == (0, 1, 2)
+    world.departures.begin_identity()
+    world.send(0, FULL)
+    assert world.drain() == [], "nor under a new identity"
+
+
+def test_nothing_goes_to_a_new_leader_while_an_earlier_batch_is_at_the_old_one() -> None:
+    world = World()
+    world.learn(1)
+    world.send(0, FULL)
+    world.send(0, FULL)
+    (first,) = world.drain(1)
+    world.learn(2)
+    assert world.ready(2, idle=True) is None
+    world.deliver(first)
+    (second,) = world.drain(2)
+    assert (second.order, second.node) == (1, 2)

@@ -1,0 +1,144 @@
+"""Batches expire wherever they are, and are split in their place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aioproducer.model import RecordMetadata
+from tests.unit.accumulator.world import BATCH, DELIVERY, FULL, START, Flushed, World
+
+# --- expiry ------------------------------------------------------------------------------------
+
+
+def test_batches_expire_wherever_they_are(world: World) -> None:
+    world.send(0)
+    on_wire = world.drain_one()
+    world.now += 1.0
+    world.send(1)
+    backing_off = world.drain_one()
+    world.retry(backing_off, after=500.0)
+    world.now += 1.0
+    world.send(2)
+    (_, _, waiting) = world.accumulator.incomplete
+    seen = []
+    for seconds in (0.0, DELIVERY - 2.001, 0.001, 0.999, 0.001, 1.0):
+        world.now += seconds
+        late = world.accumulator.incomplete.expired(world.now)
+        seen.append(late)
+        for batch in late:
+            world.fail(batch)
+    assert seen == [[], [], [on_wire], [], [backing_off], [waiting]]
+    assert world.pool.available == world.pool.total
+    assert world.departures.nodes() == []
+    assert world.accumulator.next_deadline(world.now) is None
+
+
+def test_the_batch_behind_an_expired_one_leaves(world: World) -> None:
+    world.send(0, FULL)
+    world.now += 1.0
+    world.send(0, FULL)
+    head, behind = world.accumulator.incomplete
+    world.now = START + DELIVERY
+    assert world.accumulator.incomplete.expired(world.now) == [head]
+    world.fail(head)
+    assert world.drain() == [behind]
+
+
+def test_the_time_in_line_counts_for_the_delivery() -> None:
+    world = World(memory=BATCH)
+    world.learn(1)
+    world.send(0, FULL)
+    world.now += 3.0
+    world.send(0, FULL)
+    world.now += 5.0
+    world.deliver(world.drain_one())
+    assert world.admit()
+    (batch,) = world.accumulator.incomplete
+    assert (batch.created, batch.deadline) == (START + 8.0, START + 3.0 + DELIVERY)
+
+
+def test_a_batch_begun_later_may_expire_earlier() -> None:
+    world = World(memory=2 * BATCH)
+    world.learn(1, 1)
+    for _ in range(2):
+        world.send(0, FULL)
+    world.now += 1.0
+    waited = world.send(0, FULL)
+    world.now += 4.0
+    world.send(1, FULL)
+    for _ in range(2):
+        world.deliver(world.drain_one())
+    assert world.admit(), "partition 1 holds less, so it comes first"
+    (late,) = world.accumulator.incomplete
+    world.now = START + DELIVERY + 0.5
+    assert world.accumulator.incomplete.expired(world.now) == []
+    assert world.admit()
+    world.now = START + DELIVERY + 1.0
+    (admitted,) = world.accumulator.incomplete.expired(world.now)
+    assert admitted.builder.tokens == [waited]
+    world.fail(admitted)
+    world.now += 4.0
+    assert world.accumulator.incomplete.expired(world.now) == [late]
+
+
+# --- too large ---------------------------------------------------------------------------------
+
+
+def test_a_batch_is_split_in_its_place(world: World) -> None:
+    flushed = Flushed()
+    tokens = [world.send(0, 100) for _ in range(6)]
+    big = world.drain_one()
+    tokens.append(world.send(0, 100))
+    world.accumulator.flush(flushed)
+    assert world.accumulator.incomplete.split(big, world.now) > 1
+    assert big not in world.accumulator.incomplete
+    order = []
+    while world.accumulator.incomplete:
+        assert not flushed.resolved
+        batch = world.drain_one()
+        order += batch.builder.tokens
+        world.deliver(batch)
+    assert order == tokens
+    assert flushed.resolved
+    assert world.pool.available == world.pool.total
+
+
+def test_a_batch_over_the_batch_size_is_split_to_it_first() -> None:
+    world = World(expansion=4.0)
+    world.learn(1)
+    for _ in range(30):
+        world.send(0, 100)
+    assert world.accumulator.incomplete.split(world.drain_one(), world.now) == 4
+    counts = []
+    while world.accumulator.incomplete:
+        batch = world.drain_one()
+        counts.append(batch.count)
+        world.deliver(batch)
+    assert sum(counts) == 30
+
+
+def test_parts_are_halved_down_to_single_records(world: World) -> None:
+    tokens = [world.send(0, 100) for _ in range(6)]
+    while world.accumulator.incomplete:
+        batch = world.drain_one()
+        if batch.count > 1:
+            assert world.accumulator.incomplete.split(batch, world.now) > 1
+        else:
+            world.deliver(batch)
+    assert all(isinstance(token.fate, RecordMetadata) for token in tokens)
+
+
+def test_a_retried_part_stays_in_front_of_the_next(world: World) -> None:
+    tokens = [world.send(0, 100) for _ in range(6)]
+    world.accumulator.incomplete.split(world.drain_one(), world.now)
+    order: list[Any] = []
+    for attempt in range(10):
+        batch = world.drain_one()
+        if attempt % 2:
+            order += batch.builder.tokens
+            world.deliver(batch)
+        else:
+            world.departures.retry(batch, world.now, world.now)
+        if not world.accumulator.incomplete:
+            break
+    assert order == tokens

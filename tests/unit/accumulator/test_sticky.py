@@ -1,0 +1,82 @@
+"""The partition that keyless records stick to (KIP-794)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from aioproducer.accumulator.partition_queue import NO_LEADER
+from aioproducer.records.builder import BATCH_OVERHEAD
+from tests.unit.accumulator.world import BATCH, FULL, World
+
+
+def test_keyless_records_stick_to_a_partition_until_a_batch_is_full() -> None:
+    world = World()
+    world.learn(*[1] * 5)
+    tokens = [world.send(None, 10) for _ in range(500)]
+    world.deliver_all()
+    partitions = [token.partition for token in tokens]
+    changes = [n for n in range(1, 500) if partitions[n] != partitions[n - 1]]
+    assert len(set(partitions)) == 5
+    per_batch = (BATCH - BATCH_OVERHEAD) // 17
+    assert all(after - before >= per_batch for before, after in pairwise(changes))
+
+
+def test_small_batches_add_up_before_keyless_records_move_on() -> None:
+    world = World()
+    world.learn(*[1] * 50)
+    partitions = []
+    for _ in range(40):
+        token = world.send(None, 100)
+        world.deliver_all()
+        partitions.append(token.partition)
+    runs = [1]
+    for before, after in pairwise(partitions):
+        if before == after:
+            runs[-1] += 1
+        else:
+            runs.append(1)
+    # A record is 108 bytes here, and 182 at most: the eighth that would begin a batch at 756 goes.
+    assert set(runs[:-1]) == {8}
+
+
+def test_keyless_records_join_the_batch_that_keyed_ones_began() -> None:
+    world = World()
+    world.learn(1, NO_LEADER)
+    for partition in (0, 1):
+        world.send(partition, 100)
+    world.send(None, 400)
+    world.send(None, 400)
+    world.learn(NO_LEADER, 1)
+    world.send(None, 400)
+    assert [batch.count for batch in world.accumulator.incomplete] == [3, 2]
+
+
+def test_ignore_keys_makes_keyed_records_stick() -> None:
+    world = World(ignore_keys=True)
+    world.learn(*[1] * 12)
+    for n in range(20):
+        world.send(None, 1, key=b"%d" % n)
+    assert len(world.accumulator.incomplete) == 1
+    waiting = World(ignore_keys=True, memory=BATCH)
+    waiting.learn(*[1] * 12)
+    for n in range(4):
+        waiting.send(None, FULL, key=b"%d" % n)
+    waiting.deliver_all()
+
+
+def test_keyless_records_avoid_leaderless_and_unavailable_partitions() -> None:
+    world = World(unavailable=lambda node: node == 3)
+    world.learn(NO_LEADER, 1, 3, NO_LEADER, 3)
+    tokens = [world.send(None, FULL) for _ in range(20)]
+    world.deliver_all(1)
+    assert {token.partition for token in tokens} == {1}
+    world.learn(NO_LEADER, NO_LEADER, 3, NO_LEADER, 3)
+    tokens = [world.send(None, FULL) for _ in range(20)]
+    world.deliver_all(3)
+    assert {token.partition for token in tokens[1:]} == {2, 4}
+    world.learn(*[NO_LEADER] * 5)
+    for _ in range(40):
+        world.send(None, FULL)
+    assert {batch.topic_partition.partition for batch in world.accumulator.incomplete} == set(
+        range(5)
+    )

@@ -1,0 +1,236 @@
+"""An accumulator with a clock that the test holds and futures that are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from aioproducer.accumulator.batching_rules import BatchingRules
+from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.sticky import StickyChoice
+from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
+from aioproducer.cluster.snapshot import PartitionInfo, TopicInfo
+from aioproducer.errors import ProducerError
+from aioproducer.model import RecordMetadata
+from aioproducer.partitioning import PartitionFunction
+
+START = 1_000.0
+
+
+TIMESTAMP_MS = 1_700_000_000_000
+
+
+BATCH = 1_000
+
+
+FULL = 900
+"""Bytes of a value that leaves no room in its batch for another like it."""
+
+
+LINGER = 0.1
+
+
+DELIVERY = 120.0
+
+
+BLOCK = 60.0
+
+
+class Token:
+    """Stands for a future: takes one fate."""
+
+    def __init__(self) -> None:
+        self.fate: RecordMetadata | BaseException | None = None
+        self.cancelled = False
+
+    def done(self) -> bool:
+        return self.cancelled or self.fate is not None
+
+    def set_result(self, metadata: RecordMetadata, /) -> None:
+        assert not self.done()
+        self.fate = metadata
+
+    def set_exception(self, error: BaseException, /) -> None:
+        assert not self.done()
+        self.fate = error
+
+    def exception(self) -> BaseException | None:
+        return self.fate if isinstance(self.fate, BaseException) else None
+
+    @property
+    def partition(self) -> int:
+        assert isinstance(self.fate, RecordMetadata)
+        return self.fate.partition
+
+
+class Flushed:
+    """Stands for the future of a flush."""
+
+    resolved = False
+    given_up = False
+    error: BaseException | None = None
+
+    def done(self) -> bool:
+        return self.resolved or self.given_up or self.error is not None
+
+    def set_result(self, _result: None, /) -> None:
+        assert not self.done()
+        self.resolved = True
+
+    def set_exception(self, error: BaseException, /) -> None:
+        assert not self.done()
+        self.error = error
+
+
+class World:
+    """An accumulator and the hands that the sender and the admission lay on it."""
+
+    def __init__(
+        self,
+        *,
+        memory: int = 100 * BATCH,
+        line: int = 25 * BATCH,
+        keep: int = 100 * BATCH,
+        linger: float | None = LINGER,
+        max_request_size: int = 100 * BATCH,
+        partitioner: PartitionFunction | None = None,
+        unavailable: Callable[[int], bool] = lambda _node: False,
+        expansion: float = 1.0,
+        **rules: Any,
+    ) -> None:
+        self.now = START
+        self.wakes = 0
+        self.pool = BufferPool(memory, BATCH)
+        self.line = WaitingLine(line, self.pool, keep)
+        self.accumulator = RecordAccumulator(
+            BatchingRules(
+                batch_size=BATCH,
+                max_request_size=max_request_size,
+                linger=linger,
+                adaptive_linger=0.005,
+                delivery_timeout=DELIVERY,
+                **rules,
+            ),
+            self.pool,
+            self.line,
+            StickyChoice(Random(3), BATCH, adaptive=True, unavailable=unavailable),
+            self.wake,
+            lambda _topic: expansion,
+            partitioner,
+        )
+        self.departures = self.accumulator.departures
+
+    def wake(self) -> None:
+        self.wakes += 1
+
+    def learn(self, *leaders: int, topic: str = "t") -> None:
+        partitions = tuple(PartitionInfo(number, node) for number, node in enumerate(leaders))
+        self.accumulator.update_topic(TopicInfo(topic, None, partitions), self.now)
+        for queue in self.accumulator._topics[topic].partitions:
+            queue.acknowledged = self.acknowledged
+
+    acknowledged = True
+    """Every partition has acknowledged a batch before."""
+
+    def send(
+        self,
+        partition: int | None = 0,
+        size: int = 10,
+        *,
+        key: bytes | None = None,
+        topic: str = "t",
+    ) -> Token:
+        """What ``Producer.send()`` does."""
+        token, value, accumulator = Token(), bytes(size), self.accumulator
+        if partition is None and key is None:
+            join = accumulator.keyless.get(topic)
+            if join is not None and join(token, TIMESTAMP_MS * 1_000_000, value):
+                return token
+        if partition is None:
+            partition = accumulator.choose_partition(topic, key, value)
+        found = accumulator.append(topic, partition, TIMESTAMP_MS, key, value, (), token, self.now)
+        if found is None:
+            accumulator.wait_in_line(
+                WaitingRecord(
+                    topic,
+                    partition,
+                    TIMESTAMP_MS,
+                    key,
+                    value,
+                    (),
+                    token,
+                    size=accumulator.sizes.checked(topic, key, value, ()),
+                    sent=self.now,
+                    deadline=self.now + BLOCK,
+                )
+            )
+        return token
+
+    def withdraw(self, token: Token) -> None:
+        """Cancel a record in line."""
+        token.cancelled = True
+        (record,) = (record for record in self.line if record.token is token)
+        self.accumulator.withdraw(record, self.now)
+
+    def ready(self, node: int = 1, *, idle: bool = False) -> Any:
+        """In how many seconds."""
+        due = self.departures.ready(node, self.now, self.accumulator.linger(idle=idle))
+        return None if due is None else pytest.approx(due - self.now)
+
+    def drain(self, node: int = 1, max_size: int = 100 * BATCH) -> list[ProducerBatch]:
+        return self.departures.drain(node, max_size, self.now)
+
+    def drain_one(self, node: int = 1) -> ProducerBatch:
+        (batch,) = self.drain(node)
+        return batch
+
+    def retry(self, batch: ProducerBatch, after: float = 0.0) -> None:
+        self.departures.retry(batch, self.now + after, self.now)
+
+    def deliver(self, *batches: ProducerBatch) -> None:
+        for batch in batches:
+            batch.deliver(0, -1)
+            self.complete(batch)
+
+    def fail(self, batch: ProducerBatch) -> None:
+        batch.fail(ProducerError("failed"))
+        self.complete(batch)
+
+    def complete(self, batch: ProducerBatch) -> None:
+        buffer = self.accumulator.incomplete.complete(batch, self.now)
+        assert buffer is not None or batch.is_part
+        if buffer is not None:
+            with pytest.raises(StopIteration):
+                self.pool.deallocate(buffer).send(None)
+
+    def admit(self) -> bool:
+        """Give memory to the first in line; whether there was any."""
+        stalled = self.accumulator.shares.next_waiting()
+        if stalled is None:
+            return False
+        queue, size = stalled
+        buffer = self.pool.try_allocate(size)
+        if buffer is None:
+            self.accumulator.give_up(queue)
+            return False
+        assert self.accumulator.admit(queue, buffer, self.now)
+        return True
+
+    def deliver_all(self, *nodes: int) -> None:
+        """Until nothing is left."""
+        while self.accumulator.incomplete or self.line:
+            batches = [batch for node in nodes or (1,) for batch in self.drain_if_any(node)]
+            self.deliver(*batches)
+            assert self.admit() or batches
+
+    def drain_if_any(self, node: int) -> list[ProducerBatch]:
+        return self.drain(node) if node in self.departures.nodes() else []
+
+
+def places(batches: Sequence[ProducerBatch]) -> list[int]:
+    return [batch.topic_partition.partition for batch in batches]

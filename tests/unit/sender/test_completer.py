@@ -1,0 +1,207 @@
+"""What becomes of batches that fail: sent again, split, or given up with an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from aioproducer.errors import (
+    BrokerConnectionError,
+    DeliveryTimeoutError,
+    InvalidRecordError,
+    KafkaError,
+    ProducerClosedError,
+    ProducerError,
+    RecordTooLargeError,
+    TopicAuthorizationFailedError,
+)
+from aioproducer.sender.produce import ProduceRequest
+from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
+from tests.unit.sender.world import (
+    BACKOFF,
+    DELIVERY,
+    identified,
+    identity_response,
+    running,
+    states,
+)
+
+
+@pytest.mark.parametrize("error", [BrokerConnectionError("broken"), None])
+async def test_a_batch_is_sent_again_as_it_was_after_the_backoff(
+    error: ProducerError | None,
+) -> None:
+    async with running(known=False, idempotent=True) as world:
+        future = world.send()
+        await world.tell_metadata()
+        await world.complete(world.one(InitProducerIdRequest), identity_response(77))
+        sent = world.one(ProduceRequest)
+        batch = sent[1].batches[0].batch
+        if error is None:
+            await world.answer(sent, code=19)
+        else:
+            await world.complete(sent, error=error)
+        assert not future.done()
+        await world.turn(BACKOFF * 0.99)
+        assert world.requests(ProduceRequest) == []
+        await world.turn(BACKOFF * 0.02)
+        again = world.one(ProduceRequest)
+        assert again[1].batches[0].batch is batch
+        assert states(again) == [(77, 0)]
+        await world.answer(again)
+        assert future.done()
+
+
+@pytest.mark.parametrize("retries", [0, 100])
+@pytest.mark.parametrize(
+    ("code", "refreshed"), [(6, True), (3, True), (56, True), (19, False), (2, False)]
+)
+async def test_stale_leaders_are_refreshed_whether_the_batch_is_retried_or_not(
+    retries: int, code: int, refreshed: bool
+) -> None:
+    """Else, without retries, every later batch would go to the wrong broker for five minutes."""
+    async with running(retries=retries) as world:
+        future = world.send()
+        await world.turn(1.0)
+        await world.answer(world.one(ProduceRequest), code=code)
+        assert bool(world.requests(MetadataRequest)) is refreshed
+        assert future.done() is (retries == 0)
+        if future.done():
+            assert isinstance(future.exception(), KafkaError)
+
+
+async def test_records_that_the_broker_refused_get_their_own_errors() -> None:
+    async with running() as world:
+        futures = [world.send(value) for value in (b"a", b"b", b"c")]
+        await world.turn()
+        await world.answer(world.one(ProduceRequest), code=87, record_errors={1: "no key"})
+        errors = [future.exception() for future in futures]
+        assert all(type(error) is InvalidRecordError for error in errors)
+        assert ["no key" in str(error) for error in errors] == [False, True, False]
+        assert ["not written" in str(error) for error in errors] == [True, False, True]
+        assert all("orders-0 on broker 1" in str(error) for error in errors)
+
+
+async def test_a_batch_without_answer_in_time_fails_and_a_late_answer_changes_nothing() -> None:
+    async with running() as world:
+        future = world.send()
+        await world.turn()
+        sent = world.one(ProduceRequest)
+        await world.turn(DELIVERY - 0.01)
+        assert not future.done()
+        await world.turn(0.02)
+        error = future.exception()
+        assert isinstance(error, DeliveryTimeoutError)
+        assert "orders-0" in str(error)
+        assert "delivery_timeout_ms" in str(error)
+        await world.answer(sent)
+        assert world.accumulator.pool.available == world.accumulator.pool.total
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_a_batch_that_is_too_large_is_sent_again_in_parts(idempotent: bool) -> None:
+    async with identified() if idempotent else running() as world:
+        futures = [world.send(bytes(100)) for _ in range(6)]
+        await world.turn()
+        refused = world.one(ProduceRequest)
+        (batch, _) = refused[1].batches[0]
+        first = batch.state.base_sequence
+        await world.answer(refused, code=10)
+        sequences = []
+        while not all(future.done() for future in futures):
+            for sent in world.requests(ProduceRequest):
+                ((part, _),) = sent[1].batches
+                sequences += [part.state.base_sequence + number for number in range(part.count)]
+                await world.answer(sent)
+        assert all(future.exception() is None for future in futures)
+        if idempotent:
+            assert sequences == list(range(first, first + 6))
+        assert world.accumulator.pool.available == world.accumulator.pool.total
+
+
+async def test_a_single_record_that_is_too_large_fails() -> None:
+    async with running() as world:
+        future = world.send()
+        await world.turn()
+        await world.answer(world.one(ProduceRequest), code=10)
+        error = future.exception()
+        assert isinstance(error, RecordTooLargeError)
+        assert not error.may_have_been_written
+
+
+async def test_errors_say_whether_the_record_may_be_in_the_log() -> None:
+    async with running() as world:
+        in_flight = world.send()
+        await world.turn()
+        world.one(ProduceRequest)
+        queued = world.send()
+        await world.turn(DELIVERY + 1)
+        for future, written in ((in_flight, True), (queued, False)):
+            error = future.exception()
+            assert isinstance(error, DeliveryTimeoutError)
+            assert error.may_have_been_written is written
+            assert ("may have been written" in str(error)) is written
+
+
+async def test_giving_up_says_so_too() -> None:
+    async with running() as world:
+        in_flight = world.send()
+        await world.turn()
+        world.one(ProduceRequest)
+        queued, waiting = world.send(), world.send(topic="unknown")
+        world.sender.give_up(ProducerClosedError("closed"))
+        errors = [future.exception() for future in (in_flight, queued, waiting)]
+        assert [getattr(error, "may_have_been_written", None) for error in errors] == [
+            True,
+            False,
+            False,
+        ]
+
+
+async def test_a_timeout_names_the_last_error() -> None:
+    async with running() as world:
+        future = world.send()
+        await world.turn()
+        await world.answer(world.one(ProduceRequest), code=19)
+        await world.turn(DELIVERY)
+        assert "NOT_ENOUGH_REPLICAS" in str(future.exception())
+
+
+async def test_giving_up_fails_batches_and_waiting_records() -> None:
+    async with running() as world:
+        future, other = world.send(), world.send(topic="unknown")
+        error = ProducerClosedError("closed")
+        assert world.sender.give_up(error) == 2
+        assert future.exception() is other.exception() is error
+        assert world.sender.give_up(error) == 0
+
+
+async def test_a_cancelled_future_does_not_disturb_its_batch() -> None:
+    async with running() as world:
+        first, cancelled, last = (world.send() for _ in range(3))
+        cancelled.cancel()
+        await world.turn()
+        await world.answer(world.one(ProduceRequest), offset=10)
+        assert ((await first).offset, (await last).offset) == (10, 12), "it is sent all the same"
+
+
+async def test_a_refused_topic_is_named_with_its_broker() -> None:
+    async with running() as world:
+        future = world.send()
+        await world.turn()
+        await world.answer(world.one(ProduceRequest), code=29)
+        error = future.exception()
+        assert isinstance(error, TopicAuthorizationFailedError)
+        assert "orders-0 on broker 1 (host1:9092)" in str(error)
+        assert "WRITE" in str(error)
+
+
+async def test_an_answer_that_comes_too_late_for_a_retry_is_the_batch_s_error() -> None:
+    async with running() as world:
+        future = world.send()
+        await world.turn()
+        sent = world.one(ProduceRequest)
+        world.now += DELIVERY
+        await world.answer(sent, code=19)
+        error = future.exception()
+        assert isinstance(error, KafkaError)
+        assert error.name == "NOT_ENOUGH_REPLICAS"

@@ -1,0 +1,363 @@
+"""A sender over a real accumulator; the network is played, time is a number."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import importlib
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any, cast
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i32Timedelta
+
+from aioproducer.accumulator.batching_rules import BatchingRules
+from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.sticky import StickyChoice
+from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
+from aioproducer.cluster.backoff import ExponentialBackoff
+from aioproducer.cluster.metadata import Metadata
+from aioproducer.errors import ProducerError
+from aioproducer.metrics import ProducerMetrics
+from aioproducer.model import Node, RecordMetadata
+from aioproducer.network.apis import Api, response_type
+from aioproducer.network.client import Completion, NetworkClient
+from aioproducer.records.compression import Compression
+from aioproducer.records.compression_ratio import CompressionRatios
+from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.overdue import OverdueRecords
+from aioproducer.sender.produce import ProduceRequest
+from aioproducer.sender.producer_id import ProducerIdRequester
+from aioproducer.sender.refresher import MetadataRefresher
+from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.sender.sender import Sender, SenderSettings
+from aioproducer.sender.wakeup import Wakeup
+from aioproducer.tasks import TaskOwner
+from aioproducer.transactions.identity import ProducerIdentity
+
+BOOT = Node(-1, "boot", 9092)
+
+
+BROKERS = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
+
+
+NOTHING = i32Timedelta.parse(datetime.timedelta(0))
+
+
+BACKOFF, DELIVERY, MAX_BLOCK = 0.1, 120.0, 60.0
+
+
+class NoJitter(Random):
+    def random(self) -> float:
+        return 0.5
+
+
+class Network:
+    """Stands in for the NetworkClient: keeps what is sent, and the test answers."""
+
+    def __init__(self, metrics: ProducerMetrics, wake: Callable[[], None]) -> None:
+        self.metrics = metrics
+        self.wake = wake
+        self.sent: list[tuple[int, Any]] = []
+        self.unreachable: set[int] = set()
+        self.waiting: dict[int, int] = {}
+        self.completed: list[Completion] = []
+        self.throttled: list[tuple[int, float]] = []
+        self.reasons: dict[int, ProducerError] = {}
+        self.limit = 5
+
+    def in_flight(self, node: int) -> int:
+        return self.waiting.get(node, 0)
+
+    def connection_count(self) -> int:
+        return 1
+
+    def can_send(self, node: int, now: float) -> bool:
+        return node not in self.unreachable and self.in_flight(node) < self.limit
+
+    def ready(self, node: Node, now: float) -> bool:
+        return self.can_send(node.id, now)
+
+    def not_before(self, node: int, now: float) -> float | None:
+        return None
+
+    def next_chance(self, nodes: Iterable[Node], now: float) -> float | None:
+        return None
+
+    def least_loaded(self, nodes: Iterable[Node], now: float) -> Node | None:
+        return next((node for node in nodes if self.can_send(node.id, now)), None)
+
+    def failures(self) -> dict[int, ProducerError]:
+        return self.reasons
+
+    def forget_except(self, nodes: Iterable[int]) -> None:
+        pass
+
+    def send(self, node: int, request: Any) -> None:
+        self.sent.append((node, request))
+        if request.answered:
+            self.waiting[node] = self.in_flight(node) + 1
+        else:
+            self.completed.append(Completion(request, node, None, None, 0.0))
+            self.wake()
+
+    def throttle(self, node: int, seconds: float, now: float) -> None:
+        self.throttled.append((node, seconds))
+
+    def take_completed(self) -> list[Completion]:
+        completed, self.completed = self.completed, []
+        return completed
+
+    def poll(self, now: float) -> float | None:
+        return None
+
+
+class World:
+    """A sender with all its real parts but the network."""
+
+    def __init__(
+        self,
+        *,
+        idempotent: bool = False,
+        acks: int = -1,
+        retries: int = 100,
+        memory: int = 100_000,
+        line: int = 10_000,
+        codec: Compression | None = None,
+    ) -> None:
+        self.now = 1000.0
+        self.deaths: list[BaseException] = []
+        self.serve_waiters = 0
+        self.wakeup = Wakeup(lambda: self.now)
+        metrics = ProducerMetrics(now=self.now)
+        self.metrics = metrics
+        self.network = Network(metrics, self.wakeup.wake)
+        client = cast(NetworkClient, self.network)
+        backoff = ExponentialBackoff(BACKOFF, 1.0, NoJitter())
+        self.metadata = Metadata(
+            [BOOT], max_age=300.0, max_idle=300.0, backoff=backoff, rebootstrap_after=None
+        )
+        self.owner = TaskOwner(self.deaths.append)
+        rules = BatchingRules(
+            batch_size=1000,
+            max_request_size=1_000_000,
+            linger=0.0,
+            adaptive_linger=0.005,
+            delivery_timeout=DELIVERY,
+            in_order=idempotent,
+        )
+        pool = BufferPool(memory, rules.batch_size)
+        self.accumulator = RecordAccumulator(
+            rules,
+            pool,
+            WaitingLine(line, pool, memory),
+            StickyChoice(NoJitter(), rules.batch_size, adaptive=False, unavailable=lambda _: False),
+            self.wakeup.wake,
+            lambda _: 1.0,
+        )
+        identity = ProducerIdentity(idempotent=idempotent)
+        ratios = CompressionRatios()
+        refresher = MetadataRefresher(self.metadata, client, self.accumulator, ratios)
+        completer = BatchCompleter(
+            self.accumulator, self.metadata, identity, metrics, ratios, backoff, retries
+        )
+        self.sender = Sender(
+            SenderSettings(acks, 30_000, 1_000_000, DELIVERY),
+            accumulator=self.accumulator,
+            client=client,
+            metadata=self.metadata,
+            refresher=refresher,
+            completer=completer,
+            identity=identity,
+            producer_id=ProducerIdRequester(
+                identity, self.accumulator, client, self.metadata, completer, BACKOFF
+            ),
+            overdue=OverdueRecords(self.accumulator, self.metadata, refresher, metrics),
+            compression=codec,
+            ratios=ratios,
+            metrics=metrics,
+            owner=self.owner,
+            wakeup=self.wakeup,
+            clock=lambda: self.now,
+            serve_waiters=self._serve_waiters,
+        )
+
+    def _serve_waiters(self) -> None:
+        self.serve_waiters += 1
+
+    # what the producer does
+
+    def send(
+        self, value: bytes = b"v", *, partition: int = 0, topic: str = "orders"
+    ) -> asyncio.Future[RecordMetadata]:
+        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        batch = self.accumulator.append(topic, partition, 1, None, value, (), future, self.now)
+        if batch is None:
+            self.accumulator.wait_in_line(
+                WaitingRecord(
+                    topic,
+                    partition,
+                    1,
+                    None,
+                    value,
+                    (),
+                    future,
+                    size=self.accumulator.sizes.checked(topic, None, value, ()),
+                    sent=self.now,
+                    deadline=self.now + MAX_BLOCK,
+                )
+            )
+            self.metadata.use(topic, self.now)
+            self.metadata.request_update()
+        return future
+
+    # what happens
+
+    async def turn(self, later: float = 0.0) -> None:
+        """Let ``later`` seconds go by and the sender run."""
+        self.now += later
+        self.wakeup.wake()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert self.deaths == []
+
+    def requests(self, kind: type[Any]) -> list[tuple[int, Any]]:
+        """Those that were sent since the last call."""
+        found = [each for each in self.network.sent if isinstance(each[1], kind)]
+        self.network.sent = [each for each in self.network.sent if each not in found]
+        return found
+
+    def one(self, kind: type[Any]) -> tuple[int, Any]:
+        (found,) = self.requests(kind)
+        return found
+
+    async def complete(
+        self, sent: tuple[int, Any], response: Any = None, error: ProducerError | None = None
+    ) -> None:
+        node, request = sent
+        if request.answered:
+            self.network.waiting[node] -= 1
+        self.network.completed.append(Completion(request, node, response, error, 0.1))
+        await self.turn()
+
+    async def tell_metadata(
+        self,
+        leaders: Sequence[int] = (1, 1),
+        *,
+        topic: str = "orders",
+        code: int = 0,
+        brokers: Mapping[int, Node] = BROKERS,
+        epoch: int = 5,
+    ) -> None:
+        await self.turn()
+        sent = self.one(MetadataRequest)
+        await self.complete(sent, metadata_response(topic, leaders, code, brokers, epoch))
+
+    async def answer(self, sent: tuple[int, Any], **said: Any) -> None:
+        """The same answer for every batch of a produce request."""
+        places = [batch.topic_partition for batch, _ in sent[1].batches]
+        await self.complete(sent, produce_response(places, **said))
+
+
+def metadata_response(
+    topic: str, leaders: Sequence[int], code: int, brokers: Mapping[int, Node], epoch: int
+) -> Any:
+    parts: Any = importlib.import_module(response_type(Api.METADATA, 13).__module__)
+    partitions = tuple(
+        parts.MetadataResponsePartition(
+            error_code=ErrorCode.none, partition_index=index, leader_id=leader, leader_epoch=epoch
+        )
+        for index, leader in enumerate(leaders if not code else ())
+    )
+    return parts.MetadataResponse(
+        throttle_time=NOTHING,
+        brokers=tuple(
+            parts.MetadataResponseBroker(node_id=each.id, host=each.host, port=each.port)
+            for each in brokers.values()
+        ),
+        topics=(
+            parts.MetadataResponseTopic(
+                error_code=ErrorCode(code), name=topic, topic_id=UUID(int=1), partitions=partitions
+            ),
+        ),
+        error_code=ErrorCode.none,
+    )
+
+
+def produce_response(
+    places: Iterable[tuple[str, int]],
+    *,
+    code: int = 0,
+    offset: int = 42,
+    throttle: float = 0.0,
+    leader: tuple[int, int] = (-1, -1),
+    record_errors: Mapping[int, str] | None = None,
+) -> Any:
+    parts: Any = importlib.import_module(response_type(Api.PRODUCE, 12).__module__)
+    wrong = tuple(
+        parts.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
+        for index, text in (record_errors or {}).items()
+    )
+    return parts.ProduceResponse(
+        responses=tuple(
+            parts.TopicProduceResponse(
+                name=topic,
+                partition_responses=(
+                    parts.PartitionProduceResponse(
+                        index=partition,
+                        error_code=ErrorCode(code),
+                        base_offset=offset,
+                        record_errors=wrong,
+                        current_leader=parts.LeaderIdAndEpoch(
+                            leader_id=leader[0], leader_epoch=leader[1]
+                        ),
+                    ),
+                ),
+            )
+            for topic, partition in places
+        ),
+        throttle_time=i32Timedelta.parse(datetime.timedelta(seconds=throttle)),
+    )
+
+
+def identity_response(producer_id: int, code: int = 0) -> Any:
+    parts: Any = importlib.import_module(response_type(Api.INIT_PRODUCER_ID, 4).__module__)
+    return parts.InitProducerIdResponse(
+        throttle_time=NOTHING,
+        error_code=ErrorCode(code),
+        producer_id=producer_id,
+        producer_epoch=0,
+    )
+
+
+@asynccontextmanager
+async def running(*, known: bool = True, **options: Any) -> AsyncIterator[World]:
+    """A world whose sender runs; ``known``: it knows the topic ``orders``."""
+    world = World(**options)
+    task = world.owner.start(world.sender.run(), name="sender")
+    if known:
+        world.metadata.use("orders", world.now)
+        await world.tell_metadata()
+    yield world
+    assert world.deaths == []
+    task.cancel()
+    await world.owner.close()
+
+
+def states(sent: tuple[int, Any]) -> list[tuple[int, int]]:
+    """Producer id and base sequence of each batch of a produce request."""
+    return [(each.state.producer_id, each.state.base_sequence) for each, _ in sent[1].batches]
+
+
+@asynccontextmanager
+async def identified(**options: Any) -> AsyncIterator[World]:
+    async with running(known=False, idempotent=True, **options) as world:
+        world.send()
+        await world.tell_metadata()
+        await world.complete(world.one(InitProducerIdRequest), identity_response(77))
+        await world.answer(world.one(ProduceRequest))
+        yield world
