@@ -12,7 +12,6 @@ from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import (
     DeliveryTimeoutError,
-    OutOfOrderSequenceNumberError,
     ProducerError,
 )
 from aioproducer.metrics import ProducerMetrics
@@ -24,8 +23,8 @@ from aioproducer.sender.outcomes import (
     Retry,
     Split,
     Standing,
-    leaves_uncertain,
     others_in_batch,
+    still_uncertain,
 )
 from aioproducer.transactions.identity import ProducerIdentity
 
@@ -77,14 +76,14 @@ class BatchCompleter:
         if outcome.error.refresh_metadata:
             self._metadata.request_update()
         match outcome:
-            case Retry(error, identity_lost):
+            case Retry(error, numbers_lost):
                 self._retry(batch, error, node, now)
-                if identity_lost:
+                if numbers_lost:
                     self._identity.lost()
             case Split(error):
                 self._split(batch, error, now)
             case Fail(error, record_errors):
-                error.may_have_been_written = batch.uncertain or leaves_uncertain(error)
+                error.may_have_been_written = still_uncertain(batch.uncertain, error)
                 if record_errors:
                     batch.fail_records(dict(record_errors), others_in_batch(error))
                 else:
@@ -101,10 +100,7 @@ class BatchCompleter:
     def _retry(self, batch: ProducerBatch, error: ProducerError, node: int, now: float) -> None:
         topic = batch.topic_partition.topic
         batch.last_error = error
-        if isinstance(error, OutOfOrderSequenceNumberError):
-            batch.uncertain = False
-        elif leaves_uncertain(error):
-            batch.uncertain = True
+        batch.uncertain = still_uncertain(batch.uncertain, error)
         logger.info(
             "Retrying %d records for %s (attempt %d failed): %s",
             batch.count,

@@ -18,7 +18,7 @@ from aioproducer.errors import (
     BufferExhaustedError,
     ProducerError,
     ProtocolError,
-    code_name,
+    explain,
     kafka_error,
 )
 from aioproducer.metrics import ProducerMetrics
@@ -414,8 +414,7 @@ class Sender:
                 return
             error = kafka_error(
                 int(response.error_code),
-                f"no producer id: {code_name(response.error_code)}; the principal may need the "
-                "IDEMPOTENT_WRITE permission, or set enable_idempotence=False",
+                f"no producer id: {explain(int(response.error_code))}",
             )
         self._identity.refused()
         self._identity_not_before = now + self._settings.retry_backoff
