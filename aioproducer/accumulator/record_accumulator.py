@@ -23,9 +23,10 @@ from aioproducer.accumulator.topic_queues import StickyChoice, TopicQueues
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.errors import InvalidPartitionError, ProducerError, RecordTooLargeError
-from aioproducer.model import Header
+from aioproducer.model import Header, Place
 from aioproducer.partitioning import PartitionFunction, murmur2_partition
 from aioproducer.records.builder import batch_size_bound
+from aioproducer.records.record_batch import NO_PRODUCER_STATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,6 +468,8 @@ class RecordAccumulator:
             return
         if queue.delayed_until > now:
             return
+        if queue.barrier is not None and not _before(queue.batches[0], queue.barrier):
+            return
         if queue.on_wire and self._must_wait(queue):
             return
         backlog = self._backlogs.get(queue.leader)
@@ -476,12 +479,12 @@ class RecordAccumulator:
 
     def _must_wait(self, queue: PartitionQueue) -> bool:
         head = queue.batches[0]
-        if self.rules.one_at_a_time or head.alone or any(batch.alone for batch in queue.on_wire):
+        if self.rules.one_at_a_time:
             return True
         if not self.rules.in_order:
             return False
         # A broker without state of the producer takes any first sequence number. So nothing
-        # follows the first batch of an identity before it is acknowledged, nor one that is still
+        # follows the first batch of an epoch before it is acknowledged, nor one that is still
         # on its way to another broker.
         if queue.leader != NO_LEADER and (
             not queue.acknowledged or any(batch.node != queue.leader for batch in queue.on_wire)
@@ -584,10 +587,6 @@ class RecordAccumulator:
         """Whether ``batch`` was drained and has neither an outcome nor come back."""
         return batch in self.queue_for(batch).on_wire
 
-    def anything_on_wire(self) -> bool:
-        """Whether any batch is."""
-        return any(map(self.is_on_wire, self.incomplete))
-
     def retry(self, batch: ProducerBatch, not_before: float, now: float) -> None:
         """Queue a batch again after a failed attempt, to leave no earlier than ``not_before``."""
         batch.attempts += 1
@@ -634,11 +633,27 @@ class RecordAccumulator:
         """Whether a record waits for memory."""
         return self._shares.exhausted
 
-    def begin_identity(self) -> None:
-        """Sequence numbers begin anew: no partition has acknowledged one of them."""
-        for queues in self._topics.values():
-            for queue in queues.partitions:
-                queue.acknowledged = False
+    def hold_back(self, queue: PartitionQueue, barrier: Place | None, now: float) -> bool:
+        """Let only batches leave that are numbered before ``barrier``; whether there are none."""
+        queue.barrier = barrier
+        self._list_again(queue, now)
+        if barrier is None or queue.on_wire:
+            return False
+        return not any(_before(batch, barrier) for batch in queue.batches)
+
+    def number_anew(self, queue: PartitionQueue, now: float) -> None:
+        """Let the queued batches get numbers of a new epoch; none of them is in the log."""
+        for batch in queue.batches:
+            batch.state = NO_PRODUCER_STATE
+            batch.uncertain = False
+        queue.acknowledged = False
+        queue.barrier = None
+        self._list_again(queue, now)
+
+    def _list_again(self, queue: PartitionQueue, now: float) -> None:
+        if queue.backlog is not None:
+            queue.backlog.discard(queue)
+        self._enlist(queue, now)
 
     def complete(self, batch: ProducerBatch, now: float) -> bytearray | None:
         """Forget a batch that has its outcome; its buffer, to be given back to the pool."""
@@ -695,6 +710,11 @@ class RecordAccumulator:
     def fail_flushes(self, error: Exception) -> None:
         """End every flush with ``error``, whatever it still waits for."""
         self._flushes.fail(error)
+
+
+def _before(batch: ProducerBatch, barrier: Place) -> bool:
+    """Whether ``batch`` has a number, and a place before ``barrier``."""
+    return batch.state is not NO_PRODUCER_STATE and batch.order < barrier
 
 
 def _fail(record: WaitingRecord, error: Exception) -> None:

@@ -376,12 +376,8 @@ class Sender:
 
     def _obtain_identity(self, now: float) -> float | None:
         """Ask for a producer id when one is needed; when to look again by the clock alone."""
-        identity, accumulator = self._identity, self._accumulator
-        if identity.state is IdentityState.EXHAUSTED and not accumulator.anything_on_wire():
-            self._renumber()
-            accumulator.begin_identity()
-            identity.retired()
-        if identity.state is not IdentityState.NEEDED or not accumulator.incomplete:
+        identity = self._identity
+        if identity.state is not IdentityState.NEEDED or not self._accumulator.incomplete:
             return None
         if self._identity_not_before > now:
             return self._identity_not_before
@@ -394,17 +390,6 @@ class Sender:
         identity.requested()
         self._client.send(node.id, InitProducerIdRequest())
         return None
-
-    def _renumber(self) -> None:
-        """Let the batches that were refused under the lost identity take numbers of the next.
-
-        One that may have been written keeps its old numbers and goes alone: the broker then either
-        knows it, or refuses it for good, and only after that it is certain to need new ones.
-        """
-        for batch in self._accumulator.incomplete:
-            batch.alone = batch.uncertain
-            if not batch.uncertain:
-                batch.state = NO_PRODUCER_STATE
 
     def _handle_identity(self, completion: Completion, now: float) -> None:
         error, response = completion.error, completion.response

@@ -27,6 +27,7 @@ from aioproducer.errors import (
 from aioproducer.model import RecordMetadata
 from aioproducer.partitioning import PartitionFunction, murmur2_partition
 from aioproducer.records.builder import BATCH_OVERHEAD, MAX_RECORD_OVERHEAD, batch_size_bound
+from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState
 
 START = 1_000.0
 TIMESTAMP_MS = 1_700_000_000_000
@@ -554,20 +555,6 @@ def test_one_at_a_time_mutes_a_partition_until_its_answer() -> None:
     assert places(world.drain()) == [0]
 
 
-def test_a_batch_that_must_be_alone_is(world: World) -> None:
-    first, second, _ = three_on_the_wire(world)
-    second.alone = True
-    world.retry(second)
-    world.deliver(first)
-    assert world.drain_if_any(1) == []
-    world.deliver(_)
-    assert world.drain() == [second]
-    assert world.drain_if_any(1) == []
-    assert world.accumulator.is_first_in_line(second)
-    world.deliver(second)
-    assert world.drain_one().order == 3
-
-
 def test_nothing_follows_a_batch_that_may_be_written_already(world: World) -> None:
     first, second, third = three_on_the_wire(world)
     world.deliver(first, third)
@@ -604,9 +591,9 @@ def test_first_in_line_is_whom_no_earlier_batch_precedes(world: World) -> None:
 def test_put_back_is_no_attempt(world: World) -> None:
     world.send()
     batch = world.drain_one()
-    assert world.accumulator.anything_on_wire()
+    assert world.accumulator.is_on_wire(batch)
     world.accumulator.put_back(batch, world.now, world.now)
-    assert not world.accumulator.anything_on_wire()
+    assert not world.accumulator.is_on_wire(batch)
     assert batch.attempts == 0
     assert world.drain() == [batch]
 
@@ -1448,7 +1435,7 @@ def test_a_finished_batch_lets_go_of_its_records(world: World) -> None:
     assert batch.release() is None
 
 
-# --- the first batch of an identity ------------------------------------------------------------
+# --- sequence numbers --------------------------------------------------------------------------
 
 
 def test_nothing_follows_the_first_batch_before_it_is_acknowledged() -> None:
@@ -1463,9 +1450,50 @@ def test_nothing_follows_the_first_batch_before_it_is_acknowledged() -> None:
     (second,) = world.drain()
     (third,) = world.drain()
     assert (first.order, second.order, third.order) == (0, 1, 2)
-    world.accumulator.begin_identity()
+    world.deliver(second, third)
+    world.accumulator.number_anew(world.accumulator.queue_for(third), world.now)
+    for _ in range(2):
+        world.send(0, FULL)
+    assert len(world.drain()) == 1
+    assert world.drain() == [], "nor the first of a new epoch"
+
+
+def test_behind_a_barrier_only_what_is_numbered_before_it_leaves(world: World) -> None:
+    first, second, third = three_on_the_wire(world)
+    for number, batch in enumerate((first, second, third)):
+        batch.state = ProducerState(7, 0, number)
+    queue, hold_back = world.accumulator.queue_for(first), world.accumulator.hold_back
+    assert not hold_back(queue, 1, world.now), "all three are on the wire"
+    world.retry(first)
+    world.retry(second)
+    assert not hold_back(queue, 1, world.now), "the third is on the wire, the first is before"
+    assert world.drain() == [first]
+    assert world.drain_if_any(1) == []
+    world.retry(third)
+    assert not hold_back(queue, 1, world.now)
+    world.deliver(first)
+    assert world.drain_if_any(1) == []
+    assert hold_back(queue, 1, world.now)
+    assert not hold_back(queue, 2, world.now), "the second is before that"
+    second.uncertain = True
+    world.accumulator.number_anew(queue, world.now)
+    assert {second.state, third.state} == {NO_PRODUCER_STATE}
+    assert not second.uncertain
+    assert world.drain() == [second]
+    assert world.drain_if_any(1) == [], "the first of its epoch is on its way"
+    world.deliver(second)
+    assert world.drain() == [third]
+
+
+def test_a_barrier_that_is_lifted_lets_everything_go_on(world: World) -> None:
+    first, second, third = three_on_the_wire(world)
+    queue = world.accumulator.queue_for(first)
     world.send(0, FULL)
-    assert world.drain() == [], "nor under a new identity"
+    assert not world.accumulator.hold_back(queue, 0, world.now)
+    world.deliver(first, second, third)
+    assert world.drain_if_any(1) == []
+    assert not world.accumulator.hold_back(queue, None, world.now)
+    assert world.drain_one().order == 3
 
 
 def test_nothing_goes_to_a_new_leader_while_an_earlier_batch_is_at_the_old_one() -> None:
