@@ -23,7 +23,7 @@ from aioproducer.accumulator.topic_queues import StickyChoice, TopicQueues
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.errors import InvalidPartitionError, ProducerError, RecordTooLargeError
-from aioproducer.model import Header, Place
+from aioproducer.model import Header, Place, TopicPartition
 from aioproducer.partitioning import PartitionFunction, murmur2_partition
 from aioproducer.records.builder import batch_size_bound
 from aioproducer.records.record_batch import NO_PRODUCER_STATE
@@ -633,22 +633,36 @@ class RecordAccumulator:
         """Whether a record waits for memory."""
         return self._shares.exhausted
 
-    def hold_back(self, queue: PartitionQueue, barrier: Place | None, now: float) -> bool:
+    def hold_back(self, place: TopicPartition, barrier: Place | None, now: float) -> bool:
         """Let only batches leave that are numbered before ``barrier``; whether there are none."""
+        queue = self._queue_at(place)
+        if queue is None:
+            return barrier is not None
         queue.barrier = barrier
         self._list_again(queue, now)
         if barrier is None or queue.on_wire:
             return False
-        return not any(_before(batch, barrier) for batch in queue.batches)
+        # Those with a number are the first, in their order.
+        return not (queue.batches and _before(queue.batches[0], barrier))
 
-    def number_anew(self, queue: PartitionQueue, now: float) -> None:
+    def number_anew(self, place: TopicPartition, now: float) -> None:
         """Let the queued batches get numbers of a new epoch; none of them is in the log."""
+        queue = self._queue_at(place)
+        if queue is None:
+            return
         for batch in queue.batches:
+            if batch.order < 0:
+                break
             batch.state = NO_PRODUCER_STATE
             batch.uncertain = False
         queue.acknowledged = False
         queue.barrier = None
         self._list_again(queue, now)
+
+    def _queue_at(self, place: TopicPartition) -> PartitionQueue | None:
+        """The queue of a partition; None: the topic no longer has it, or is not known any more."""
+        queues = self._topics.get(place.topic)
+        return None if queues is None else queues.find(place.partition)
 
     def _list_again(self, queue: PartitionQueue, now: float) -> None:
         if queue.backlog is not None:

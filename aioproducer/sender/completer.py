@@ -17,6 +17,7 @@ from aioproducer.errors import (
     ProducerError,
 )
 from aioproducer.metrics import ProducerMetrics
+from aioproducer.model import TopicPartition
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.sender.outcomes import (
@@ -55,6 +56,8 @@ class BatchCompleter:
         self._backoff = backoff
         self._retries = retries
         self._freed: list[bytearray] = []
+        self._held: set[TopicPartition] = set()
+        """The partitions that have a barrier."""
 
     def take_freed(self) -> list[bytearray]:
         """The buffers of batches that are done, to be given back to the pool."""
@@ -72,20 +75,12 @@ class BatchCompleter:
 
     def settle(self, batch: ProducerBatch, outcome: Outcome, node: int, now: float) -> None:
         """Carry out ``outcome`` for a batch that was sent to ``node``."""
-        broken = self._identity.broken
         if isinstance(outcome, Deliver):
             batch.deliver(outcome.base_offset, outcome.log_append_time_ms)
             self._done(batch, now)
-            if broken:
+            if self._identity.broken:
                 self._identity.delivered(batch.topic_partition, batch.order)
-        else:
-            self._disappoint(batch, outcome, node, now)
-        if broken or self._identity.broken:
-            self._mend(batch, now)
-
-    def _disappoint(
-        self, batch: ProducerBatch, outcome: Retry | Split | Fail, node: int, now: float
-    ) -> None:
+            return
         if outcome.error.refresh_metadata:
             self._metadata.request_update()
         match outcome:
@@ -106,13 +101,21 @@ class BatchCompleter:
         unused = self._identity.state is IdentityState.UNUSED
         return isinstance(error, KafkaError) and error.fate is Fate.FATAL and not unused
 
-    def _mend(self, batch: ProducerBatch, now: float) -> None:
-        """Hold the batches back that the partition's break concerns, until it can go on."""
-        queue, partition = self._accumulator.queue_for(batch), batch.topic_partition
-        barrier = self._identity.barrier(partition)
-        if self._accumulator.hold_back(queue, barrier, now):
-            self._identity.renew(partition)
-            self._accumulator.number_anew(queue, now)
+    def mend(self, now: float) -> None:
+        """Hold back what the breaks of partitions concern, until they can go on.
+
+        To be called after outcomes, before anything leaves.
+        """
+        if not self._held and not self._identity.broken:
+            return
+        concerned, self._held = self._held.union(self._identity.broken), set()
+        for partition in concerned:
+            barrier = self._identity.barrier(partition)
+            if self._accumulator.hold_back(partition, barrier, now):
+                self._identity.renew(partition)
+                self._accumulator.number_anew(partition, now)
+            elif barrier is not None:
+                self._held.add(partition)
 
     def _split(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
         topic = batch.topic_partition.topic
@@ -153,8 +156,6 @@ class BatchCompleter:
                 f"(delivery_timeout_ms), {written}; {batch.last_error or why_not_sent(batch)}"
             )
             self._fail(batch, error, uncertain, {}, now)
-            if self._identity.broken:
-                self._mend(batch, now)
 
     def _may_have_been_written(self, batch: ProducerBatch) -> bool:
         """Whether a batch that is given up now may be in the log."""
@@ -171,9 +172,6 @@ class BatchCompleter:
             self._metrics.records_failed(batch.topic_partition.topic, batch.count, now)
             self._leave_break(batch, written)
             self._done(batch, now)
-        if self._identity.broken:
-            for batch in batches:
-                self._mend(batch, now)
         waiting = list(self._accumulator.line)
         for record in waiting:
             self._metrics.records_failed(record.topic, 1, now)

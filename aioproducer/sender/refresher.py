@@ -128,5 +128,6 @@ class MetadataRefresher:
                 f"{record.topic!r}. Check bootstrap_servers. {listed}{refused}"
             )
         known = self._metadata.errors.get(record.topic)
-        reason = f": {known}" if known is not None else ""
+        told = known or self._refusal
+        reason = f": {told}" if told is not None else ""
         return MetadataTimeoutError(f"topic {record.topic!r} did not become known {waited}{reason}")

@@ -24,6 +24,7 @@ that may have been written, the batch here keeps its number until a broker has s
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -111,9 +112,9 @@ class ProducerIdentity:
     # --- a numbered batch failed -----------------------------------------------------------
 
     @property
-    def broken(self) -> bool:
-        """Whether a partition is, at all."""
-        return bool(self._breaks)
+    def broken(self) -> Collection[TopicPartition]:
+        """The partitions with a break."""
+        return self._breaks.keys()
 
     def missing(self, partition: TopicPartition, place: Place) -> None:
         """The batch at ``place`` is not in the log, and its number will not be either."""

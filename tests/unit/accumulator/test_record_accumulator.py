@@ -24,7 +24,7 @@ from aioproducer.errors import (
     ProducerError,
     RecordTooLargeError,
 )
-from aioproducer.model import RecordMetadata
+from aioproducer.model import RecordMetadata, TopicPartition
 from aioproducer.partitioning import PartitionFunction, murmur2_partition
 from aioproducer.records.builder import BATCH_OVERHEAD, MAX_RECORD_OVERHEAD, batch_size_bound
 from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState
@@ -1451,7 +1451,7 @@ def test_nothing_follows_the_first_batch_before_it_is_acknowledged() -> None:
     (third,) = world.drain()
     assert (first.order, second.order, third.order) == (0, 1, 2)
     world.deliver(second, third)
-    world.accumulator.number_anew(world.accumulator.queue_for(third), world.now)
+    world.accumulator.number_anew(third.topic_partition, world.now)
     for _ in range(2):
         world.send(0, FULL)
     assert len(world.drain()) == 1
@@ -1462,21 +1462,21 @@ def test_behind_a_barrier_only_what_is_numbered_before_it_leaves(world: World) -
     first, second, third = three_on_the_wire(world)
     for number, batch in enumerate((first, second, third)):
         batch.state = ProducerState(7, 0, number)
-    queue, hold_back = world.accumulator.queue_for(first), world.accumulator.hold_back
-    assert not hold_back(queue, 1, world.now), "all three are on the wire"
+    place, hold_back = first.topic_partition, world.accumulator.hold_back
+    assert not hold_back(place, 1, world.now), "all three are on the wire"
     world.retry(first)
     world.retry(second)
-    assert not hold_back(queue, 1, world.now), "the third is on the wire, the first is before"
+    assert not hold_back(place, 1, world.now), "the third is on the wire, the first is before"
     assert world.drain() == [first]
     assert world.drain_if_any(1) == []
     world.retry(third)
-    assert not hold_back(queue, 1, world.now)
+    assert not hold_back(place, 1, world.now)
     world.deliver(first)
     assert world.drain_if_any(1) == []
-    assert hold_back(queue, 1, world.now)
-    assert not hold_back(queue, 2, world.now), "the second is before that"
+    assert hold_back(place, 1, world.now)
+    assert not hold_back(place, 2, world.now), "the second is before that"
     second.uncertain = True
-    world.accumulator.number_anew(queue, world.now)
+    world.accumulator.number_anew(place, world.now)
     assert {second.state, third.state} == {NO_PRODUCER_STATE}
     assert not second.uncertain
     assert world.drain() == [second]
@@ -1487,13 +1487,22 @@ def test_behind_a_barrier_only_what_is_numbered_before_it_leaves(world: World) -
 
 def test_a_barrier_that_is_lifted_lets_everything_go_on(world: World) -> None:
     first, second, third = three_on_the_wire(world)
-    queue = world.accumulator.queue_for(first)
+    place = first.topic_partition
     world.send(0, FULL)
-    assert not world.accumulator.hold_back(queue, 0, world.now)
+    assert not world.accumulator.hold_back(place, 0, world.now)
     world.deliver(first, second, third)
     assert world.drain_if_any(1) == []
-    assert not world.accumulator.hold_back(queue, None, world.now)
+    assert not world.accumulator.hold_back(place, None, world.now)
     assert world.drain_one().order == 3
+
+
+def test_a_partition_that_is_gone_needs_no_barrier(world: World) -> None:
+    gone = (TopicPartition("other", 0), TopicPartition("orders", 99))
+    world.send()
+    for place in gone:
+        assert world.accumulator.hold_back(place, 3, world.now)
+        assert not world.accumulator.hold_back(place, None, world.now)
+        world.accumulator.number_anew(place, world.now)
 
 
 def test_nothing_goes_to_a_new_leader_while_an_earlier_batch_is_at_the_old_one() -> None:
