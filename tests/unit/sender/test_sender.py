@@ -917,7 +917,21 @@ async def test_a_fatal_error_fails_everything_and_the_next_record_tries_again(
         assert after.exception() is None
 
 
-@pytest.mark.parametrize("code", [-1, 9999, 35, 42, 47, 48, 53, 90])
+@pytest.mark.parametrize("code", [7, 14, 15, 16, 51])
+async def test_an_identity_that_is_not_to_be_had_yet_is_asked_for_again(code: int) -> None:
+    async with running(idempotent=True) as world:
+        future = world.send()
+        await world.turn()
+        for _ in range(3):
+            refusal = identity_response(-1, code=code)
+            await world.complete(world.one(InitProducerIdRequest), refusal)
+            await world.turn(BACKOFF * 2)
+        await world.complete(world.one(InitProducerIdRequest), identity_response(78))
+        await world.answer(world.one(ProduceRequest))
+        assert (await future).offset == 42
+
+
+@pytest.mark.parametrize("code", [-1, 9999, 35, 42, 47, 49, 50, 53, 90, 120])
 async def test_an_identity_that_is_refused_for_good_fails_what_waits_for_it(code: int) -> None:
     async with running(idempotent=True) as world:
         future = world.send()
