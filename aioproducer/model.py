@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
 Header: TypeAlias = tuple[str, bytes | None]
@@ -11,6 +12,10 @@ Header: TypeAlias = tuple[str, bytes | None]
 
 Headers: TypeAlias = Mapping[str, bytes | None] | Sequence[Header]
 """What ``send(headers=…)`` takes: a mapping, or pairs (keys may repeat)."""
+
+
+Place: TypeAlias = int | Fraction
+"""A batch's place among those of its partition, in the order in which they first left."""
 
 
 class TopicPartition(NamedTuple):

@@ -14,6 +14,8 @@ from itertools import count
 from aioproducer.accumulator.partition_queue import NO_LEADER, Backlog, PartitionQueue
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.topic_queues import TopicQueues, queue_for
+from aioproducer.model import Place, TopicPartition
+from aioproducer.records.record_batch import NO_PRODUCER_STATE
 
 
 class Departures:
@@ -44,6 +46,8 @@ class Departures:
             return
         if queue.delayed_until > now:
             return
+        if queue.barrier is not None and not _before(queue.batches[0], queue.barrier):
+            return
         if queue.on_wire and self._must_wait(queue):
             return
         backlog = self._backlogs.get(queue.leader)
@@ -53,12 +57,12 @@ class Departures:
 
     def _must_wait(self, queue: PartitionQueue) -> bool:
         head = queue.batches[0]
-        if self._one_at_a_time or head.alone or any(batch.alone for batch in queue.on_wire):
+        if self._one_at_a_time:
             return True
         if not self._in_order:
             return False
         # A broker without state of the producer takes any first sequence number. So nothing
-        # follows the first batch of an identity before it is acknowledged, nor one that is still
+        # follows the first batch of an epoch before it is acknowledged, nor one that is still
         # on its way to another broker.
         if queue.leader != NO_LEADER and (
             not queue.acknowledged or any(batch.node != queue.leader for batch in queue.on_wire)
@@ -162,16 +166,6 @@ class Departures:
         """Whether ``batch`` was drained and has neither an outcome nor come back."""
         return batch in self._on_wire
 
-    def anything_on_wire(self) -> bool:
-        """Whether any batch is."""
-        return bool(self._on_wire)
-
-    def begin_identity(self) -> None:
-        """Sequence numbers begin anew: no partition has acknowledged one of them."""
-        for queues in self._topics.values():
-            for queue in queues.partitions:
-                queue.acknowledged = False
-
     # --- what comes back -------------------------------------------------------------------
 
     def retry(self, batch: ProducerBatch, not_before: float, now: float) -> None:
@@ -210,6 +204,46 @@ class Departures:
             if queue.open is batch:
                 queue.close_batch()
         self.enlist(queue, now)
+
+    # --- behind a batch that failed for good -----------------------------------------------
+
+    def hold_back(self, place: TopicPartition, barrier: Place | None, now: float) -> bool:
+        """Let only batches leave that are numbered before ``barrier``; whether there are none."""
+        queue = self._queue_at(place)
+        if queue is None:
+            return barrier is not None
+        queue.barrier = barrier
+        _delist(queue)
+        self.enlist(queue, now)
+        if barrier is None or queue.on_wire:
+            return False
+        # Those with a number are the first, in their order.
+        return not (queue.batches and _before(queue.batches[0], barrier))
+
+    def number_anew(self, place: TopicPartition, now: float) -> None:
+        """Let the queued batches get numbers of a new epoch; none of them is in the log."""
+        queue = self._queue_at(place)
+        if queue is None:
+            return
+        for batch in queue.batches:
+            if batch.order < 0:
+                break
+            batch.state = NO_PRODUCER_STATE
+            batch.uncertain = False
+        queue.acknowledged = False
+        queue.barrier = None
+        _delist(queue)
+        self.enlist(queue, now)
+
+    def _queue_at(self, place: TopicPartition) -> PartitionQueue | None:
+        """The queue of a partition; None: the topic no longer has it, or is not known any more."""
+        queues = self._topics.get(place.topic)
+        return None if queues is None else queues.find(place.partition)
+
+
+def _before(batch: ProducerBatch, barrier: Place) -> bool:
+    """Whether ``batch`` has a number, and a place before ``barrier``."""
+    return batch.state is not NO_PRODUCER_STATE and batch.order < barrier
 
 
 def _delist(queue: PartitionQueue) -> None:

@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.waiting_line import WaitingRecord
-from aioproducer.model import TopicPartition
+from aioproducer.model import Place, TopicPartition
 
 NO_LEADER = -1
 
@@ -17,6 +17,7 @@ class PartitionQueue:
     __slots__ = (
         "acknowledged",
         "backlog",
+        "barrier",
         "batches",
         "delayed_until",
         "held",
@@ -44,8 +45,10 @@ class PartitionQueue:
         self.delayed_until = 0.0
         """A retry leaves no earlier than this."""
         self.acknowledged = False
-        """A batch was delivered under the producer's present identity."""
+        """A batch was delivered under the partition's present epoch."""
         self.next_order = 0
+        self.barrier: Place | None = None
+        """Only batches with a number and a place before this may leave; None: all may."""
         self.backlog: Backlog | None = None
         """Where it is listed as having a batch that may leave."""
 

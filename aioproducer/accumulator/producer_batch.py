@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final, Protocol
 
-from aioproducer.model import RecordMetadata, TopicPartition
+from aioproducer.model import Place, RecordMetadata, TopicPartition
 from aioproducer.records.acceleration import RecordsBuilder, deliver_records
 from aioproducer.records.builder import BATCH_OVERHEAD
 from aioproducer.records.compression import Compression
@@ -42,7 +43,6 @@ class ProducerBatch:
     """
 
     __slots__ = (
-        "alone",
         "append",
         "attempts",
         "buffer",
@@ -81,9 +81,7 @@ class ProducerBatch:
         self.last_error: BaseException | None = None
         self.uncertain = False
         """An attempt may have been written: nobody said that it was not."""
-        self.alone = False
-        """No other batch of its partition may be in flight with it."""
-        self.order: int | Fraction = -1
+        self.order: Place = -1
         """Its place among the batches of its partition, given when it first leaves."""
         self.span = _WHOLE
         """How much of the way to the next batch's place is for the parts that it is split into."""
@@ -145,7 +143,7 @@ class ProducerBatch:
                 token.set_exception(error)
                 token.exception()
 
-    def fail_records(self, errors: dict[int, BaseException], otherwise: BaseException) -> None:
+    def fail_records(self, errors: Mapping[int, BaseException], otherwise: BaseException) -> None:
         """Fail each record with its own error, by its index, or with ``otherwise``."""
         self.done = True
         for index, token in enumerate(self.builder.tokens):

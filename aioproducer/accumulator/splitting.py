@@ -36,7 +36,6 @@ def _part(batch: ProducerBatch, size: int) -> ProducerBatch:
     part.buffer = None
     part.is_part = True
     part.attempts = batch.attempts
-    part.alone = batch.alone
     part.uncertain = batch.uncertain
     return part
 

@@ -49,6 +49,12 @@ class TopicQueues:
             return self.partitions[partition]
         return self.retired[partition]
 
+    def find(self, partition: int) -> PartitionQueue | None:
+        """The same; None: there is none any more."""
+        if partition < len(self.partitions):
+            return self.partitions[partition]
+        return self.retired.get(partition)
+
     def count_sticky_batch(self) -> None:
         """No more keyless records go into :attr:`sticky_batch`: add up what went."""
         if self.sticky_batch is not None:

@@ -10,11 +10,8 @@ from collections.abc import Mapping, Sequence
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.cluster.snapshot import ClusterSnapshot, PartitionInfo
-from aioproducer.errors import InvalidTopicError, KafkaError, TopicAuthorizationFailedError
+from aioproducer.errors import Fate, KafkaError
 from aioproducer.model import Node, TopicPartition
-
-FATAL_TOPIC_ERRORS = (InvalidTopicError, TopicAuthorizationFailedError)
-"""Waiting does not help against these: whoever waits for the topic gets them at once."""
 
 
 class Metadata:
@@ -117,12 +114,11 @@ class Metadata:
         missing = [
             topic
             for topic in self._last_used
-            if topic not in self.snapshot.topics
-            and not isinstance(self.errors.get(topic), FATAL_TOPIC_ERRORS)
+            if topic not in self.snapshot.topics and not self.is_refused(topic)
         ]
         unasked = [topic for topic in missing if topic not in asked]
-        retriable = any(error.retriable for error in news.errors.values())
-        if len(missing) > len(unasked) or retriable or not news.snapshot.brokers:
+        stale = news.stale or any(error.retriable for error in news.errors.values())
+        if len(missing) > len(unasked) or stale or not news.snapshot.brokers:
             self._wanted = True
             self._failures += 1
         else:
@@ -138,6 +134,11 @@ class Metadata:
         self._wanted = True
         self._failures += 1
         self._not_before = now + self._backoff.delay(self._failures)
+
+    def is_refused(self, topic: str) -> bool:
+        """Whether waiting for ``topic`` does not help: who waits for it gets its error at once."""
+        error = self.errors.get(topic)
+        return error is not None and error.fate is Fate.TOPIC_REFUSED
 
     def take_hints(
         self, leaders: Mapping[TopicPartition, PartitionInfo], nodes: Mapping[int, Node]

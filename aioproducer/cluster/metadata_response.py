@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from aioproducer.cluster.snapshot import NO_EPOCH, ClusterSnapshot, PartitionInfo, TopicInfo
-from aioproducer.errors import KafkaError, kafka_error
+from aioproducer.errors import KafkaError, explain, kafka_error
 from aioproducer.model import Node
 
 _FIRST_VERSION_WITH_RELIABLE_EPOCHS: Final = 9
@@ -18,6 +18,8 @@ class MetadataNews(NamedTuple):
 
     snapshot: ClusterSnapshot
     errors: Mapping[str, KafkaError]
+    stale: bool = False
+    """A partition has no leader, say: the next answer may tell more."""
 
 
 def read_metadata(response: Any) -> MetadataNews:
@@ -32,17 +34,18 @@ def read_metadata(response: Any) -> MetadataNews:
     epochs = response.__version__ >= _FIRST_VERSION_WITH_RELIABLE_EPOCHS
     topics: dict[str, TopicInfo] = {}
     errors: dict[str, KafkaError] = {}
+    stale = False
     for topic in response.topics:
         if topic.name is None:
             continue
         name = str(topic.name)
         if topic.error_code:
-            errors[name] = kafka_error(
-                topic.error_code, f"topic {name!r}: {_explain(int(topic.error_code))}"
-            )
+            code = int(topic.error_code)
+            errors[name] = kafka_error(code, f"topic {name!r}: {explain(code)}")
         elif topic.partitions:
             topics[name] = _topic(name, topic, epochs)
-    return MetadataNews(ClusterSnapshot(brokers, topics), errors)
+            stale = stale or any(map(_is_stale, topic.partitions))
+    return MetadataNews(ClusterSnapshot(brokers, topics), errors, stale)
 
 
 _MOST_PARTITIONS = 1_000_000
@@ -70,13 +73,6 @@ def _partition(index: int, partition: Any | None, epochs: bool) -> PartitionInfo
     return PartitionInfo(index, int(partition.leader_id), epoch)
 
 
-_EXPLANATIONS = {
-    3: "the topic does not exist (and the brokers do not create it automatically, or have not yet)",
-    5: "the topic has no leader yet",
-    17: "the name is not legal for a topic",
-    29: "not authorized: the principal needs the DESCRIBE and WRITE permissions for the topic",
-}
-
-
-def _explain(code: int) -> str:
-    return _EXPLANATIONS.get(code, "the broker answered with an error")
+def _is_stale(partition: Any) -> bool:
+    code = int(partition.error_code)
+    return bool(code) and kafka_error(code, "").refresh_metadata

@@ -18,6 +18,7 @@ from kio.static.protocol import RequestPayload, ResponsePayload
 
 from aioproducer.errors import ProtocolError
 from aioproducer.network.array_lengths import check_array_lengths
+from aioproducer.network.unknown_codes import with_numbers
 
 LENGTH_BYTES: Final = 4
 MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
@@ -140,12 +141,18 @@ def correlation_id(body: bytes) -> int:
 
 
 def decode_response(kind: type[ResponsePayload], body: bytes) -> ResponsePayload:
-    """The response in ``body``, header included. Raises :class:`ProtocolError`."""
+    """The response in ``body``, header included. Raises :class:`ProtocolError`.
+
+    An error code that kio does not know stays a number.
+    """
     try:
         read_header, read = _readers(kind)
         _, used = read_header(body, 0)
         check_array_lengths(kind, body, used)
-        response, length = read(body, used)
+        try:
+            response, length = read(body, used)
+        except ValueError:
+            response, length = entity_reader(with_numbers(kind))(body, used)
     except Exception as error:
         raise ProtocolError(
             f"a {kind.__name__} (version {kind.__version__}) of {len(body)} bytes can't be "

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from kio.static.protocol import ResponsePayload
 
-from aioproducer.errors import ProtocolError, code_name
+from aioproducer.errors import Fate, ProtocolError, explain, kafka_error
 from aioproducer.network import frames
 from aioproducer.network.apis import SUPPORTED, Api, BrokerVersions, response_type
 
-_UNSUPPORTED_VERSION: Final = 35
 _CORRELATION_ID_BYTES: Final = 4
+_ERROR_CODE_BYTES: Final = 2
 
 
 class ApiVersionsHandshake:
@@ -29,14 +29,15 @@ class ApiVersionsHandshake:
         """Take the answer in ``body``. Raises :class:`ProtocolError`."""
         asked = self.next_version
         self.next_version = None
-        code = int.from_bytes(body[_CORRELATION_ID_BYTES : _CORRELATION_ID_BYTES + 2], "big")
-        if code == _UNSUPPORTED_VERSION and asked:
+        first = body[_CORRELATION_ID_BYTES : _CORRELATION_ID_BYTES + _ERROR_CODE_BYTES]
+        code = int.from_bytes(first, "big", signed=True)
+        if asked and kafka_error(code, "").fate is Fate.UNSUPPORTED:
             self.next_version = self._fallback(asked, body)
             return
         response: Any = frames.decode_response(kind, body)
         if response.error_code:
             raise ProtocolError(
-                f"answered an ApiVersions request with {code_name(response.error_code)}"
+                f"answered an ApiVersions request with {explain(int(response.error_code))}"
             )
         self.versions = _versions(response)
 

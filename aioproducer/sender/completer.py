@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
@@ -12,11 +12,14 @@ from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import (
     DeliveryTimeoutError,
-    OutOfOrderSequenceNumberError,
+    Fate,
+    KafkaError,
     ProducerError,
 )
 from aioproducer.metrics import ProducerMetrics
+from aioproducer.model import TopicPartition
 from aioproducer.records.compression_ratio import CompressionRatios
+from aioproducer.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.sender.outcomes import (
     Deliver,
     Fail,
@@ -24,10 +27,10 @@ from aioproducer.sender.outcomes import (
     Retry,
     Split,
     Standing,
-    leaves_uncertain,
     others_in_batch,
+    still_uncertain,
 )
-from aioproducer.transactions.identity import ProducerIdentity
+from aioproducer.transactions.identity import IdentityState, ProducerIdentity
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +57,8 @@ class BatchCompleter:
         self._backoff = backoff
         self._retries = retries
         self._freed: list[bytearray] = []
+        self._held: set[TopicPartition] = set()
+        """The partitions that have a barrier."""
 
     def take_freed(self) -> list[bytearray]:
         """The buffers of batches that are done, to be given back to the pool."""
@@ -74,23 +79,44 @@ class BatchCompleter:
         if isinstance(outcome, Deliver):
             batch.deliver(outcome.base_offset, outcome.log_append_time_ms)
             self._done(batch, now)
+            if self._identity.broken:
+                self._identity.delivered(batch.topic_partition, batch.order)
             return
         if outcome.error.refresh_metadata:
             self._metadata.request_update()
         match outcome:
-            case Retry(error, identity_lost):
+            case Retry(error, numbers_lost):
                 self._retry(batch, error, node, now)
-                if identity_lost:
-                    self._identity.lost()
+                if numbers_lost:
+                    self._identity.missing(batch.topic_partition, batch.order)
             case Split(error):
                 self._split(batch, error, now)
             case Fail(error, record_errors):
-                error.may_have_been_written = batch.uncertain or leaves_uncertain(error)
-                if record_errors:
-                    batch.fail_records(dict(record_errors), others_in_batch(error))
-                else:
-                    batch.fail(error)
-                self._failed(batch, error, now)
+                uncertain = still_uncertain(batch.uncertain, error)
+                self._fail(batch, error, uncertain, record_errors, now)
+                if self._is_fatal(error):
+                    self.abort(error, now)
+
+    def _is_fatal(self, error: ProducerError) -> bool:
+        """Whether no other batch could fare better; without identity each one fails by itself."""
+        unused = self._identity.state is IdentityState.UNUSED
+        return isinstance(error, KafkaError) and error.fate is Fate.FATAL and not unused
+
+    def mend(self, now: float) -> None:
+        """Hold back what the breaks of partitions concern, until they can go on.
+
+        To be called after outcomes, before anything leaves.
+        """
+        if not self._held and not self._identity.broken:
+            return
+        concerned, self._held = self._held.union(self._identity.broken), set()
+        for partition in concerned:
+            barrier = self._identity.barrier(partition)
+            if self._departures.hold_back(partition, barrier, now):
+                self._identity.renew(partition)
+                self._departures.number_anew(partition, now)
+            elif barrier is not None:
+                self._held.add(partition)
 
     def _split(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
         topic = batch.topic_partition.topic
@@ -102,10 +128,7 @@ class BatchCompleter:
     def _retry(self, batch: ProducerBatch, error: ProducerError, node: int, now: float) -> None:
         topic = batch.topic_partition.topic
         batch.last_error = error
-        if isinstance(error, OutOfOrderSequenceNumberError):
-            batch.uncertain = False
-        elif leaves_uncertain(error):
-            batch.uncertain = True
+        batch.uncertain = still_uncertain(batch.uncertain, error)
         logger.info(
             "Retrying %d records for %s (attempt %d failed): %s",
             batch.count,
@@ -133,9 +156,7 @@ class BatchCompleter:
                 f"{batch.topic_partition}: not acknowledged within {timeout:g} s "
                 f"(delivery_timeout_ms), {written}; {batch.last_error or why_not_sent(batch)}"
             )
-            error.may_have_been_written = uncertain
-            batch.fail(error)
-            self._failed(batch, error, now)
+            self._fail(batch, error, uncertain, {}, now)
 
     def _may_have_been_written(self, batch: ProducerBatch) -> bool:
         """Whether a batch that is given up now may be in the log."""
@@ -145,27 +166,58 @@ class BatchCompleter:
         """Fail everything that has no outcome; how many records that were."""
         batches = list(self._accumulator.incomplete)
         records = sum(batch.count for batch in batches)
-        uncertain = copy(error)
-        uncertain.__cause__ = error.__cause__
-        uncertain.may_have_been_written = True
+        surely_not, maybe = _saying(error, False), _saying(error, True)
         for batch in batches:
-            batch.fail(uncertain if self._may_have_been_written(batch) else error)
+            written = self._may_have_been_written(batch)
+            batch.fail(maybe if written else surely_not)
             self._metrics.records_failed(batch.topic_partition.topic, batch.count, now)
+            self._leave_break(batch, written)
             self._done(batch, now)
         waiting = list(self._accumulator.line)
         for record in waiting:
             self._metrics.records_failed(record.topic, 1, now)
-        return records + self._accumulator.fail_waiting(waiting, error)
+        return records + self._accumulator.fail_waiting(waiting, surely_not)
 
-    def _failed(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
-        if batch.order >= 0:
-            self._identity.lost()
+    def _fail(
+        self,
+        batch: ProducerBatch,
+        error: ProducerError,
+        uncertain: bool,
+        record_errors: Mapping[int, ProducerError],
+        now: float,
+    ) -> None:
+        error.may_have_been_written = uncertain
+        if record_errors:
+            others = others_in_batch(error)
+            for each in (*record_errors.values(), others):
+                each.may_have_been_written = uncertain
+            batch.fail_records(record_errors, others)
+        else:
+            batch.fail(error)
         topic, count = batch.topic_partition.topic, batch.count
         logger.error("A batch of %d records for %s failed: %s", count, topic, error)
         self._metrics.records_failed(topic, count, now)
+        self._leave_break(batch, uncertain)
         self._done(batch, now)
+
+    def _leave_break(self, batch: ProducerBatch, uncertain: bool) -> None:
+        """Tell the identity of a batch that failed and had numbers."""
+        if batch.state is NO_PRODUCER_STATE:
+            return
+        leave = self._identity.doubtful if uncertain else self._identity.missing
+        leave(batch.topic_partition, batch.order)
 
     def _done(self, batch: ProducerBatch, now: float) -> None:
         buffer = self._accumulator.incomplete.complete(batch, now)
         if buffer is not None:
             self._freed.append(buffer)
+
+
+def _saying(error: ProducerError, may_have_been_written: bool) -> ProducerError:
+    """``error`` itself if it says so, or a copy that does."""
+    if error.may_have_been_written is may_have_been_written:
+        return error
+    said = copy(error)
+    said.__cause__ = error.__cause__
+    said.may_have_been_written = may_have_been_written
+    return said

@@ -1,28 +1,21 @@
 """What becomes of a batch, decided from what the broker said. No I/O, no clock.
 
-The sender carries out what :func:`decide` returns, and nothing else.
+The sender carries out what :func:`decide` returns, and nothing else. What an error code means is in
+:mod:`aioproducer.errors.table`; here it meets what is known of the batch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from aioproducer.errors import (
-    DuplicateSequenceNumberError,
-    InvalidProducerEpochError,
+    Fate,
     InvalidRecordError,
-    MessageTooLargeError,
-    NetworkError,
-    NetworkExceptionError,
-    NotEnoughReplicasAfterAppendError,
-    OutOfOrderSequenceNumberError,
+    KafkaError,
     ProducerError,
-    RequestTimedOutError,
-    RequestTimeoutError,
-    UnknownProducerIdError,
-    UnknownServerError,
-    code_name,
+    Written,
+    explain,
     kafka_error,
 )
 from aioproducer.sender.produce import PartitionResult
@@ -43,8 +36,8 @@ class Retry:
 
     error: ProducerError
     """If ``refresh_metadata``, the leaders are out of date."""
-    identity_lost: bool = False
-    """The brokers no longer take this producer's sequence numbers; a new identity comes first."""
+    numbers_lost: bool = False
+    """The broker does not take its sequence number any more; it needs a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +56,6 @@ class Fail:
 
 
 Outcome: TypeAlias = Deliver | Retry | Split | Fail
-
-_IDENTITY_LOST: Final = (UnknownProducerIdError, InvalidProducerEpochError)
-
-_UNCERTAIN: Final = (
-    NetworkError,
-    RequestTimeoutError,
-    NetworkExceptionError,
-    NotEnoughReplicasAfterAppendError,
-    RequestTimedOutError,
-    UnknownServerError,
-)
-
-_ADVICE: Final = {
-    2: "the network or the broker's memory may be faulty",
-    10: "send smaller records, or raise the topic's max.message.bytes",
-    17: "check the topic's name",
-    18: "lower batch_size, or raise the topic's segment.bytes",
-    29: "give the principal the WRITE permission for the topic",
-    32: "check the timestamps, or the topic's message.timestamp.before.max.ms and .after.max.ms",
-    87: "does the topic need keys (cleanup.policy=compact), or another timestamp?",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +76,11 @@ def decide(result: PartitionResult, where: str, standing: Standing) -> Outcome:
     """The outcome of a batch that was answered. ``where``: partition and broker, for messages."""
     if not result.error_code:
         return Deliver(result.base_offset, result.log_append_time_ms)
-    error = kafka_error(result.error_code, _text(result, where))
-    if isinstance(error, DuplicateSequenceNumberError):
+    said = explain(result.error_code, result.message)
+    error = kafka_error(result.error_code, f"{where}: {said}")
+    if error.fate is Fate.DELIVERED:
         return Deliver(result.base_offset, result.log_append_time_ms)
-    if isinstance(error, MessageTooLargeError) and standing.records > 1:
+    if error.fate is Fate.TOO_LARGE and standing.records > 1:
         return Split(error)
     return decide_error(error, standing, result)
 
@@ -117,24 +90,24 @@ def decide_error(
 ) -> Outcome:
     """The outcome of a batch whose request, or the batch itself, met ``error``.
 
-    OUT_OF_ORDER_SEQUENCE_NUMBER says that the batch is not in the log: it came before an earlier
-    one that is still on its way, or after one that never will be, which takes a new identity. The
-    other two errors of the identity say nothing about an earlier attempt, so a batch that may have
-    been written is failed rather than written twice.
+    A batch whose number does not fit came before an earlier one that is still on its way, or after
+    one that never will be, and then it needs a new number. It gets one only if it is surely not in
+    the log: one that may have been written is failed rather than written twice.
     """
     if standing.may_retry:
-        if isinstance(error, OutOfOrderSequenceNumberError):
-            return Retry(error, identity_lost=standing.first_in_line)
-        if isinstance(error, _IDENTITY_LOST) and not standing.uncertain:
-            return Retry(error, identity_lost=True)
-        if error.retriable:
+        if isinstance(error, KafkaError) and error.fate is Fate.MISNUMBERED:
+            if not still_uncertain(standing.uncertain, error):
+                return Retry(error, numbers_lost=standing.first_in_line)
+        elif error.retriable:
             return Retry(error)
     return Fail(error, _record_errors(error, result))
 
 
-def leaves_uncertain(error: ProducerError) -> bool:
-    """Whether a batch that met ``error`` may be in the log all the same."""
-    return isinstance(error, _UNCERTAIN)
+def still_uncertain(before: bool, error: ProducerError) -> bool:
+    """Whether a batch may be in the log after ``error``; ``before``: whether it might before."""
+    if error.written is Written.NO:
+        return before
+    return error.written is Written.MAYBE
 
 
 def _record_errors(
@@ -146,15 +119,6 @@ def _record_errors(
         index: kafka_error(result.error_code, f"{error}: {message}" if message else str(error))
         for index, message in result.record_errors.items()
     }
-
-
-def _text(result: PartitionResult, where: str) -> str:
-    parts = [f"{where}: {code_name(result.error_code)}"]
-    if result.message:
-        parts.append(result.message)
-    elif result.error_code in _ADVICE:
-        parts.append(_ADVICE[result.error_code])
-    return ": ".join(parts)
 
 
 def others_in_batch(error: ProducerError) -> ProducerError:

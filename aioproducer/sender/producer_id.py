@@ -1,4 +1,4 @@
-"""Gets the producer its id: asks when one is needed, and makes the batches fit the next one."""
+"""Gets the producer its id: asks when one is needed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import logging
 
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.cluster.metadata import Metadata
-from aioproducer.errors import code_name, kafka_error
+from aioproducer.errors import explain, kafka_error
 from aioproducer.network.client import Completion, NetworkClient
-from aioproducer.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.requests import InitProducerIdRequest
 from aioproducer.transactions.identity import IdentityState, ProducerIdentity
@@ -30,7 +29,6 @@ class ProducerIdRequester:
     ) -> None:
         self._identity = identity
         self._accumulator = accumulator
-        self._departures = accumulator.departures
         self._client = client
         self._metadata = metadata
         self._completer = completer
@@ -40,9 +38,6 @@ class ProducerIdRequester:
     def step(self, now: float) -> float | None:
         """Send a request if one is needed; when to look again by the clock alone."""
         identity = self._identity
-        if identity.state is IdentityState.EXHAUSTED and not self._departures.anything_on_wire():
-            self._renumber()
-            identity.retired()
         if identity.state is not IdentityState.NEEDED or not self._accumulator.incomplete:
             return None
         if self._not_before > now:
@@ -57,18 +52,6 @@ class ProducerIdRequester:
         self._client.send(node.id, InitProducerIdRequest())
         return None
 
-    def _renumber(self) -> None:
-        """Let the batches that were refused under the lost identity take numbers of the next.
-
-        One that may have been written keeps its old numbers and goes alone: the broker then either
-        knows it, or refuses it for good, and only after that it is certain to need new ones.
-        """
-        for batch in self._accumulator.incomplete:
-            batch.alone = batch.uncertain
-            if not batch.uncertain:
-                batch.state = NO_PRODUCER_STATE
-        self._departures.begin_identity()
-
     def completed(self, completion: Completion, now: float) -> None:
         """The answer to a request, or why there is none."""
         error, response = completion.error, completion.response
@@ -78,8 +61,7 @@ class ProducerIdRequester:
                 return
             error = kafka_error(
                 int(response.error_code),
-                f"no producer id: {code_name(response.error_code)}; the principal may need the "
-                "IDEMPOTENT_WRITE permission, or set enable_idempotence=False",
+                f"no producer id: {explain(int(response.error_code))}",
             )
         self._identity.refused()
         self._not_before = now + self._retry_backoff

@@ -6,15 +6,17 @@ import logging
 
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.waiting_line import WaitingRecord
-from aioproducer.cluster.metadata import FATAL_TOPIC_ERRORS, Metadata
+from aioproducer.cluster.metadata import Metadata
 from aioproducer.cluster.metadata_response import read_metadata
 from aioproducer.errors import (
     BootstrapError,
+    Fate,
+    KafkaError,
     MetadataTimeoutError,
     NetworkError,
     ProducerError,
-    RebootstrapRequiredError,
     RequestTimeoutError,
+    explain,
     kafka_error,
 )
 from aioproducer.network.client import Completion, NetworkClient
@@ -80,13 +82,14 @@ class MetadataRefresher:
         error = completion.error
         code = int(getattr(completion.response, "error_code", 0) or 0)
         if code:
-            error = kafka_error(code, "the broker refused a metadata request")
+            error = kafka_error(code, f"the broker refused a metadata request: {explain(code)}")
         if error is not None:
             logger.debug("Metadata request failed: %s", error)
             self._metadata.failed(now)
+            rebootstrap = isinstance(error, KafkaError) and error.fate is Fate.REBOOTSTRAP
             reached = not isinstance(error, NetworkError | RequestTimeoutError)
             self._refusal = error if reached else None
-            if isinstance(error, RebootstrapRequiredError) and self._metadata.may_rebootstrap:
+            if rebootstrap and self._metadata.may_rebootstrap:
                 self._metadata.rebootstrap(now)
             return
         self._refusal = None
@@ -103,7 +106,7 @@ class MetadataRefresher:
                     self._client.metrics.metadata_waited(now - waiting[0].sent, now)
                 self._accumulator.update_topic(info, now)
         for topic, topic_error in news.errors.items():
-            if isinstance(topic_error, FATAL_TOPIC_ERRORS):
+            if self._metadata.is_refused(topic):
                 waiting = self._accumulator.line.awaiting(topic)
                 failed = self._accumulator.fail_waiting(waiting, topic_error)
                 if failed:
@@ -125,5 +128,6 @@ class MetadataRefresher:
                 f"{record.topic!r}. Check bootstrap_servers. {listed}{refused}"
             )
         known = self._metadata.errors.get(record.topic)
-        reason = f": {known.name}: {known}" if known is not None else ""
+        told = known or self._refusal
+        reason = f": {told}" if told is not None else ""
         return MetadataTimeoutError(f"topic {record.topic!r} did not become known {waited}{reason}")

@@ -115,6 +115,7 @@ class Sender:
         for completion in self._client.take_completed():
             self._handle(completion, now)
         self._expire(now)
+        self._completer.mend(now)
         self._refresher.step(now)
         return _earliest(
             self._producer_id.step(now),

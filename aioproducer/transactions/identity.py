@@ -1,15 +1,42 @@
-"""The idempotent producer's identity. No I/O.
+"""The idempotent producer's identity: producer id, epochs, sequence numbers. No I/O.
 
-A broker remembers for each producer id and partition the sequence numbers it has seen, so a batch
-that is sent twice is written once, and one that overtakes another is refused.
+A broker remembers for each producer id and partition the sequence numbers that it has seen. So a
+batch that is sent twice is written once, and nothing is written behind a batch that is missing: a
+batch that fails for good leaves a gap, and no later number of its partition is taken any more.
+
+What then holds back the partition, and it alone, is its *break*:
+
+- The batch is surely not in the log, for a broker refused it or it never left: a **gap**. Batches
+  with earlier numbers are settled first. Then the partition's epoch grows, and the batches behind
+  the gap, none of which can be in the log, get numbers from 0.
+- The batch may be in the log, because it was given up on its way: a **doubt**. No batch gets a
+  number. Those that have one are sent with it: if one is taken, there was no gap, and the numbers
+  go on; if a broker misses an earlier one (OUT_OF_ORDER_SEQUENCE_NUMBER), there is a gap. If there
+  are none, the epoch grows, so that the batch in doubt can't be written any more once a later one
+  is, however late its request comes.
+
+The failed batch's records have their error by then; later records are delivered in order, once.
+
+Source: Kafka's ``TransactionManager`` (``handleFailedBatch``, ``canRetry``,
+``maybeResolveSequences``, ``bumpIdempotentProducerEpoch``; KIP-360). Where it numbers a batch anew
+that may have been written, the batch here keeps its number until a broker has said what it knows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
+from typing import Final
 
-from aioproducer.model import TopicPartition
+from aioproducer.model import Place, TopicPartition
 from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState, next_sequence
+
+MAX_EPOCH: Final = 2**15 - 1
+
+EVERYTHING_WITH_A_NUMBER: Final = Fraction(2**62)
+"""A place behind those of all batches."""
 
 
 class IdentityState(Enum):
@@ -21,19 +48,36 @@ class IdentityState(Enum):
     """To be asked for before the next batch leaves."""
     REQUESTED = "requested"
     READY = "ready"
-    EXHAUSTED = "exhausted"
-    """A numbered batch was lost: nothing leaves until all in flight is answered, then a new
-    identity is asked for."""
+
+
+@dataclass(slots=True)
+class _Numbers:
+    """Those of one partition."""
+
+    producer_id: int
+    epoch: int
+    sequence: int = 0
+
+
+@dataclass(slots=True)
+class _Break:
+    """What keeps a partition from going on with its numbers."""
+
+    gap: Place | None = None
+    """The first place of which it is known that it is missing in the log."""
+    doubt: Place | None = None
+    """The last place of which nobody knows."""
 
 
 class ProducerIdentity:
-    """Producer id, epoch, and the next sequence number of each partition."""
+    """Producer id, and the epoch and the next sequence number of each partition."""
 
     def __init__(self, *, idempotent: bool) -> None:
         self.state = IdentityState.NEEDED if idempotent else IdentityState.UNUSED
         self._producer_id = -1
         self._epoch = -1
-        self._sequences: dict[TopicPartition, int] = {}
+        self._numbers: dict[TopicPartition, _Numbers] = {}
+        self._breaks: dict[TopicPartition, _Break] = {}
 
     @property
     def usable(self) -> bool:
@@ -49,25 +93,63 @@ class ProducerIdentity:
         self.state = IdentityState.NEEDED
 
     def assigned(self, producer_id: int, epoch: int) -> None:
-        """A broker assigned the identity; sequences begin at 0."""
+        """A broker assigned the identity, for the partitions that have no numbers yet."""
         self._producer_id = producer_id
         self._epoch = epoch
-        self._sequences.clear()
         self.state = IdentityState.READY
 
     def stamp(self, partition: TopicPartition, count: int) -> ProducerState:
         """The numbers for the next batch of ``partition``, which has ``count`` records."""
         if self.state is IdentityState.UNUSED:
             return NO_PRODUCER_STATE
-        sequence = self._sequences.get(partition, 0)
-        self._sequences[partition] = next_sequence(sequence, count)
-        return ProducerState(self._producer_id, self._epoch, sequence)
+        numbers = self._numbers.get(partition)
+        if numbers is None:
+            numbers = self._numbers[partition] = _Numbers(self._producer_id, self._epoch)
+        sequence = numbers.sequence
+        numbers.sequence = next_sequence(sequence, count)
+        return ProducerState(numbers.producer_id, numbers.epoch, sequence)
 
-    def lost(self) -> None:
-        """A numbered batch failed for good, which leaves a gap that no broker would accept."""
-        if self.state is IdentityState.READY:
-            self.state = IdentityState.EXHAUSTED
+    # --- a numbered batch failed -----------------------------------------------------------
 
-    def retired(self) -> None:
-        """Nothing is in flight any more under the lost identity."""
-        self.state = IdentityState.NEEDED
+    @property
+    def broken(self) -> Collection[TopicPartition]:
+        """The partitions with a break."""
+        return self._breaks.keys()
+
+    def missing(self, partition: TopicPartition, place: Place) -> None:
+        """The batch at ``place`` is not in the log, and its number will not be either."""
+        found = self._breaks.setdefault(partition, _Break())
+        found.gap = place if found.gap is None else min(found.gap, place)
+
+    def doubtful(self, partition: TopicPartition, place: Place) -> None:
+        """The batch at ``place`` was given up, and may be in the log."""
+        found = self._breaks.setdefault(partition, _Break())
+        found.doubt = place if found.doubt is None else max(found.doubt, place)
+
+    def delivered(self, partition: TopicPartition, place: Place) -> None:
+        """The batch at ``place`` is in the log, and so is every one that came before it."""
+        found = self._breaks.get(partition)
+        if found is None or found.doubt is None or found.doubt > place:
+            return
+        found.doubt = None
+        if found.gap is None:
+            del self._breaks[partition]
+
+    def barrier(self, partition: TopicPartition) -> Place | None:
+        """The place before which numbered batches may still leave, and no others; None: all may."""
+        found = self._breaks.get(partition)
+        if found is None:
+            return None
+        return EVERYTHING_WITH_A_NUMBER if found.gap is None else found.gap
+
+    def renew(self, partition: TopicPartition) -> None:
+        """Begin at 0 in a new epoch: what comes later from an older one is refused.
+
+        After the last epoch there is, a new producer id is needed.
+        """
+        self._breaks.pop(partition, None)
+        numbers = self._numbers.pop(partition)
+        if numbers.epoch < MAX_EPOCH:
+            self._numbers[partition] = _Numbers(numbers.producer_id, numbers.epoch + 1)
+        elif self.state is IdentityState.READY:
+            self.state = IdentityState.NEEDED

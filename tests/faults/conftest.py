@@ -29,6 +29,7 @@ from aioproducer.testing.fault_proxy import FaultProxy
 
 PRODUCE, METADATA, API_VERSIONS, INIT_PRODUCER_ID = 0, 3, 18, 22
 UNKNOWN_TOPIC, NOT_LEADER, OUT_OF_ORDER, UNKNOWN_TOPIC_ID = 3, 6, 45, 100
+INVALID_PRODUCER_EPOCH = 47
 PATIENCE = 60.0
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -106,6 +107,8 @@ class ProduceAnswer:
     throttle_ms: int = 0
     message: str | None = None
     record_errors: Mapping[int, str] | None = None
+    late: asyncio.Event | None = None
+    """Write when it is set, whether or not the connection is still there, and answer nothing."""
     leave_out: bool = False
     """The response does not mention the partitions."""
     change: Callable[[bytes], bytes] | None = None
@@ -139,8 +142,8 @@ class Partition:
     leader: int
     epoch: int = 0
     log: list[Record] = field(default_factory=list)
-    batches: dict[tuple[int, int], deque[tuple[int, int, int]]] = field(default_factory=dict)
-    """By producer id and epoch: first sequence, next sequence and offset of the last five."""
+    producers: dict[int, tuple[int, deque[tuple[int, int, int]]]] = field(default_factory=dict)
+    """By producer id: its epoch; first sequence, next sequence and offset of the last five."""
     refused: int = 0
 
     def append(self, data: bytes) -> tuple[int, int]:
@@ -153,16 +156,24 @@ class Partition:
         assert records.next_batch() is None
         offset = len(self.log)
         if batch.producer_id >= 0:
-            identity = (batch.producer_id, batch.producer_epoch)
-            known = self.batches.setdefault(identity, deque(maxlen=5))
+            epoch, known = self.producers.get(batch.producer_id, (-1, deque()))
             first = batch.base_sequence
+            if batch.producer_epoch < epoch:
+                self.refused += 1
+                return INVALID_PRODUCER_EPOCH, -1
+            if batch.producer_epoch > epoch:
+                expected = 0 if known else first  # of an unknown producer any first one is taken
+                known = deque(maxlen=5)
+            else:
+                expected = known[-1][1]
             for earlier_first, earlier_next, earlier_offset in known:
                 if (first, first + len(read)) == (earlier_first, earlier_next):
                     return 0, earlier_offset
-            if known and first != known[-1][1]:  # of an unknown producer any first one is taken
+            if first != expected:
                 self.refused += 1
                 return OUT_OF_ORDER, -1
             known.append((first, first + len(read), offset))
+            self.producers[batch.producer_id] = (batch.producer_epoch, known)
         self.log += read
         return 0, offset
 
@@ -202,6 +213,8 @@ class FakeKafka:
         """Whether NOT_LEADER_OR_FOLLOWER comes with the new leader (KIP-951)."""
         self.mute: set[int] = set()
         """The API keys that are not answered."""
+        self.late: set[asyncio.Task[Any]] = set()
+        """The requests that wait for :attr:`ProduceAnswer.late`."""
         self.received: list[Received] = []
         self.most_in_flight = 0
         """The most produce requests that one connection had unanswered."""
@@ -252,6 +265,8 @@ class FakeKafka:
             await server.start()
 
     async def stop(self) -> None:
+        for task in self.late:
+            task.cancel()
         for server in self.servers.values():
             await server.stop()
         assert not [server.failures for server in self.servers.values() if server.failures]
@@ -300,6 +315,10 @@ class FakeKafka:
     ) -> None:
         while True:
             correlation, api, answer, body = await requests.get()
+            if answer is not None and answer.late is not None:
+                late = ProduceAnswer(hold=answer.late)
+                self.late.add(asyncio.ensure_future(self._respond(broker, api, late, body)))
+                continue
             response = await self._respond(broker, api, answer, body)
             if response is None:
                 if answer is not None and (answer.cut or answer.cut_after_writing):

@@ -220,6 +220,22 @@ async def test_a_refused_batch_among_others_in_flight(kafka: FakeKafka) -> None:
     assert [f.result().offset for f in (futures[0], *futures[2:])] == [1, 2, 3, 4]
 
 
+async def test_an_error_code_of_tomorrow_fails_its_batch_at_once(kafka: FakeKafka) -> None:
+    """It is an error of one partition, and no reason to distrust the whole answer."""
+    stand_in, tomorrow = b"\x00\x85", (9999).to_bytes(2, "big")
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
+        await producer.send("orders", b"first")
+        kafka.answers.append(
+            kafka.Answer(error=0x85, change=lambda frame: frame.replace(stand_in, tomorrow))
+        )
+        with pytest.raises(errors.KafkaError, match="ERROR_9999") as caught:
+            await asyncio.wait_for(producer.send("orders", b"odd"), PATIENCE)
+        assert caught.value.code == 9999
+        assert caught.value.may_have_been_written, "nobody knows what the code says"
+        assert (await producer.send("orders", b"next")).offset == 1
+    assert len({each.connection for each in kafka.requests(PRODUCE)}) == 1
+
+
 async def test_each_refused_record_has_its_own_reason(kafka: FakeKafka) -> None:
     async with Producer(
         bootstrap_servers=kafka.bootstrap_servers, linger_ms=20, **QUICK

@@ -213,6 +213,45 @@ async def test_a_timestamp_that_the_topic_does_not_take_is_named(kafka: KafkaClu
     assert await asyncio.to_thread(read, kafka, topic, 2) == [b"first", b"last"]
 
 
+async def test_records_behind_refused_ones_arrive_in_order_and_once(kafka: KafkaCluster) -> None:
+    """Each refusal is a gap in the sequence numbers, with other batches in flight behind it."""
+    topic, partitions, count = "gaps", 3, 600
+    config = {"message.timestamp.before.max.ms": 3_600_000}
+    await kafka.create_topic(topic, partitions, config=config)
+    async with Producer(
+        bootstrap_servers=kafka.bootstrap_servers, batch_size=0, linger_ms=0
+    ) as producer:
+        futures = [
+            producer.send(
+                topic,
+                b"%d" % number,
+                partition=number % partitions,
+                timestamp_ms=LONG_AGO if number % 40 == 7 else None,
+            )
+            for number in range(count)
+        ]
+        errors = await errors_of(futures)
+        last = await producer.send(topic, b"last", partition=0)
+    refused = [number for number, error in enumerate(errors) if error is not None]
+    assert refused == list(range(7, count, 40))
+    for error in filter(None, errors):
+        assert isinstance(error, InvalidTimestampError)
+        assert not error.may_have_been_written
+    kept = count - len(refused)
+    found = await asyncio.to_thread(read, kafka, topic, kept + 1, partitions)
+    assert len(found) == kept + 1
+    places = {
+        (sent.partition, sent.offset): number
+        for number, future in enumerate(futures)
+        if number not in refused
+        for sent in (future.result(),)
+    }
+    for partition in range(partitions):
+        mine = [places[place] for place in sorted(places) if place[0] == partition]
+        assert mine == sorted(mine)
+    assert last.offset == sum(1 for partition, _ in places if partition == 0)
+
+
 async def test_a_compacted_topic_refuses_a_record_without_key(kafka: KafkaCluster) -> None:
     topic = "compacted"
     await kafka.create_topic(topic, config={"cleanup.policy": "compact"})

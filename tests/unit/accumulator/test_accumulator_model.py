@@ -351,7 +351,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             for batch in sorted(self.on_wire, key=lambda batch: batch.order):
                 if self.overtook_another(batch):
                     del self.on_wire[batch]
-                    self.accumulator.retry(batch, self.now, self.now)
+                    self.accumulator.departures.retry(batch, self.now, self.now)
                 else:
                     self.deliver(batch)
             self.memory_is_handed_out(9)

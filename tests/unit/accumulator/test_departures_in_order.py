@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.model import TopicPartition
+from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState
 from tests.unit.accumulator.world import FULL, World, places
 
 # --- retries keep their order ------------------------------------------------------------------
@@ -66,20 +68,6 @@ def test_one_at_a_time_mutes_a_partition_until_its_answer() -> None:
     assert places(world.drain()) == [0]
 
 
-def test_a_batch_that_must_be_alone_is(world: World) -> None:
-    first, second, _ = three_on_the_wire(world)
-    second.alone = True
-    world.retry(second)
-    world.deliver(first)
-    assert world.drain_if_any(1) == []
-    world.deliver(_)
-    assert world.drain() == [second]
-    assert world.drain_if_any(1) == []
-    assert world.departures.is_first_in_line(second)
-    world.deliver(second)
-    assert world.drain_one().order == 3
-
-
 def test_nothing_follows_a_batch_that_may_be_written_already(world: World) -> None:
     first, second, third = three_on_the_wire(world)
     world.deliver(first, third)
@@ -116,14 +104,14 @@ def test_first_in_line_is_whom_no_earlier_batch_precedes(world: World) -> None:
 def test_put_back_is_no_attempt(world: World) -> None:
     world.send()
     batch = world.drain_one()
-    assert world.departures.anything_on_wire()
+    assert world.departures.is_on_wire(batch)
     world.departures.put_back(batch, world.now, world.now)
-    assert not world.departures.anything_on_wire()
+    assert not world.departures.is_on_wire(batch)
     assert batch.attempts == 0
     assert world.drain() == [batch]
 
 
-# --- the first batch of an identity ------------------------------------------------------------
+# --- sequence numbers --------------------------------------------------------------------------
 
 
 def test_nothing_follows_the_first_batch_before_it_is_acknowledged() -> None:
@@ -138,9 +126,59 @@ def test_nothing_follows_the_first_batch_before_it_is_acknowledged() -> None:
     (second,) = world.drain()
     (third,) = world.drain()
     assert (first.order, second.order, third.order) == (0, 1, 2)
-    world.departures.begin_identity()
+    world.deliver(second, third)
+    world.departures.number_anew(third.topic_partition, world.now)
+    for _ in range(2):
+        world.send(0, FULL)
+    assert len(world.drain()) == 1
+    assert world.drain() == [], "nor the first of a new epoch"
+
+
+def test_behind_a_barrier_only_what_is_numbered_before_it_leaves(world: World) -> None:
+    first, second, third = three_on_the_wire(world)
+    for number, batch in enumerate((first, second, third)):
+        batch.state = ProducerState(7, 0, number)
+    place, hold_back = first.topic_partition, world.departures.hold_back
+    assert not hold_back(place, 1, world.now), "all three are on the wire"
+    world.retry(first)
+    world.retry(second)
+    assert not hold_back(place, 1, world.now), "the third is on the wire, the first is before"
+    assert world.drain() == [first]
+    assert world.drain_if_any(1) == []
+    world.retry(third)
+    assert not hold_back(place, 1, world.now)
+    world.deliver(first)
+    assert world.drain_if_any(1) == []
+    assert hold_back(place, 1, world.now)
+    assert not hold_back(place, 2, world.now), "the second is before that"
+    second.uncertain = True
+    world.departures.number_anew(place, world.now)
+    assert {second.state, third.state} == {NO_PRODUCER_STATE}
+    assert not second.uncertain
+    assert world.drain() == [second]
+    assert world.drain_if_any(1) == [], "the first of its epoch is on its way"
+    world.deliver(second)
+    assert world.drain() == [third]
+
+
+def test_a_barrier_that_is_lifted_lets_everything_go_on(world: World) -> None:
+    first, second, third = three_on_the_wire(world)
+    place = first.topic_partition
     world.send(0, FULL)
-    assert world.drain() == [], "nor under a new identity"
+    assert not world.departures.hold_back(place, 0, world.now)
+    world.deliver(first, second, third)
+    assert world.drain_if_any(1) == []
+    assert not world.departures.hold_back(place, None, world.now)
+    assert world.drain_one().order == 3
+
+
+def test_a_partition_that_is_gone_needs_no_barrier(world: World) -> None:
+    gone = (TopicPartition("other", 0), TopicPartition("orders", 99))
+    world.send()
+    for place in gone:
+        assert world.departures.hold_back(place, 3, world.now)
+        assert not world.departures.hold_back(place, None, world.now)
+        world.departures.number_anew(place, world.now)
 
 
 def test_nothing_goes_to_a_new_leader_while_an_earlier_batch_is_at_the_old_one() -> None:

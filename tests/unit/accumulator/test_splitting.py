@@ -83,7 +83,7 @@ def test_a_closed_part_takes_no_more() -> None:
         assert not part.append(object(), 0, None, b"x", ())
 
 
-@pytest.mark.parametrize("field", ["alone", "uncertain", "attempts"])
+@pytest.mark.parametrize("field", ["uncertain", "attempts"])
 def test_what_is_known_of_the_batch_is_known_of_its_parts(field: str) -> None:
     batch = batch_of([400] * 6)
     setattr(batch, field, 3 if field == "attempts" else True)

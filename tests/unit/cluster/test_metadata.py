@@ -203,6 +203,19 @@ def test_an_unknown_topic_is_asked_for_with_growing_waits_until_it_is_there() ->
     assert it.next_refresh(now) == pytest.approx(now + 0.1), "success forgot the failures"
 
 
+def test_a_partition_without_leader_is_asked_for_with_growing_waits_until_it_has_one() -> None:
+    """Whether or not records wait for it: keyless ones go elsewhere, and would for long."""
+    it = settled()
+    known, now = info("orders"), NOW
+    for wait in (BACKOFF, 2 * BACKOFF, 4 * BACKOFF):
+        it.request_update()
+        asked(it, news(known)._replace(stale=True), now)
+        assert it.next_refresh(now) == pytest.approx(now + wait)
+        now += wait
+    asked(it, news(known), now)
+    assert it.next_refresh(now) == now + MAX_AGE
+
+
 def test_age_does_not_go_round_the_backoff() -> None:
     it = metadata(max_age=0.0)
     it.use("orders", NOW)

@@ -4,7 +4,7 @@ import datetime
 import importlib
 import io
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -168,6 +168,22 @@ def test_every_error_code_of_a_topic_becomes_its_error(code: ErrorCode) -> None:
     said = news(HIGHEST, ("orders", code, [(0, 1, 0)]))
     assert said.errors["orders"].code == int(code)
     assert not said.snapshot.topics, "an error, so no topic, even with partitions"
+
+
+@pytest.mark.parametrize(
+    ("code", "stale"),
+    [(0, False), (5, True), (9, True), (72, True), (-1, False), (44, False)],
+)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_partition_with_a_passing_error_asks_for_another_answer(
+    version: int, code: int, stale: bool
+) -> None:
+    answer = response(version, [("orders", 0, [(0, 1, 0), (1, -1, 0)])])
+    gone = replace(answer.topics[0].partitions[1], error_code=ErrorCode(code))
+    topic = replace(answer.topics[0], partitions=(answer.topics[0].partitions[0], gone))
+    said = read_metadata(replace(answer, topics=(topic,)))
+    assert said.stale is stale
+    assert [each.leader for each in said.snapshot.topics["orders"].partitions] == [1, -1]
 
 
 def test_no_brokers() -> None:

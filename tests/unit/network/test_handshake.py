@@ -112,6 +112,13 @@ def test_another_error_ends_it(code: int, name: str) -> None:
     assert handshake.next_version is None
 
 
+@pytest.mark.parametrize("version", range(5))
+def test_an_error_that_nobody_knows_ends_it_with_its_number(version: int) -> None:
+    body = answer(version, [], code=42).replace(b"\0\x2a", (9999).to_bytes(2, "big"))
+    with pytest.raises(ProtocolError, match="ERROR_9999"):
+        ApiVersionsHandshake().receive(response_type(Api.API_VERSIONS, version), body)
+
+
 @pytest.mark.parametrize(
     "body",
     [

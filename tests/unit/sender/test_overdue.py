@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from aioproducer.errors import BufferExhaustedError, MetadataTimeoutError
-from tests.unit.sender.world import BACKOFF, MAX_BLOCK, running
+import pytest
+
+from aioproducer.errors import (
+    BootstrapError,
+    BufferExhaustedError,
+    MetadataTimeoutError,
+    code_name,
+)
+from aioproducer.sender.requests import MetadataRequest
+from tests.unit.sender.world import BACKOFF, BROKERS, MAX_BLOCK, metadata_response, running
 
 
 async def test_an_unknown_topic_is_waited_for_until_max_block() -> None:
@@ -18,6 +26,43 @@ async def test_an_unknown_topic_is_waited_for_until_max_block() -> None:
         assert isinstance(error, MetadataTimeoutError)
         for part in ("'orders'", "max_block_ms", "UNKNOWN_TOPIC_OR_PARTITION", "does not exist"):
             assert part in str(error)
+
+
+@pytest.mark.parametrize("code", [9999, -1, 38])
+async def test_an_odd_error_of_a_topic_is_waited_out_and_then_named(code: int) -> None:
+    """As with Kafka: what forbids to create a topic may pass, too few brokers for one."""
+    async with running(known=False) as world:
+        future = world.send()
+        await world.turn()
+        answer = metadata_response("orders", (1,), 0, BROKERS, 5)
+        object.__setattr__(answer.topics[0], "error_code", code)
+        await world.complete(world.one(MetadataRequest), answer)
+        await world.turn(BACKOFF * 2)
+        assert not future.done()
+        assert len(world.requests(MetadataRequest)) == 1, "and asked again"
+        await world.turn(MAX_BLOCK)
+        error = future.exception()
+        assert isinstance(error, MetadataTimeoutError)
+        assert code_name(code) in str(error)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("code", [9999, 42])
+async def test_an_answer_that_is_an_error_as_a_whole_is_waited_out_and_then_named(
+    known: bool, code: int
+) -> None:
+    async with running(known=known) as world:
+        future = world.send(topic="new")
+        await world.turn()
+        answer = metadata_response("new", (), 0, BROKERS, 5)
+        object.__setattr__(answer, "error_code", code)
+        await world.turn(BACKOFF * 2)
+        await world.complete(world.one(MetadataRequest), answer)
+        assert not future.done()
+        await world.turn(MAX_BLOCK)
+        error = future.exception()
+        assert isinstance(error, MetadataTimeoutError if known else BootstrapError)
+        assert code_name(code) in str(error)
 
 
 async def test_no_memory_within_max_block() -> None:

@@ -12,7 +12,7 @@ from aioproducer.errors import (
 )
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import MetadataRequest
-from tests.unit.sender.world import BACKOFF, BOOT, MAX_BLOCK, running
+from tests.unit.sender.world import BACKOFF, BOOT, BROKERS, MAX_BLOCK, metadata_response, running
 
 
 @pytest.mark.parametrize("code", [17, 29])
@@ -25,6 +25,17 @@ async def test_a_fatal_error_of_a_topic_reaches_whoever_waits_at_once(code: int)
             assert isinstance(error, KafkaError)
             assert error.code == code
             assert "'orders'" in str(error)
+
+
+async def test_an_odd_error_of_a_partition_does_not_hide_its_leader() -> None:
+    async with running(known=False) as world:
+        future = world.send()
+        await world.turn()
+        answer = metadata_response("orders", (1,), 0, BROKERS, 5)
+        object.__setattr__(answer.topics[0].partitions[0], "error_code", 9999)
+        await world.complete(world.one(MetadataRequest), answer)
+        await world.answer(world.one(ProduceRequest))
+        assert (await future).offset == 42
 
 
 async def test_an_auto_created_topic_is_used_as_soon_as_it_has_leaders() -> None:

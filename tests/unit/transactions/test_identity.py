@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.model import TopicPartition
+from aioproducer.model import Place, TopicPartition
 from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState, next_sequence
-from aioproducer.transactions.identity import IdentityState, ProducerIdentity
+from aioproducer.transactions.identity import (
+    EVERYTHING_WITH_A_NUMBER,
+    MAX_EPOCH,
+    IdentityState,
+    ProducerIdentity,
+)
 
 LAST = 2**31 - 1
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -51,9 +58,7 @@ def test_a_producer_that_is_not_idempotent_stamps_nothing_for_ever() -> None:
     assert identity.state is IdentityState.UNUSED
     assert identity.usable
     assert identity.stamp(ONE, 5) is NO_PRODUCER_STATE
-    identity.lost()
-    assert identity.state is IdentityState.UNUSED
-    assert identity.usable
+    assert not identity.broken
 
 
 def test_each_partition_counts_by_itself() -> None:
@@ -74,16 +79,6 @@ def test_a_partition_wraps() -> None:
     assert identity.stamp(TWO, 1).base_sequence == 0
 
 
-def test_a_new_identity_counts_from_zero() -> None:
-    identity = ready(7, 3)
-    identity.stamp(ONE, 10)
-    identity.lost()
-    identity.retired()
-    identity.requested()
-    identity.assigned(8, 0)
-    assert identity.stamp(ONE, 1) == ProducerState(8, 0, 0)
-
-
 @pytest.mark.parametrize(
     ("steps", "state", "usable"),
     [
@@ -92,13 +87,6 @@ def test_a_new_identity_counts_from_zero() -> None:
         (("requested", "refused"), "needed", False),
         (("requested", "refused", "requested", "assigned"), "ready", True),
         (("requested", "assigned"), "ready", True),
-        (("requested", "assigned", "lost"), "exhausted", False),
-        (("requested", "assigned", "lost", "lost"), "exhausted", False),
-        (("requested", "assigned", "lost", "retired"), "needed", False),
-        (("requested", "assigned", "lost", "retired", "lost"), "needed", False),
-        (("requested", "assigned", "lost", "retired", "requested", "lost"), "requested", False),
-        (("lost",), "needed", False),
-        (("requested", "lost"), "requested", False),
     ],
 )
 def test_states(steps: tuple[str, ...], state: str, usable: bool) -> None:
@@ -108,3 +96,84 @@ def test_states(steps: tuple[str, ...], state: str, usable: bool) -> None:
         getattr(identity, step)(*arguments)
     assert identity.state is IdentityState(state)
     assert identity.usable is usable
+
+
+# --- after a batch that failed ------------------------------------------------------------------
+
+
+Happens: TypeAlias = tuple[str, int]
+
+
+@pytest.mark.parametrize(
+    ("happens", "barrier"),
+    [
+        ([], None),
+        ([("missing", 3)], 3),
+        ([("missing", 3), ("missing", 5)], 3),
+        ([("missing", 3), ("missing", 2)], 2),
+        ([("doubtful", 3)], EVERYTHING_WITH_A_NUMBER),
+        ([("doubtful", 3), ("delivered", 2)], EVERYTHING_WITH_A_NUMBER),
+        ([("doubtful", 3), ("delivered", 4)], None),
+        ([("doubtful", 3), ("doubtful", 5), ("delivered", 4)], EVERYTHING_WITH_A_NUMBER),
+        ([("doubtful", 3), ("doubtful", 5), ("delivered", 6)], None),
+        ([("doubtful", 3), ("missing", 4)], 4),
+        ([("missing", 4), ("doubtful", 3), ("delivered", 3)], 4),
+        ([("missing", 4), ("delivered", 3)], 4),
+        ([("delivered", 9)], None),
+    ],
+)
+def test_what_may_still_leave(happens: list[Happens], barrier: Place | None) -> None:
+    identity = ready()
+    identity.stamp(ONE, 10)
+    for what, place in happens:
+        getattr(identity, what)(ONE, place)
+    assert identity.barrier(ONE) == barrier
+    assert list(identity.broken) == ([] if barrier is None else [ONE])
+    assert identity.barrier(TWO) is None, "it is the business of one partition"
+    assert identity.usable
+
+
+def test_a_partition_goes_on_at_0_in_the_next_epoch_and_others_as_they_were() -> None:
+    identity = ready(7, 3)
+    identity.stamp(ONE, 10)
+    identity.stamp(TWO, 10)
+    identity.missing(ONE, 0)
+    identity.renew(ONE)
+    assert not identity.broken
+    assert identity.stamp(ONE, 5) == ProducerState(7, 4, 0)
+    assert identity.stamp(ONE, 5) == ProducerState(7, 4, 5)
+    assert identity.stamp(TWO, 5) == ProducerState(7, 3, 10)
+
+
+def test_a_doubt_that_is_dispelled_costs_no_epoch() -> None:
+    identity = ready()
+    identity.stamp(ONE, 10)
+    identity.doubtful(ONE, 0)
+    identity.delivered(ONE, 1)
+    assert identity.stamp(ONE, 5) == ProducerState(7, 0, 10)
+
+
+def test_after_the_last_epoch_comes_a_new_producer_id() -> None:
+    identity = ready(7, MAX_EPOCH - 1)
+    identity.stamp(ONE, 1)
+    identity.stamp(TWO, 1)
+    identity.renew(ONE)
+    assert identity.stamp(ONE, 1) == ProducerState(7, MAX_EPOCH, 0)
+    identity.renew(ONE)
+    assert identity.state is IdentityState.NEEDED
+    identity.requested()
+    identity.assigned(8, 0)
+    assert identity.stamp(ONE, 1) == ProducerState(8, 0, 0)
+    assert identity.stamp(TWO, 1) == ProducerState(7, MAX_EPOCH - 1, 1)
+
+
+def test_a_producer_id_that_is_on_its_way_serves_every_partition_that_needs_one() -> None:
+    identity = ready(7, MAX_EPOCH)
+    for partition in (ONE, TWO):
+        identity.stamp(partition, 1)
+    identity.renew(ONE)
+    identity.requested()
+    identity.renew(TWO)
+    assert identity.state is IdentityState.REQUESTED
+    identity.assigned(8, 0)
+    assert identity.stamp(ONE, 1) == identity.stamp(TWO, 1) == ProducerState(8, 0, 0)

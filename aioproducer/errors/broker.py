@@ -1,0 +1,241 @@
+"""The errors that a broker answers with: one class for each code that a producer can meet.
+
+What becomes of each, and its code, is in :mod:`aioproducer.errors.table`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from kio.schema.errors import ErrorCode
+
+from aioproducer.errors.client import (
+    ProducerError,
+    RecordTooLargeError,
+    UnsupportedVersionError,
+    UsageError,
+)
+from aioproducer.errors.fates import Fate, Written
+
+
+class KafkaError(ProducerError):
+    """A broker's answer with an error code."""
+
+    code: int = -1
+    """Kafka's number of the error."""
+    fate: ClassVar[Fate] = Fate.REFUSED
+    """What becomes of a request or a batch that met it."""
+
+    @property
+    def name(self) -> str:
+        """Kafka's name of the error, such as ``NOT_LEADER_OR_FOLLOWER``."""
+        return code_name(self.code)
+
+
+class UnlistedKafkaError(KafkaError):
+    """A broker answered with a code that has no class here: no producer is meant to get it."""
+
+    written = Written.MAYBE
+
+
+class UnlistedRetriableError(UnlistedKafkaError):
+    """The same, of a code that Kafka calls retriable."""
+
+    fate = Fate.RETRIABLE
+    retriable = True
+
+
+class UnknownServerError(KafkaError):
+    """The broker met an error that it did not expect; its log says which."""
+
+
+class CorruptMessageError(KafkaError):
+    """The batch arrived with a wrong checksum."""
+
+
+class UnknownTopicOrPartitionError(KafkaError):
+    """The topic does not exist, or the broker does not host the partition."""
+
+
+class LeaderNotAvailableError(KafkaError):
+    """The partition has no leader: an election is under way."""
+
+
+class NotLeaderOrFollowerError(KafkaError):
+    """The broker no longer leads the partition."""
+
+
+class RequestTimedOutError(KafkaError):
+    """The broker did not get enough replicas to acknowledge in time."""
+
+
+class BrokerNotAvailableError(KafkaError):
+    """The broker is not available."""
+
+
+class ReplicaNotAvailableError(KafkaError):
+    """The replica is not available on the broker."""
+
+
+class MessageTooLargeError(KafkaError, RecordTooLargeError):
+    """The batch is larger than the topic's ``max.message.bytes``."""
+
+
+class NetworkExceptionError(KafkaError):
+    """The broker lost a connection while it answered."""
+
+
+class CoordinatorLoadInProgressError(KafkaError):
+    """The coordinator is still loading its state."""
+
+
+class CoordinatorNotAvailableError(KafkaError):
+    """The coordinator is not available yet."""
+
+
+class NotCoordinatorError(KafkaError):
+    """The broker is not the coordinator asked for."""
+
+
+class InvalidTopicError(KafkaError, UsageError, ValueError):
+    """The topic's name is not legal, or the topic may not be written to."""
+
+
+class RecordListTooLargeError(KafkaError, RecordTooLargeError):
+    """The batch is larger than the topic's segment size."""
+
+
+class NotEnoughReplicasError(KafkaError):
+    """Fewer replicas are in sync than ``min.insync.replicas`` asks for; nothing was written."""
+
+
+class NotEnoughReplicasAfterAppendError(KafkaError):
+    """The leader wrote the batch, then found too few replicas in sync."""
+
+
+class InvalidRequiredAcksError(KafkaError):
+    """The broker does not take this value of ``acks``."""
+
+
+class TopicAuthorizationFailedError(KafkaError):
+    """The principal may not write to (or describe) the topic."""
+
+
+class GroupAuthorizationFailedError(KafkaError):
+    """The principal may not use the group."""
+
+
+class ClusterAuthorizationFailedError(KafkaError):
+    """The principal may not do this on the cluster."""
+
+
+class InvalidTimestampError(KafkaError, UsageError, ValueError):
+    """A record's timestamp is no time, or outside the range that the topic allows."""
+
+
+class BrokerUnsupportedVersionError(KafkaError, UnsupportedVersionError):
+    """The broker does not know this version of the request."""
+
+
+class InvalidRequestError(KafkaError):
+    """The broker found the request malformed."""
+
+
+class UnsupportedForMessageFormatError(KafkaError):
+    """The topic's message format is too old for the request."""
+
+
+class PolicyViolationError(KafkaError):
+    """A policy of the broker refuses the request."""
+
+
+class OutOfOrderSequenceNumberError(KafkaError):
+    """The broker expected another sequence number of this idempotent producer."""
+
+
+class DuplicateSequenceNumberError(KafkaError):
+    """The broker has the batch already."""
+
+
+class InvalidProducerEpochError(KafkaError):
+    """A newer producer uses the same identity."""
+
+
+class TransactionalIdAuthorizationFailedError(KafkaError):
+    """The principal may not use the transactional id."""
+
+
+class KafkaStorageError(KafkaError):
+    """The broker's disk failed; another replica takes over."""
+
+
+class SaslAuthenticationFailedError(KafkaError):
+    """The broker refused the credentials."""
+
+
+class UnknownProducerIdError(KafkaError):
+    """The broker has no state of this idempotent producer (its records were deleted)."""
+
+
+class FencedLeaderEpochError(KafkaError):
+    """The client's leader epoch is older than the broker's."""
+
+
+class UnknownLeaderEpochError(KafkaError):
+    """The client's leader epoch is newer than the broker's."""
+
+
+class UnsupportedCompressionTypeError(KafkaError):
+    """The broker is too old for this compression."""
+
+
+class InvalidRecordError(KafkaError):
+    """The broker's validation refused a record (a compacted topic needs keys, for one)."""
+
+
+class ThrottlingQuotaExceededError(KafkaError):
+    """The quota is used up; try again later."""
+
+
+class ProducerFencedError(KafkaError):
+    """A newer producer with the same transactional id took over."""
+
+
+class UnknownTopicIdError(KafkaError):
+    """The topic was deleted, or made anew under another id."""
+
+
+class InconsistentTopicIdError(KafkaError):
+    """The broker's log has another topic id."""
+
+
+class RebootstrapRequiredError(KafkaError):
+    """The cluster asks the client to start again from the bootstrap servers (KIP-1102)."""
+
+
+class InvalidTxnStateError(KafkaError):
+    """A record was no part of a transaction where it had to be, or the other way round."""
+
+
+class InvalidProducerIdMappingError(KafkaError):
+    """The producer id does not belong to the transactional id."""
+
+
+class ConcurrentTransactionsError(KafkaError):
+    """The coordinator still finishes the previous transaction."""
+
+
+class ListenerNotFoundError(KafkaError):
+    """The partition's leader has no listener of the kind that was used to ask."""
+
+
+class TransactionAbortableError(KafkaError):
+    """The transaction failed on the broker and has to be aborted."""
+
+
+def code_name(code: int) -> str:
+    """Kafka's name of an error code, such as ``NOT_LEADER_OR_FOLLOWER``."""
+    try:
+        return ErrorCode(code).name.upper()
+    except ValueError:
+        return f"ERROR_{code}"

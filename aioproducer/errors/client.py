@@ -1,0 +1,109 @@
+"""What goes wrong on this side of the wire."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from aioproducer.errors.fates import Written
+
+
+class ProducerError(Exception):
+    """The root: ``except ProducerError`` catches everything that this library raises."""
+
+    retriable: ClassVar[bool] = False
+    """Whether the producer itself tries again until ``delivery_timeout_ms``."""
+    refresh_metadata: ClassVar[bool] = False
+    """Whether the error says that the known leaders are out of date."""
+    written: ClassVar[Written] = Written.NO
+    """What it says about the log."""
+    may_have_been_written: bool = False
+    """Whether the record may be in the log all the same. False: it never left, or the broker
+    refused it. True: it was on its way when it was given up, and nobody said what became of it."""
+
+
+class UsageError(ProducerError):
+    """The library was used wrongly. Nothing was sent."""
+
+
+class ConfigError(UsageError, ValueError):
+    """An option is unknown, out of range, or contradicts another one."""
+
+
+class SerializationError(UsageError, TypeError):
+    """A key, value or header could not be turned into bytes."""
+
+
+class RecordTooLargeError(UsageError, ValueError):
+    """A record is larger than ``max_request_size``, ``buffer_memory`` or the broker allows."""
+
+
+class InvalidPartitionError(UsageError, ValueError):
+    """The partition is not one of the topic's."""
+
+
+class ProducerClosedError(UsageError, RuntimeError):
+    """The producer is closed, or was closed before the record was delivered."""
+
+
+class IllegalStateError(UsageError, RuntimeError):
+    """The call does not fit the producer's state (not started, started twice, …)."""
+
+
+class WrongLoopError(UsageError, RuntimeError):
+    """The producer belongs to another event loop, thread or process."""
+
+
+class MissingExtraError(UsageError, ImportError):
+    """An optional dependency is not installed; the message names the extra."""
+
+
+class ProducerTimeoutError(ProducerError, TimeoutError):
+    """The root of the timeouts."""
+
+
+class DeliveryTimeoutError(ProducerTimeoutError):
+    """The record was not acknowledged within ``delivery_timeout_ms``."""
+
+
+class BufferExhaustedError(ProducerTimeoutError):
+    """``buffer_memory`` is used up; ``await producer.drain()`` before sending more."""
+
+
+class MetadataTimeoutError(ProducerTimeoutError):
+    """The topic's metadata did not arrive within ``max_block_ms``."""
+
+
+class RequestTimeoutError(ProducerTimeoutError):
+    """A broker did not answer within ``request_timeout_ms``; its connection was closed."""
+
+    retriable = True
+    refresh_metadata = True
+    written = Written.MAYBE
+
+
+class NetworkError(ProducerError, ConnectionError):
+    """The root of what goes wrong between us and a broker."""
+
+    retriable = True
+    refresh_metadata = True
+    written = Written.MAYBE
+
+
+class BootstrapError(NetworkError):
+    """None of ``bootstrap_servers`` answered; the message gives each address its reason."""
+
+
+class BrokerConnectionError(NetworkError):
+    """A broker could not be reached, or its connection broke."""
+
+
+class ProtocolError(NetworkError):
+    """The peer sent bytes that are not Kafka's protocol; its connection was closed."""
+
+
+class UnsupportedVersionError(ProducerError):
+    """Broker and client share no version of a request, or the version lacks what was asked."""
+
+
+class ProducerBrokenError(ProducerError):
+    """A task of the producer ended in an unexpected error (``__cause__``). Make a new producer."""

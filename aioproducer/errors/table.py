@@ -1,0 +1,158 @@
+"""The error table: what becomes of each error code that a broker can answer with.
+
+Nothing else decides by code. A code without a row is one that no producer is meant to get (it is
+retried if Kafka calls it retriable, else refused) or one of a newer Kafka (it is refused); what it
+says about the log nobody knows.
+
+Source: Kafka's ``Errors``, ``Sender`` and ``TransactionManager``; what is written in spite of an
+error, ``ReplicaManager`` and ``DelayedProduce``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from aioproducer.errors import broker
+from aioproducer.errors.broker import (
+    KafkaError,
+    UnlistedKafkaError,
+    UnlistedRetriableError,
+    code_name,
+)
+from aioproducer.errors.fates import Fate, Written
+
+_DELIVERED, _TOO_LARGE, _MISNUMBERED = Fate.DELIVERED, Fate.TOO_LARGE, Fate.MISNUMBERED
+_RETRIABLE, _REFUSED, _TOPIC_REFUSED = Fate.RETRIABLE, Fate.REFUSED, Fate.TOPIC_REFUSED
+_ABORTABLE, _FATAL = Fate.ABORTABLE, Fate.FATAL
+_NEVER, _MAYBE = Written.NEVER, Written.MAYBE
+
+
+class Row(NamedTuple):
+    """One code's fate."""
+
+    code: ErrorCode
+    error: type[KafkaError]
+    fate: Fate
+    refresh: bool = False
+    """The known leaders are out of date."""
+    written: Written = Written.NO
+    advice: str = ""
+    """What the broker's own words do not say."""
+
+
+# fmt: off
+TABLE: Final = (
+    Row(ErrorCode.unknown_server_error, broker.UnknownServerError, _REFUSED, written=_MAYBE),
+    Row(ErrorCode.corrupt_message, broker.CorruptMessageError, _RETRIABLE,
+        advice="the network or the broker's memory may be faulty"),
+    Row(ErrorCode.unknown_topic_or_partition, broker.UnknownTopicOrPartitionError, _RETRIABLE,
+        refresh=True,
+        advice="it does not exist (and the brokers do not create it automatically, or have not "
+        "yet)"),
+    Row(ErrorCode.leader_not_available, broker.LeaderNotAvailableError, _RETRIABLE,
+        refresh=True, advice="there is no leader yet"),
+    # A leader that is deposed while it waits for its followers says so of what it has written.
+    Row(ErrorCode.not_leader_or_follower, broker.NotLeaderOrFollowerError, _RETRIABLE,
+        refresh=True, written=_MAYBE),
+    Row(ErrorCode.request_timed_out, broker.RequestTimedOutError, _RETRIABLE, written=_MAYBE),
+    Row(ErrorCode.broker_not_available, broker.BrokerNotAvailableError, _REFUSED),
+    Row(ErrorCode.replica_not_available, broker.ReplicaNotAvailableError, _RETRIABLE,
+        refresh=True),
+    Row(ErrorCode.message_too_large, broker.MessageTooLargeError, _TOO_LARGE,
+        advice="send smaller records, or raise the topic's max.message.bytes"),
+    Row(ErrorCode.network_exception, broker.NetworkExceptionError, _RETRIABLE,
+        refresh=True, written=_MAYBE),
+    Row(ErrorCode.coordinator_load_in_progress, broker.CoordinatorLoadInProgressError, _RETRIABLE),
+    Row(ErrorCode.coordinator_not_available, broker.CoordinatorNotAvailableError, _RETRIABLE),
+    Row(ErrorCode.not_coordinator, broker.NotCoordinatorError, _RETRIABLE),
+    Row(ErrorCode.invalid_topic_exception, broker.InvalidTopicError, _TOPIC_REFUSED,
+        advice="check the topic's name: it is not legal, or not for producers"),
+    Row(ErrorCode.record_list_too_large, broker.RecordListTooLargeError, _REFUSED,
+        advice="lower batch_size, or raise the topic's segment.bytes"),
+    Row(ErrorCode.not_enough_replicas, broker.NotEnoughReplicasError, _RETRIABLE),
+    Row(ErrorCode.not_enough_replicas_after_append, broker.NotEnoughReplicasAfterAppendError,
+        _RETRIABLE, written=_MAYBE),
+    Row(ErrorCode.invalid_required_acks, broker.InvalidRequiredAcksError, _REFUSED),
+    Row(ErrorCode.topic_authorization_failed, broker.TopicAuthorizationFailedError,
+        _TOPIC_REFUSED,
+        advice="the principal needs the DESCRIBE and WRITE permissions for the topic"),
+    Row(ErrorCode.group_authorization_failed, broker.GroupAuthorizationFailedError, _ABORTABLE),
+    Row(ErrorCode.cluster_authorization_failed, broker.ClusterAuthorizationFailedError, _FATAL,
+        advice="the principal needs the IDEMPOTENT_WRITE permission, or set "
+        "enable_idempotence=False"),
+    Row(ErrorCode.invalid_timestamp, broker.InvalidTimestampError, _REFUSED,
+        advice="check the timestamps, or the topic's message.timestamp.before.max.ms and "
+        ".after.max.ms"),
+    Row(ErrorCode.unsupported_version, broker.BrokerUnsupportedVersionError, Fate.UNSUPPORTED),
+    Row(ErrorCode.invalid_request, broker.InvalidRequestError, _REFUSED),
+    Row(ErrorCode.unsupported_for_message_format, broker.UnsupportedForMessageFormatError,
+        _REFUSED),
+    Row(ErrorCode.policy_violation, broker.PolicyViolationError, _REFUSED),
+    # The broker knows the producer, and the batch is not among the last that it wrote.
+    Row(ErrorCode.out_of_order_sequence_number, broker.OutOfOrderSequenceNumberError,
+        _MISNUMBERED, written=_NEVER),
+    Row(ErrorCode.duplicate_sequence_number, broker.DuplicateSequenceNumberError, _DELIVERED),
+    Row(ErrorCode.invalid_producer_epoch, broker.InvalidProducerEpochError, _ABORTABLE),
+    Row(ErrorCode.invalid_txn_state, broker.InvalidTxnStateError, _ABORTABLE),
+    Row(ErrorCode.invalid_producer_id_mapping, broker.InvalidProducerIdMappingError, _ABORTABLE),
+    Row(ErrorCode.concurrent_transactions, broker.ConcurrentTransactionsError, _RETRIABLE),
+    Row(ErrorCode.transactional_id_authorization_failed,
+        broker.TransactionalIdAuthorizationFailedError, _FATAL),
+    # A disk may fail after the followers have read from it.
+    Row(ErrorCode.kafka_storage_error, broker.KafkaStorageError, _RETRIABLE,
+        refresh=True, written=_MAYBE),
+    Row(ErrorCode.sasl_authentication_failed, broker.SaslAuthenticationFailedError, _REFUSED),
+    Row(ErrorCode.unknown_producer_id, broker.UnknownProducerIdError, _MISNUMBERED),
+    Row(ErrorCode.listener_not_found, broker.ListenerNotFoundError, _RETRIABLE, refresh=True),
+    Row(ErrorCode.fenced_leader_epoch, broker.FencedLeaderEpochError, _RETRIABLE, refresh=True),
+    Row(ErrorCode.unknown_leader_epoch, broker.UnknownLeaderEpochError, _RETRIABLE),
+    Row(ErrorCode.unsupported_compression_type, broker.UnsupportedCompressionTypeError, _REFUSED),
+    Row(ErrorCode.invalid_record, broker.InvalidRecordError, _REFUSED,
+        advice="does the topic need keys (cleanup.policy=compact), or another timestamp?"),
+    Row(ErrorCode.throttling_quota_exceeded, broker.ThrottlingQuotaExceededError, _RETRIABLE),
+    Row(ErrorCode.producer_fenced, broker.ProducerFencedError, _FATAL),
+    Row(ErrorCode.unknown_topic_id, broker.UnknownTopicIdError, _RETRIABLE, refresh=True),
+    Row(ErrorCode.inconsistent_topic_id, broker.InconsistentTopicIdError, _RETRIABLE,
+        refresh=True),
+    Row(ErrorCode.transaction_abortable, broker.TransactionAbortableError, _ABORTABLE),
+    Row(ErrorCode.rebootstrap_required, broker.RebootstrapRequiredError, Fate.REBOOTSTRAP),
+)
+# fmt: on
+"""One row for each code that a producer can meet."""
+
+
+def _bind(row: Row) -> None:
+    """Give the class what its row says."""
+    error = row.error
+    error.code = int(row.code)
+    error.fate = row.fate
+    error.retriable = row.fate is Fate.RETRIABLE
+    error.refresh_metadata = row.refresh
+    error.written = row.written
+
+
+for _row in TABLE:
+    _bind(_row)
+
+_ROWS: Final = {int(row.code): row for row in TABLE}
+_RETRIABLE_BY_KAFKA: Final = frozenset(int(code) for code in ErrorCode if code.retriable)
+
+
+def kafka_error(code: int, message: str) -> KafkaError:
+    """The exception for a broker's error ``code``, with ``message`` as its text."""
+    row = _ROWS.get(code)
+    if row is not None:
+        return row.error(message)
+    kind = UnlistedRetriableError if code in _RETRIABLE_BY_KAFKA else UnlistedKafkaError
+    error = kind(message)
+    error.code = int(code)
+    return error
+
+
+def explain(code: int, said: str | None = None) -> str:
+    """An error code in words: its name, and what the broker said or else what to do about it."""
+    row = _ROWS.get(code)
+    more = said or ("" if row is None else row.advice)
+    return f"{code_name(code)}: {more}" if more else code_name(code)

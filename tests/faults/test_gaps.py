@@ -1,0 +1,231 @@
+"""What comes after a batch that failed for good: in order, once, and told truthfully."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiokafka.record import MemoryRecords  # type: ignore[import-untyped]
+
+from aioproducer import DeliveryTimeoutError, Producer, RecordMetadata, errors
+
+if TYPE_CHECKING:
+    from tests.faults.conftest import FakeKafka, StartKafka
+
+PRODUCE, INIT_PRODUCER_ID = 0, 22
+AFTER_APPEND, TOPIC_REFUSED, OUT_OF_ORDER = 20, 29, 45
+UNKNOWN_PRODUCER_ID, INVALID_EPOCH, INVALID_RECORD = 59, 47, 87
+PATIENCE = 60.0
+QUICK: dict[str, Any] = {
+    "linger_ms": 0,
+    "batch_size": 100,
+    "retry_backoff_ms": 2,
+    "retry_backoff_max_ms": 10,
+    "reconnect_backoff_ms": 2,
+    "reconnect_backoff_max_ms": 10,
+}
+Sent = asyncio.Future[RecordMetadata]
+
+
+def value(number: int) -> bytes:
+    """Large enough for a batch of its own."""
+    return b"%04d" % number * 15
+
+
+def numbers(kafka: FakeKafka) -> list[tuple[int, int, int]]:
+    """Producer id, epoch and sequence of each batch that came in."""
+    found = []
+    for request in kafka.requests(PRODUCE):
+        for topic in request.body.topic_data:
+            for data in topic.partition_data:
+                batch = MemoryRecords(bytes(data.records)).next_batch()
+                found.append((batch.producer_id, batch.producer_epoch, batch.base_sequence))
+    return found
+
+
+async def settled(futures: list[Sent]) -> None:
+    await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), PATIENCE)
+
+
+@pytest.mark.parametrize("code", [INVALID_RECORD, TOPIC_REFUSED, 10, INVALID_EPOCH, 48, -1])
+async def test_what_follows_a_refused_batch_is_delivered_in_a_new_epoch(
+    kafka: FakeKafka, code: int
+) -> None:
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
+        await producer.send("orders", value(0))
+        kafka.answers.extend([kafka.Answer(), kafka.Answer(error=code)])
+        futures = [producer.send("orders", value(n)) for n in range(1, 7)]
+        await settled(futures)
+        failed = futures[1].exception()
+        assert isinstance(failed, errors.KafkaError)
+        assert failed.code == code
+        assert failed.may_have_been_written is (code == -1)
+        assert (await producer.send("orders", value(7))).offset == 6
+    assert kafka.values("orders") == [value(n) for n in (0, 1, 3, 4, 5, 6, 7)]
+    assert len(kafka.requests(INIT_PRODUCER_ID)) == 1, "the epoch grows on this side"
+    assert {each[:2] for each in numbers(kafka)} == {(1000, 0), (1000, 1)}
+    assert numbers(kafka)[-1] == (1000, 1, 4)
+
+
+async def test_a_refused_batch_holds_up_its_own_partition_alone(start_kafka: StartKafka) -> None:
+    kafka = await start_kafka(2, {"orders": 2})
+    never = asyncio.Event()
+    async with Producer(
+        bootstrap_servers=kafka.bootstrap_servers, request_timeout_ms=100_000, **QUICK
+    ) as producer:
+        for partition in (0, 1):
+            await producer.send("orders", value(0), partition=partition)
+        kafka.answers.append(kafka.Answer(hold=never))
+        held = producer.send("orders", value(1), partition=1)
+        await kafka.until_received(PRODUCE, 3)
+        kafka.answers.append(kafka.Answer(error=INVALID_RECORD))
+        with pytest.raises(errors.InvalidRecordError):
+            await producer.send("orders", value(1), partition=0)
+        sent = await asyncio.wait_for(producer.send("orders", value(2), partition=0), PATIENCE)
+        assert sent.offset == 1
+        assert not held.done()
+        never.set()
+        await held
+
+
+async def test_what_was_given_up_is_not_written_behind_what_follows(kafka: FakeKafka) -> None:
+    """Its request is still at the broker, which takes it up when the next batch is written."""
+    release = asyncio.Event()
+    async with Producer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        request_timeout_ms=100,
+        delivery_timeout_ms=200,
+        **QUICK,
+    ) as producer:
+        await producer.send("orders", value(0))
+        kafka.answers.extend([kafka.Answer(late=release)] * 9)
+        with pytest.raises(DeliveryTimeoutError) as lost:
+            await producer.send("orders", value(1))
+        assert lost.value.may_have_been_written
+        kafka.answers.clear()
+        assert (await asyncio.wait_for(producer.send("orders", value(2)), PATIENCE)).offset == 1
+        release.set()
+        await asyncio.wait_for(asyncio.gather(*kafka.late), PATIENCE)
+    assert kafka.values("orders") == [value(0), value(2)]
+
+
+async def test_a_batch_in_doubt_that_was_written_leaves_no_gap(kafka: FakeKafka) -> None:
+    """The batches behind it are sent with their own numbers, so none is written twice."""
+    async with Producer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        request_timeout_ms=200,
+        delivery_timeout_ms=400,
+        **QUICK,
+    ) as producer:
+        await producer.send("orders", value(0))
+        lie = kafka.Answer(silent_after_writing=True)
+        kafka.answers.extend([lie, lie])
+        first = producer.send("orders", value(1))
+        await kafka.until_received(PRODUCE, 2)
+        await asyncio.sleep(0.15)
+        kafka.answers.extend([lie] * 9)
+        second = producer.send("orders", value(2))
+        with pytest.raises(DeliveryTimeoutError):
+            await asyncio.wait_for(asyncio.shield(first), PATIENCE)
+        kafka.answers.clear()
+        await settled([second])
+        await settled([producer.send("orders", value(3))])
+    assert kafka.values("orders")[:2] == [value(0), value(1)]
+    assert len(set(kafka.values("orders"))) == len(kafka.values("orders"))
+
+
+async def test_an_earlier_batch_in_doubt_keeps_its_number_when_a_later_one_is_refused(
+    kafka: FakeKafka,
+) -> None:
+    """It was written, and says so only when it is sent again as it was."""
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
+        await producer.send("orders", value(0))
+        kafka.answers.extend([kafka.Answer(lie=AFTER_APPEND), kafka.Answer(error=INVALID_RECORD)])
+        futures = [producer.send("orders", value(n)) for n in range(1, 6)]
+        await settled(futures)
+    assert [type(future.exception()).__name__ for future in futures].count("NoneType") == 4
+    assert kafka.values("orders") == [value(n) for n in (0, 1, 3, 4, 5)]
+    assert [future.result().offset for future in (futures[0], *futures[2:])] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("code", [OUT_OF_ORDER, UNKNOWN_PRODUCER_ID])
+async def test_a_broker_that_lost_its_memory_of_the_producer(kafka: FakeKafka, code: int) -> None:
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
+        await producer.send("orders", value(0))
+        kafka.answers.append(kafka.Answer(error=code))
+        futures = [producer.send("orders", value(n)) for n in range(1, 8)]
+        await settled(futures)
+    assert [future.result().offset for future in futures] == list(range(1, 8))
+    assert kafka.values("orders") == [value(n) for n in range(8)]
+    assert max(numbers(kafka))[:2] == (1000, 1)
+
+
+FAULTS: list[dict[str, Any]] = [
+    {"error": INVALID_RECORD},
+    {"error": TOPIC_REFUSED},
+    {"error": 19},
+    {"error": 6},
+    {"error": UNKNOWN_PRODUCER_ID},
+    {"lie": AFTER_APPEND},
+    {"lie": 7},
+    {"cut": True},
+    {"cut_after_writing": True},
+    {"silent": True},
+    {"silent_after_writing": True},
+    {"leave_out": True},
+]
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_whatever_happens_the_log_is_what_was_told(
+    start_kafka: StartKafka, seed: int
+) -> None:
+    kafka = await start_kafka(2, {"orders": 2})
+    random = Random(seed)
+    release = asyncio.Event()
+    faults = [*FAULTS, {"late": release}]
+    async with Producer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        request_timeout_ms=60,
+        delivery_timeout_ms=random.choice([150, 400, 5_000]),
+        retries=random.choice([2, 2**31 - 1]),
+        **QUICK,
+    ) as producer:
+        for partition in (0, 1):
+            await producer.send("orders", b"-", partition=partition)
+        sent: dict[bytes, tuple[int, Sent]] = {}
+        for number in range(200):
+            if random.random() < 0.12:
+                kafka.answers.append(kafka.Answer(**random.choice(faults)))
+            elif random.random() < 0.5:
+                kafka.answers.append(kafka.Answer())
+            if random.random() < 0.02:
+                kafka.lead("orders", random.randrange(2), random.randint(1, 2))
+            partition = number % 2
+            sent[value(number)] = (
+                partition,
+                producer.send("orders", value(number), partition=partition),
+            )
+            if random.random() < 0.3:
+                await asyncio.sleep(random.choice([0, 0.001, 0.01]))
+        kafka.answers.clear()
+        await settled([future for _, future in sent.values()])
+        last = [producer.send("orders", b"last", partition=each) for each in (0, 1)]
+        await asyncio.wait_for(asyncio.gather(*last), PATIENCE)
+        release.set()
+        await asyncio.gather(*kafka.late)
+    for partition in (0, 1):
+        log = kafka.values("orders", partition)
+        assert log == [b"-", *sorted(each for each in log[1:-1] if each), b"last"], "in order"
+        assert len(set(log)) == len(log), "once"
+        for each, (place, future) in sent.items():
+            if place != partition:
+                continue
+            error = future.exception()
+            if error is None:
+                assert log[future.result().offset] == each
+            else:
+                assert isinstance(error, errors.ProducerError)
+                assert error.may_have_been_written or each not in log, f"{error!r}"
