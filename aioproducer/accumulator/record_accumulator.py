@@ -643,7 +643,7 @@ class RecordAccumulator:
     def complete(self, batch: ProducerBatch, now: float) -> bytearray | None:
         """Forget a batch that has its outcome; its buffer, to be given back to the pool."""
         queue = self.queue_for(batch)
-        if batch.delivered:
+        if batch.delivered and not batch.alone:  # else its numbers are of an earlier identity
             queue.acknowledged = True
         if batch in queue.on_wire:
             queue.on_wire.remove(batch)

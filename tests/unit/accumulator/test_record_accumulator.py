@@ -1468,6 +1468,21 @@ def test_nothing_follows_the_first_batch_before_it_is_acknowledged() -> None:
     assert world.drain() == [], "nor under a new identity"
 
 
+def test_a_batch_with_numbers_of_the_last_identity_does_not_count_for_the_next() -> None:
+    world = World()
+    world.learn(1)
+    for _ in range(3):
+        world.send(0, FULL)
+    (kept,) = world.drain()
+    world.retry(kept)
+    kept.alone = True
+    world.accumulator.begin_identity()
+    assert world.drain() == [kept]
+    world.deliver(kept)
+    assert len(world.drain()) == 1
+    assert world.drain_if_any(1) == []
+
+
 def test_nothing_goes_to_a_new_leader_while_an_earlier_batch_is_at_the_old_one() -> None:
     world = World()
     world.learn(1)
