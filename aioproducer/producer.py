@@ -112,6 +112,7 @@ class Producer:
 
         Raises:
             IllegalStateError: it was started before.
+            ProducerClosedError: it was closed meanwhile.
         """
         if self._engine is not None or self._closed:
             raise IllegalStateError(
@@ -130,6 +131,8 @@ class Producer:
             self._closed = True
             self._interceptors.close()
             raise
+        if self._closed:
+            raise ProducerClosedError(f"the producer {self.client_id!r} was closed as it started")
         self._accumulator = self._crowd = engine.accumulator
         self._append = engine.accumulator.append
         hooked = self._interceptors or self._serializing or self._partitioning

@@ -1,0 +1,592 @@
+"""A caller is cancelled at every moment there is, one run for each, and nobody else notices.
+
+A run plays a scenario on a loop whose callbacks run one at a time. In run k the caller is cancelled
+before callback k; the runs end when the caller does so by itself. This takes in more than every
+suspension: also the moments in which what it waits for is there and it has not woken up yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+
+from aioproducer import Producer, ProducerClosedError, ProducerError, RecordMetadata, engine
+from aioproducer import producer as producer_module
+from aioproducer.accumulator.buffer_pool import BufferPool
+from tests.faults.conftest import FakeKafka
+from tests.faults.simulated_loop import SimulatedLoop
+
+INIT_PRODUCER_ID = 22
+PATIENCE = 1000.0
+"""Seconds of a clock that jumps."""
+SOON = 20.0
+"""Before anything happens by the clock alone, such as a refresh of metadata."""
+SMALL: dict[str, Any] = {"buffer_memory": 12_000, "batch_size": 1_000}
+BIG = bytes(900)
+QUICK_CLOSE = 1.0
+
+
+@pytest.fixture(autouse=True)
+def simulated_time(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def now() -> float:
+        return asyncio.get_running_loop().time()
+
+    monkeypatch.setattr(engine, "monotonic", now)
+    monkeypatch.setattr(producer_module, "monotonic", now)
+    monkeypatch.setattr(engine, "Random", lambda: Random(5))
+    caplog.set_level(logging.CRITICAL, "aioproducer")
+
+
+@dataclass
+class Sent:
+    """A record, in the order of the sends, and what became of it."""
+
+    number: int
+    partition: int
+    value: bytes
+    future: asyncio.Future[RecordMetadata] | None = None
+    cancellable: bool = False
+    """It is the caller's who may be cancelled."""
+    source: object = None
+    """What it was taken from, if it was not sent at that moment."""
+
+
+@dataclass
+class World:
+    """A producer, its brokers, and everything that was sent."""
+
+    kafka: FakeKafka
+    producer: Producer
+    sent: list[Sent] = field(default_factory=list)
+    beside: list[asyncio.Task[Any]] = field(default_factory=list)
+    taken_back: list[bytes] = field(default_factory=list)
+    """The values that stood in line as their caller was cancelled."""
+
+    def cancel(self, waiting: asyncio.Future[Any]) -> bool:
+        """Cancel a task or future, and look who stands in line and is cancelled with it."""
+        cancelled = waiting.cancel()
+        if self.producer._engine is not None:
+            self.taken_back += [
+                record.value or b""
+                for record in self.producer._engine.accumulator.line
+                if record.caller.done()
+            ]
+        return cancelled
+
+    def note(self, partition: int, value: bytes, *, cancellable: bool) -> Sent:
+        number = len(self.sent)
+        record = Sent(number, partition, b"%d " % number + value, None, cancellable)
+        self.sent.append(record)
+        return record
+
+    def send(
+        self, partition: int = 0, value: bytes = b"v", *, mine: bool = False, topic: str = "orders"
+    ) -> asyncio.Future[RecordMetadata]:
+        """``mine``: by the caller who may be cancelled."""
+        record = self.note(partition, value, cancellable=mine)
+        record.future = self.producer.send(topic, record.value, partition=partition)
+        return record.future
+
+    def values(
+        self, count: int, partition: int = 0, value: bytes = b"v", *, mine: bool = True
+    ) -> Iterator[bytes]:
+        """For ``send_many``: each is noted when it is taken."""
+        source = object()
+        for _ in range(count):
+            record = self.note(partition, value, cancellable=mine)
+            record.source = source
+            yield record.value
+
+    async def slow_values(self, count: int, value: bytes = b"v") -> AsyncIterator[bytes]:
+        for each in self.values(count, value=value):
+            await asyncio.sleep(0)
+            yield each
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """And see that everything sent before has its fate."""
+        before = [record.future for record in self.sent if record.future is not None]
+        await self.producer.flush(timeout)
+        assert all(future.done() for future in before)
+
+    def start(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Somebody else, who has to come to a good end."""
+        self.beside.append(asyncio.get_running_loop().create_task(coroutine))
+
+    # --- what must hold --------------------------------------------------------------------
+
+    def check_fates(self, topic: str = "orders") -> None:
+        """Every future tells the truth, and the logs are in the order of the sends."""
+        logs = [self.kafka.values(topic, number) for number in range(2)]
+        copies = Counter(value for log in logs for value in log)
+        assert not [value for value, count in copies.items() if count > 1]
+        assert not [value for value in self.taken_back if value in copies]
+        for partition, log in enumerate(logs):
+            written = [self.sent[int((value or b"").split()[0])] for value in log]
+            assert all(record.partition == partition for record in written)
+            for source in {record.source for record in written}:
+                numbers = [record.number for record in written if record.source is source]
+                assert numbers == sorted(numbers)
+        for record in self.sent:
+            found = copies[record.value] == 1
+            if record.future is None:
+                assert found or record.cancellable
+                continue
+            assert record.future.done(), f"{record} has no fate"
+            if record.future.cancelled():
+                assert record.cancellable
+            elif (error := record.future.exception()) is not None:
+                assert isinstance(error, ProducerError)
+                assert not found or error.may_have_been_written
+            else:
+                offset = record.future.result().offset
+                assert logs[record.partition][offset] == record.value
+
+    def check_taken_out(self) -> None:
+        """What was cancelled in line does not stand there any more."""
+        if self.producer._engine is not None:
+            line = self.producer._engine.accumulator.line
+            assert not [record for record in line if record.caller.done()]
+
+    def check_memory(self) -> None:
+        """All of it is free, and nobody stands in line."""
+        assert self.producer._engine is not None
+        accumulator = self.producer._engine.accumulator
+        assert not accumulator.incomplete
+        assert not accumulator.line
+        assert accumulator.line.bytes == 0
+        assert accumulator.pool.waiting == 0
+        assert accumulator.pool.available == accumulator.pool.total
+        assert not accumulator.shares.exhausted
+        assert not [turn for turn in self.producer._engine.admission._drains if not turn.done()]
+
+    async def check_usable(self) -> None:
+        """Everybody else comes to a good end, and the producer goes on."""
+        async with asyncio.timeout(SOON):
+            await asyncio.gather(*self.beside)
+        async with asyncio.timeout(PATIENCE):
+            await self.flush()
+            await self.producer.drain()
+            for partition in range(2):
+                await self.send(partition)
+        failed = [
+            record
+            for record in self.sent
+            if record.future is not None
+            and not record.future.cancelled()
+            and record.future.exception() is not None
+        ]
+        assert not failed
+        self.check_memory()
+
+
+Caller = Callable[[World], Coroutine[Any, Any, object]]
+
+
+async def nothing(world: World) -> None:
+    """There is nothing to prepare."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What a caller does until it is cancelled, after ``before``, beside what this started."""
+
+    caller: Caller
+    before: Callable[[World], Awaitable[None]] = nothing
+    options: dict[str, Any] = field(default_factory=dict)
+    started: bool = True
+    closes: bool = False
+    """The caller ends the producer."""
+    faults: tuple[dict[str, Any], ...] = ()
+    """What befalls the first produce requests after ``before``."""
+
+
+# --- callers -------------------------------------------------------------------------------
+
+
+async def send_one(world: World) -> None:
+    await world.send(mine=True)
+
+
+async def send_some(world: World) -> None:
+    await asyncio.gather(*(world.send(number % 2, mine=True) for number in range(4)))
+
+
+async def send_with_a_timeout(world: World) -> None:
+    async with asyncio.timeout(PATIENCE):
+        await world.send(mine=True)
+
+
+async def send_big(world: World) -> None:
+    await world.send(value=BIG, mine=True)
+    await world.send(value=BIG, mine=True)
+
+
+async def drain(world: World) -> None:
+    for _ in range(3):
+        await world.producer.drain()
+        world.send(value=BIG, mine=True)
+    await world.producer.drain()
+
+
+async def flush(world: World) -> None:
+    world.send(1, mine=True)
+    await world.flush()
+
+
+async def flush_with_a_timeout(world: World) -> None:
+    world.send(1, mine=True)
+    await world.flush(PATIENCE)
+
+
+async def send_many(world: World) -> None:
+    report = await world.producer.send_many("orders", world.values(11, value=BIG), partition=0)
+    assert report.delivered == 11
+
+
+async def send_many_slowly(world: World) -> None:
+    values = world.slow_values(8, BIG)
+    try:
+        await world.producer.send_many("orders", values, partition=0)
+    finally:
+        await values.aclose()  # type: ignore[attr-defined]
+
+
+async def send_many_large(world: World) -> None:
+    await world.producer.send_many("orders", world.values(5, value=bytes(2_500)), partition=0)
+
+
+async def a_working_life(world: World) -> None:
+    for turn in range(4):
+        await world.producer.drain()
+        future = world.send(turn % 2, BIG, mine=True)
+        if turn % 2:
+            await world.flush()
+        await future
+
+
+async def start(world: World) -> None:
+    await world.producer.start()
+
+
+async def close(world: World) -> None:
+    await world.producer.close()
+
+
+async def close_with_a_timeout(world: World) -> None:
+    await world.producer.close(PATIENCE)
+
+
+async def a_block(world: World) -> None:
+    async with world.producer:
+        world.send(mine=True)
+        await world.send(1, mine=True)
+        world.send(mine=True)
+
+
+# --- what goes on beside -------------------------------------------------------------------
+
+
+async def known(world: World) -> None:
+    """Both partitions have a record; then others send too."""
+    for partition in range(2):
+        await world.send(partition)
+    world.send(0)
+    world.send(1)
+
+
+async def unknown(world: World) -> None:
+    """The topic's metadata is still to come, others wait for it as well."""
+    world.send(0)
+    world.send(1)
+    world.start(world.flush())
+    world.start(world.producer.drain())
+
+
+async def unknown_and_full(world: World) -> None:
+    """The same, and so many wait that the line borrows memory of the batches."""
+    await unknown(world)
+    for number in range(5):
+        world.send(number % 2, BIG)
+
+
+async def crowded(world: World) -> None:
+    """Memory is used up, records stand in line, and others wait for room or for fates."""
+    await known(world)
+    for number in range(8):
+        world.send(number % 2, BIG)
+    world.start(world.flush())
+    for _ in range(2):
+        world.start(drain_and_send(world))
+
+
+async def full(world: World) -> None:
+    """One batch has all the memory, and another caller comes next to wait for it."""
+    await world.send()
+    world.send(value=BIG)
+    asyncio.get_running_loop().call_soon(lambda: world.start(world.producer.drain()))
+
+
+async def drain_alone(world: World) -> None:
+    await world.producer.drain()
+
+
+async def drain_and_send(world: World) -> None:
+    await world.producer.drain()
+    await world.send(value=BIG)
+
+
+async def others_send_many(world: World) -> None:
+    await known(world)
+    values = world.values(6, 1, BIG, mine=False)
+    world.start(world.producer.send_many("orders", values, partition=1))
+
+
+class Hook:
+    """An interceptor; it makes the futures those of wrappers."""
+
+    def on_send(self, record: Any) -> Any:
+        return record
+
+    def on_acknowledgement(self, metadata: Any, error: Any) -> None:
+        pass
+
+
+CANONICAL = {"client_dns_lookup": "resolve_canonical_bootstrap_servers_only"}
+COMPRESSED = {"compression_type": "gzip", "batch_size": 100_000}
+TROUBLE = ({"error": 19}, {"cut_after_writing": True}, {"cut": True}, {"lie": 7}, {"error": 6})
+
+SCENARIOS = {
+    "send, topic unknown": Scenario(send_one, unknown),
+    "send, topic known": Scenario(send_one, known),
+    "send, topic unknown, line full": Scenario(
+        send_big, unknown_and_full, {**SMALL, "max_request_size": 2_000}
+    ),
+    "send, no memory": Scenario(send_big, crowded, SMALL),
+    "send, one at a time": Scenario(send_some, known, {"max_in_flight_requests_per_connection": 1}),
+    "send, interceptors, topic unknown": Scenario(
+        send_one, unknown, {"interceptor_classes": [Hook]}
+    ),
+    "send, interceptors, no memory": Scenario(
+        send_big, crowded, {**SMALL, "interceptor_classes": [Hook]}
+    ),
+    "send, timeout": Scenario(send_with_a_timeout, unknown),
+    "send, several": Scenario(send_some, unknown),
+    "send, trouble": Scenario(send_some, known, faults=TROUBLE),
+    "send, not idempotent": Scenario(send_some, unknown, {"enable_idempotence": False}),
+    "send, lingering": Scenario(send_some, known, {"linger_ms": 50}),
+    "drain": Scenario(drain, crowded, SMALL),
+    "drain, first in turn": Scenario(
+        drain_alone, full, {"buffer_memory": 1_400, "batch_size": 1_050}
+    ),
+    "drain, trouble": Scenario(drain, crowded, SMALL, faults=TROUBLE),
+    "flush": Scenario(flush, crowded, SMALL),
+    "flush, lingering": Scenario(flush, known, {"linger_ms": 5_000}),
+    "flush, timeout": Scenario(flush_with_a_timeout, unknown),
+    "send_many": Scenario(send_many, others_send_many, SMALL),
+    "send_many, no memory": Scenario(send_many, crowded, SMALL),
+    "send_many, topic unknown": Scenario(send_many, unknown, SMALL),
+    "send_many, async": Scenario(send_many_slowly, others_send_many, SMALL),
+    "send_many, large": Scenario(send_many_large, others_send_many, SMALL),
+    "send_many, trouble": Scenario(send_many, others_send_many, SMALL, faults=TROUBLE),
+    "send_many, compressed in a thread": Scenario(
+        lambda world: world.producer.send_many(
+            "orders", world.values(3, value=bytes(40_000)), partition=0
+        ),
+        known,
+        COMPRESSED,
+    ),
+    "a working life": Scenario(a_working_life, crowded, SMALL),
+    "start": Scenario(start, options=CANONICAL, started=False),
+    "close": Scenario(close, known, closes=True),
+    "close, topic unknown": Scenario(close, unknown, closes=True),
+    "close, no memory": Scenario(close, crowded, SMALL, closes=True),
+    "close, timeout": Scenario(close_with_a_timeout, crowded, SMALL, closes=True),
+    "close, trouble": Scenario(close, known, closes=True, faults=TROUBLE),
+    "close, silence": Scenario(close, known, closes=True, faults=({"silent": True},) * 9),
+    "async with": Scenario(a_block, started=False, closes=True),
+    "async with, canonical": Scenario(a_block, options=CANONICAL, started=False, closes=True),
+}
+
+
+async def play(scenario: Scenario, loop: SimulatedLoop, *moments: int) -> bool:
+    """Cancel the caller at ``moments``, in steps since its start; whether there was time for it."""
+    kafka = FakeKafka(1, {"orders": 2})
+    await kafka.start()
+    options: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap_servers, **scenario.options}
+    producer = Producer(**options)
+    world = World(kafka, producer)
+    if scenario.started:
+        await producer.start()
+    await scenario.before(world)
+    kafka.answers.extend(FakeKafka.Answer(**fault) for fault in scenario.faults)
+    caller = loop.create_task(scenario.caller(world))
+    first = loop.steps
+    cancelled = False
+    began = loop.time()
+
+    def maybe_cancel() -> None:
+        nonlocal cancelled, began
+        if loop.steps - first in moments and not caller.done():
+            began = loop.time()
+            cancelled = world.cancel(caller) or cancelled
+
+    loop.before_step = maybe_cancel
+    await asyncio.wait([caller])
+    loop.before_step = lambda: None
+    assert caller.cancelled() is cancelled
+    world.check_taken_out()
+    if not cancelled:
+        caller.result()
+    if scenario.closes:
+        assert producer._closing is None or producer._closing.done() or len(moments) > 1
+        assert loop.time() - began < QUICK_CLOSE or not cancelled
+        await end(world)
+    elif scenario.started:
+        await world.check_usable()
+        assert not sum(partition.refused for partition in kafka.topics["orders"]) or scenario.faults
+        assert len(kafka.requests(INIT_PRODUCER_ID)) == producer.config.enable_idempotence
+    elif not cancelled:
+        await world.send()
+    elif moments[0]:
+        with pytest.raises(ProducerClosedError):
+            producer.send("orders", b"v")
+    undelivered = await producer.close()
+    assert not undelivered or scenario.closes
+    assert loop.time() - began < PATIENCE
+    world.check_fates()
+    await kafka.stop()
+    left = [task for task in loop.tasks if not task.done()]
+    assert left == [asyncio.current_task()]
+    assert not loop.timers
+    return cancelled
+
+
+async def end(world: World) -> None:
+    """A closed producer: who waited was told so, at the latest now."""
+    await world.producer.close()
+    with pytest.raises(ProducerClosedError):
+        world.producer.send("orders", b"v")
+    results = await asyncio.gather(*world.beside, return_exceptions=True)
+    errors = [each for each in results if isinstance(each, BaseException)]
+    assert all(isinstance(error, ProducerClosedError) for error in errors)
+
+
+def run(scenario: Scenario, *moments: int) -> bool:
+    loop = SimulatedLoop()
+    try:
+        cancelled = loop.run(play(scenario, loop, *moments))
+    except BaseException as error:
+        error.add_note(f"cancelled at the steps {moments}, on a loop with {loop.steps} steps")
+        raise
+    gc.collect(0)
+    assert not loop.complaints
+    return cancelled
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_cancelled_at_every_moment(name: str) -> None:
+    moment = 0
+    while run(SCENARIOS[name], moment):
+        moment += 1
+    print(f"{moment} runs")
+    assert moment > 2
+
+
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if SCENARIOS[name].closes])
+@pytest.mark.parametrize("later", [1, 3])
+def test_cancelled_twice(name: str, later: int) -> None:
+    moment = 0
+    while run(SCENARIOS[name], moment, moment + later):
+        moment += 1
+
+
+# --- the memory by itself ------------------------------------------------------------------
+
+SIZES = [100, 250, 100, 30]
+
+
+async def share(pool: BufferPool, size: int, served: list[int]) -> None:
+    """Wait for memory, keep it for a moment, give it back."""
+    buffer = await pool.allocate(size, PATIENCE)
+    served.append(size)
+    try:
+        await asyncio.sleep(0)
+    finally:
+        await pool.deallocate(buffer)
+
+
+async def play_pool(loop: SimulatedLoop, victim: int, moment: int) -> bool:
+    pool = BufferPool(300, 100)
+    held = [await pool.allocate(100, PATIENCE) for _ in range(3)]
+    served: list[int] = []
+    tasks = [loop.create_task(share(pool, size, served)) for size in SIZES]
+    first = loop.steps
+    cancelled = False
+
+    def maybe_cancel() -> None:
+        nonlocal cancelled
+        if loop.steps - first == moment and not tasks[victim].done():
+            cancelled = tasks[victim].cancel()
+
+    loop.before_step = maybe_cancel
+    for buffer in held:
+        await asyncio.sleep(0)
+        await pool.deallocate(buffer)
+    async with asyncio.timeout(PATIENCE / 2):
+        await asyncio.wait(tasks)
+    loop.before_step = lambda: None
+    assert tasks[victim].cancelled() is cancelled
+    others = [task for number, task in enumerate(tasks) if number != victim]
+    assert not [task for task in others if task.exception()]
+    assert pool.available == pool.total
+    assert not pool.waiting
+    return cancelled
+
+
+@pytest.mark.parametrize("victim", range(len(SIZES)))
+def test_waiting_for_memory_cancelled_at_every_moment(victim: int) -> None:
+    for moment in range(1000):
+        loop = SimulatedLoop()
+        if not loop.run(play_pool(loop, victim, moment)):
+            break
+        assert not loop.complaints
+    assert moment > 5
+
+
+# --- start() -------------------------------------------------------------------------------
+
+
+async def play_close_during_start(loop: SimulatedLoop, moment: int) -> bool:
+    """``close()`` comes at ``moment`` of a ``start()``; whether this had not come to its end."""
+    kafka = FakeKafka(1, {"orders": 2})
+    await kafka.start()
+    options: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap_servers, **CANONICAL}
+    producer = Producer(**options)
+    starting = loop.create_task(producer.start())
+    for _ in range(moment):
+        await asyncio.sleep(0)
+    early = not starting.done()
+    assert await producer.close() == 0
+    await asyncio.wait([starting])
+    if early and moment:
+        assert isinstance(starting.exception(), ProducerClosedError)
+    with pytest.raises(ProducerClosedError):
+        producer.send("orders", b"v")
+    await kafka.stop()
+    assert [task for task in loop.tasks if not task.done()] == [asyncio.current_task()]
+    return early
+
+
+def test_close_at_every_moment_of_start() -> None:
+    moment = 1
+    while (loop := SimulatedLoop()).run(play_close_during_start(loop, moment)):
+        moment += 1
+    assert moment > 3

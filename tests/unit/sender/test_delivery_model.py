@@ -1,0 +1,852 @@
+"""The producer below its futures, beside brokers that check sequence numbers as Kafka does.
+
+Real are the accumulator, the identity, the outcomes, the completer, the metadata and the sender,
+whose coroutine is stepped by hand: it runs one round, up to where it would sleep. There is no event
+loop and no socket: requests wait in a played network until a rule lets a broker take them, lets an
+answer arrive, or breaks the connection at any point between.
+
+``AIOPRODUCER_EXAMPLES`` and ``AIOPRODUCER_LIVES`` say how many schedules each machine gets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict, deque
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from random import Random
+from struct import Struct
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from aiokafka.record import MemoryRecords  # type: ignore[import-untyped]
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from aioproducer.accumulator.batching_rules import BatchingRules
+from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.accumulator.partition_queue import PartitionQueue
+from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.sticky import StickyChoice
+from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
+from aioproducer.cluster.backoff import ExponentialBackoff
+from aioproducer.cluster.metadata import Metadata
+from aioproducer.errors import (
+    BrokerConnectionError,
+    BufferExhaustedError,
+    ProducerClosedError,
+    ProducerError,
+)
+from aioproducer.metrics import ProducerMetrics
+from aioproducer.model import Node, RecordMetadata
+from aioproducer.network.client import Completion, NetworkClient
+from aioproducer.records.compression_ratio import CompressionRatios
+from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.overdue import OverdueRecords
+from aioproducer.sender.produce import ProduceRequest
+from aioproducer.sender.producer_id import ProducerIdRequester
+from aioproducer.sender.refresher import MetadataRefresher
+from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.sender.sender import Sender, SenderSettings
+from aioproducer.sender.wakeup import Wakeup
+from aioproducer.tasks import TaskOwner
+from aioproducer.transactions.identity import ProducerIdentity
+
+EXAMPLES = int(os.environ.get("AIOPRODUCER_EXAMPLES", "50"))
+TOPIC, PARTITIONS = "orders", 2
+NODES = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
+BATCH, MEMORY, LINE = 300, 12 * 300, 900
+TOO_LARGE_FROM = 200
+"""Bytes of a batch that the brokers refuse, where they do."""
+IN_FLIGHT = 5
+REMEMBERED = 5
+"""The batches of a producer that a broker knows again."""
+RETRY_BACKOFF = 0.1
+FOREVER = 1e9
+DELIVERY = 20.0
+
+UNKNOWN_TOPIC, NOT_LEADER, TIMED_OUT, TOO_LARGE, COORDINATOR_LOADING = 3, 6, 7, 10, 14
+NOT_ENOUGH_REPLICAS, NOT_ENOUGH_AFTER_APPEND, UNAUTHORIZED = 19, 20, 29
+OUT_OF_ORDER, INVALID_EPOCH, UNKNOWN_PRODUCER, INVALID_RECORD = 45, 47, 59, 87
+REFUSED = [NOT_ENOUGH_REPLICAS, NOT_LEADER, UNKNOWN_TOPIC]
+"""Passing errors of a broker that has written nothing."""
+DOUBTFUL = [NOT_ENOUGH_AFTER_APPEND, TIMED_OUT]
+"""Passing errors of a broker that may have written."""
+FATAL = [UNAUTHORIZED, INVALID_RECORD]
+
+# producer id and epoch, first sequence, count; behind base offset to maximum timestamp
+_NUMBERS = Struct(">qhii")
+_NUMBERS_AT = 43
+
+
+class Token:
+    """A future that refuses a second fate."""
+
+    def __init__(self, number: int, partition: int) -> None:
+        self.number = number
+        self.partition = partition
+        self.metadata: RecordMetadata | None = None
+        self.error: BaseException | None = None
+        self.cancelled = False
+
+    def __repr__(self) -> str:
+        return f"record {self.number} of partition {self.partition}"
+
+    def done(self) -> bool:
+        return self.cancelled or self.metadata is not None or self.error is not None
+
+    def set_result(self, metadata: RecordMetadata, /) -> None:
+        assert not self.done()
+        self.metadata = metadata
+
+    def set_exception(self, error: BaseException, /) -> None:
+        assert not self.done()
+        self.error = error
+
+    def exception(self) -> BaseException | None:
+        return self.error
+
+
+# --- the brokers ---------------------------------------------------------------------------
+
+
+@dataclass
+class KnownProducer:
+    """What a partition remembers of a producer. Source: Kafka's ``ProducerStateEntry``."""
+
+    epoch: int
+    next_sequence: int = 0
+    batches: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    """First sequence, count and offset of the last ones."""
+
+
+class Partition:
+    """A log, and the producers that wrote into it."""
+
+    def __init__(self, leader: int) -> None:
+        self.leader = leader
+        self.leader_epoch = 0
+        self.log: list[int] = []
+        self.written_as: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        """By record: producer id, epoch and sequence under which it was appended."""
+        self.producers: dict[int, KnownProducer] = {}
+        self.forgot = False
+        """It has lost its memory of the producers once."""
+        self.out_of_order: set[int] = set()
+        """The records that were refused because their numbers were not the next."""
+
+    def append(self, data: bytes, *, old: bool) -> tuple[int, int]:
+        """Error code and base offset. Source: Kafka's ``ProducerAppendInfo``.
+
+        ``old``: as before Kafka 2.5, an unknown producer may only begin with sequence 0.
+        """
+        producer_id, epoch, first, count = _NUMBERS.unpack_from(data, _NUMBERS_AT)
+        known = self.producers.get(producer_id)
+        if known is None:
+            if first and old:
+                return UNKNOWN_PRODUCER, -1
+            known = KnownProducer(epoch, first)
+        elif epoch < known.epoch:
+            return INVALID_EPOCH, -1
+        elif epoch > known.epoch:
+            if first:
+                return OUT_OF_ORDER, -1
+            known = KnownProducer(epoch)
+        for earlier, length, offset in known.batches:
+            if (earlier, length) == (first, count):
+                return 0, offset
+        if first != known.next_sequence:
+            self.out_of_order |= set(records_of(data))
+            return OUT_OF_ORDER, -1
+        self.producers[producer_id] = known
+        offset = len(self.log)
+        known.next_sequence = first + count
+        known.batches.append((first, count, offset))
+        for number in records_of(data):
+            self.log.append(number)
+            self.written_as[number].append((producer_id, epoch, first))
+        return 0, offset
+
+
+def records_of(data: bytes) -> list[int]:
+    """The numbers of the records in a batch, as another client reads them."""
+    batch = MemoryRecords(data).next_batch()
+    assert batch is not None
+    assert batch.validate_crc()
+    return [int(bytes(record.value or b"").split()[0]) for record in batch]
+
+
+@dataclass
+class InFlight:
+    """A request on a connection, with what was written into the socket."""
+
+    request: Any
+    data: list[tuple[int, bytes]]
+    """Partition and batch."""
+    response: Any = None
+    """What the broker answered, once it has taken the request."""
+
+
+class Network:
+    """In place of the NetworkClient: one connection for each node, with requests in order."""
+
+    def __init__(self) -> None:
+        self.metrics = ProducerMetrics(now=0.0)
+        self.connections: dict[int, deque[InFlight]] = {node: deque() for node in NODES}
+        self.completed: list[Completion] = []
+        self.down: set[int] = set()
+
+    def in_flight(self, node: int) -> int:
+        return len(self.connections[node])
+
+    def connection_count(self) -> int:
+        return len(NODES)
+
+    def can_send(self, node: int, now: float) -> bool:
+        return node not in self.down and self.in_flight(node) < IN_FLIGHT
+
+    def ready(self, node: Node, now: float) -> bool:
+        return self.can_send(node.id, now)
+
+    def not_before(self, node: int, now: float) -> float | None:
+        return None
+
+    def next_chance(self, nodes: Iterable[Node], now: float) -> float | None:
+        return None
+
+    def least_loaded(self, nodes: Iterable[Node], now: float) -> Node | None:
+        return next((node for node in nodes if self.can_send(node.id, now)), None)
+
+    def failures(self) -> dict[int, ProducerError]:
+        return {}
+
+    def forget_except(self, nodes: Iterable[int]) -> None:
+        pass
+
+    def send(self, node: int, request: Any) -> None:
+        assert self.can_send(node, 0.0)
+        data: list[tuple[int, bytes]] = []
+        if isinstance(request, ProduceRequest):
+            data = [
+                (each.batch.topic_partition.partition, bytes(each.data)) for each in request.batches
+            ]
+            assert len({partition for partition, _ in data}) == len(data)
+        self.connections[node].append(InFlight(request, data))
+
+    def throttle(self, node: int, seconds: float, now: float) -> None:
+        pass
+
+    def take_completed(self) -> list[Completion]:
+        completed, self.completed = self.completed, []
+        return completed
+
+    def poll(self, now: float) -> float | None:
+        return None
+
+
+class Pause:
+    """Suspends a coroutine that is stepped by hand."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+class Rounds:
+    """In place of the sender's Wakeup: each sleep is the end of a round."""
+
+    async def wait(self, deadline: float | None) -> None:
+        await Pause()
+
+    def wake(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class MiddleOfJitter(Random):
+    """Every delay is what it is on average."""
+
+    def random(self) -> float:
+        return 0.5
+
+
+# --- the machine ---------------------------------------------------------------------------
+
+
+class DeliveryMachine(RuleBasedStateMachine):
+    """Everything that passes may happen; nothing may come of it but order and exactly one copy."""
+
+    delivery_timeout = FOREVER
+    max_block = FOREVER
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1000.0
+        self.network = Network()
+        self.old = False
+        self.too_large_from = 10**9
+        self.partitions = [Partition(1 + number % len(NODES)) for number in range(PARTITIONS)]
+        self.late: list[deque[tuple[int, InFlight]]] = []
+        """By connection that broke: what its broker may still read."""
+        self.producer_ids = 0
+        self.tokens: list[Token] = []
+        self.admission: tuple[PartitionQueue, int] | None = None
+        self.build()
+
+    def build(self) -> None:
+        clock = lambda: self.now  # noqa: E731
+        client = cast(NetworkClient, self.network)
+        wakeup = cast(Wakeup, Rounds())
+        backoff = ExponentialBackoff(RETRY_BACKOFF, 1.0, MiddleOfJitter())
+        metadata = Metadata(
+            list(NODES.values()),
+            max_age=300.0,
+            max_idle=FOREVER,
+            backoff=backoff,
+            rebootstrap_after=None,
+        )
+        self.pool = BufferPool(MEMORY, BATCH)
+        self.line = WaitingLine(LINE, self.pool, MEMORY)
+        self.accumulator = RecordAccumulator(
+            BatchingRules(
+                batch_size=BATCH,
+                max_request_size=1_500,
+                linger=None,
+                adaptive_linger=0.005,
+                delivery_timeout=self.delivery_timeout,
+            ),
+            self.pool,
+            self.line,
+            StickyChoice(Random(1), BATCH, adaptive=True, unavailable=lambda _: False),
+            wakeup.wake,
+            lambda _topic: 1.0,
+        )
+        self.identity = ProducerIdentity(idempotent=True)
+        ratios = CompressionRatios()
+        metrics = self.network.metrics
+        refresher = MetadataRefresher(metadata, client, self.accumulator, ratios)
+        completer = BatchCompleter(
+            self.accumulator, metadata, self.identity, metrics, ratios, backoff, 2**31 - 1
+        )
+        self.sender = Sender(
+            SenderSettings(-1, 30_000, 1_500, self.delivery_timeout),
+            accumulator=self.accumulator,
+            client=client,
+            metadata=metadata,
+            refresher=refresher,
+            completer=completer,
+            identity=self.identity,
+            producer_id=ProducerIdRequester(
+                self.identity, self.accumulator, client, metadata, completer, RETRY_BACKOFF
+            ),
+            overdue=OverdueRecords(self.accumulator, metadata, refresher, metrics),
+            compression=None,
+            ratios=ratios,
+            metrics=metrics,
+            owner=TaskOwner(self.died),
+            wakeup=wakeup,
+            clock=clock,
+            serve_waiters=self.hand_out_memory,
+        )
+        self.metadata = metadata
+        self.life = self.sender.run()
+
+    def died(self, cause: BaseException) -> None:
+        raise AssertionError("no task is started here") from cause
+
+    # --- what the producer does ------------------------------------------------------------
+
+    @initialize(old=st.booleans(), too_large=st.booleans(), know=st.booleans())
+    def begin(self, old: bool, too_large: bool, know: bool) -> None:
+        """``know``: the producer has its id and the topic's metadata, and each log a record."""
+        self.old = old
+        if know:
+            for partition in range(PARTITIONS):
+                self.send_one(partition, 1)
+            self.settle_all()
+        if too_large:
+            self.too_large_from = TOO_LARGE_FROM
+
+    @rule(
+        partition=st.integers(0, PARTITIONS - 1),
+        size=st.sampled_from([1, 1, 40, 150]),
+        times=st.sampled_from([1, 1, 3, 8]),
+    )
+    def send(self, partition: int, size: int, times: int) -> None:
+        for _ in range(times):
+            self.send_one(partition, size)
+
+    def send_one(self, partition: int, size: int) -> Token | None:
+        """What ``Producer.send`` does; None: the line is full."""
+        token = Token(len(self.tokens), partition)
+        value = b"%d " % token.number + bytes(size)
+        accumulator = self.accumulator
+        if accumulator.append(TOPIC, partition, 1, None, value, (), token, self.now) is None:
+            record = WaitingRecord(
+                TOPIC,
+                partition,
+                1,
+                None,
+                value,
+                (),
+                token,
+                size=accumulator.sizes.checked(TOPIC, None, value, ()),
+                sent=self.now,
+                deadline=self.now + self.max_block,
+            )
+            try:
+                accumulator.wait_in_line(record)
+            except BufferExhaustedError:
+                return None
+            self.metadata.use(TOPIC, self.now)
+        self.tokens.append(token)
+        return token
+
+    @rule()
+    def round(self) -> None:
+        """The sender does what there is to do."""
+        self.life.send(None)
+
+    def hand_out_memory(self) -> None:
+        """What Admission does, without its waiting."""
+        while True:
+            if self.admission is None:
+                self.admission = self.accumulator.shares.next_waiting()
+            if self.admission is None:
+                return
+            queue, size = self.admission
+            buffer = self.pool.try_allocate(size)
+            if buffer is None:
+                return
+            self.admission = None
+            if not self.accumulator.admit(queue, buffer, self.now):
+                with pytest.raises(StopIteration):
+                    self.pool.deallocate(buffer).send(None)
+
+    @rule(seconds=st.sampled_from([0.01, 0.2, 1.5]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    @precondition(lambda self: self.tokens)
+    @rule(pick=st.integers(1, 12))
+    def somebody_cancels(self, pick: int) -> None:
+        token = self.tokens[-(pick % len(self.tokens))]
+        if not token.done():
+            token.cancelled = True
+
+    # --- what brokers and the network do ---------------------------------------------------
+
+    def on_connection(self, node: int, *, taken: bool) -> InFlight | None:
+        """The first request of ``node`` that its broker has taken, or has not."""
+        for each in self.network.connections[node]:
+            if (each.response is not None) is taken:
+                return each
+        return None
+
+    @precondition(lambda self: any(self.on_connection(node, taken=False) for node in NODES))
+    @rule(node=st.sampled_from(sorted(NODES)), code=st.sampled_from([0, 0, 0, *REFUSED]))
+    def a_broker_takes_a_request(self, node: int, code: int) -> None:
+        """``code``: it refuses; else it writes what is in order."""
+        self.take(node, code)
+
+    @precondition(lambda self: any(self.on_connection(node, taken=False) for node in NODES))
+    @rule(node=st.sampled_from(sorted(NODES)), code=st.sampled_from(DOUBTFUL))
+    def a_broker_writes_and_complains(self, node: int, code: int) -> None:
+        self.take(node, code, writes=True)
+
+    def take(self, node: int, code: int, *, writes: bool = False) -> None:
+        flying = self.on_connection(node, taken=False)
+        if flying is not None:
+            flying.response = self.respond(node, flying, code, writes)
+
+    @precondition(lambda self: any(self.on_connection(node, taken=True) for node in NODES))
+    @rule(node=st.sampled_from(sorted(NODES)))
+    def an_answer_arrives(self, node: int) -> None:
+        """Answers come in the order of the requests."""
+        connection = self.network.connections[node]
+        if connection and connection[0].response is not None:
+            flying = connection.popleft()
+            self.network.completed.append(
+                Completion(flying.request, node, flying.response, None, 0.0)
+            )
+
+    @precondition(lambda self: any(self.network.connections.values()))
+    @rule(node=st.sampled_from(sorted(NODES)))
+    def a_connection_breaks(self, node: int) -> None:
+        """What its broker has not taken is lost, and so are the answers."""
+        self.cut(node)
+
+    def cut(self, node: int) -> list[InFlight]:
+        connection = self.network.connections[node]
+        error = BrokerConnectionError(f"the connection to {node} broke")
+        lost = list(connection)
+        connection.clear()
+        self.network.completed += [
+            Completion(each.request, node, None, error, 0.0) for each in lost
+        ]
+        return [each for each in lost if each.response is None]
+
+    @rule(node=st.sampled_from(sorted(NODES)))
+    def a_broker_is_away_or_back(self, node: int) -> None:
+        self.network.down ^= {node}
+        if node in self.network.down:
+            self.cut(node)
+
+    @rule(partition=st.integers(0, PARTITIONS - 1), leader=st.sampled_from(sorted(NODES)))
+    def a_leader_is_elected(self, partition: int, leader: int) -> None:
+        self.partitions[partition].leader = leader
+        self.partitions[partition].leader_epoch += 1
+
+    # --- what brokers answer ---------------------------------------------------------------
+
+    def respond(self, node: int, flying: InFlight, code: int, writes: bool) -> Any:
+        match flying.request:
+            case ProduceRequest():
+                return self.produce(node, flying, code, writes)
+            case MetadataRequest():
+                return self.describe()
+            case InitProducerIdRequest():
+                if code:
+                    return SimpleNamespace(error_code=COORDINATOR_LOADING)
+                self.producer_ids += 1
+                return SimpleNamespace(
+                    error_code=0, producer_id=self.producer_ids, producer_epoch=0
+                )
+        raise AssertionError(flying.request)
+
+    def produce(self, node: int, flying: InFlight, code: int, writes: bool) -> Any:
+        results = []
+        for number, data in flying.data:
+            partition = self.partitions[number]
+            error, offset = code, -1
+            if partition.leader != node:
+                error = NOT_LEADER
+            elif (
+                len(data) >= self.too_large_from and _NUMBERS.unpack_from(data, _NUMBERS_AT)[3] > 1
+            ):
+                error = TOO_LARGE
+            elif writes or not code:
+                error, offset = partition.append(data, old=self.old)
+                error = error or code
+            results.append(
+                SimpleNamespace(
+                    index=number,
+                    error_code=error,
+                    base_offset=-1 if error else offset,
+                    log_append_time=None,
+                )
+            )
+        topic = SimpleNamespace(name=TOPIC, partition_responses=results)
+        return SimpleNamespace(__version__=9, responses=[topic])
+
+    def describe(self) -> Any:
+        partitions = [
+            SimpleNamespace(
+                error_code=0,
+                partition_index=number,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+            )
+            for number, partition in enumerate(self.partitions)
+        ]
+        brokers = [
+            SimpleNamespace(node_id=node.id, host=node.host, port=node.port, rack=None)
+            for node in NODES.values()
+        ]
+        topic = SimpleNamespace(name=TOPIC, error_code=0, partitions=partitions)
+        return SimpleNamespace(__version__=9, brokers=brokers, topics=[topic])
+
+    # --- what always holds -----------------------------------------------------------------
+
+    @invariant()
+    def acknowledged_is_in_the_log(self) -> None:
+        for token in self.tokens:
+            if token.metadata is not None and token.metadata.offset >= 0:
+                log = self.partitions[token.partition].log
+                assert log[token.metadata.offset] == token.number
+
+    @invariant()
+    def logs_are_in_the_order_of_the_sends(self) -> None:
+        for partition in self.partitions:
+            log = [number for number in partition.log if self.keeps_its_place(number)]
+            assert log == sorted(set(log)), partition.written_as
+
+    def keeps_its_place(self, number: int) -> bool:
+        """Whether order and exactly one copy are promised for a record of a log."""
+        return True
+
+    @invariant()
+    def nothing_fails(self) -> None:
+        assert not [token for token in self.tokens if token.error is not None]
+
+    @invariant()
+    def every_byte_is_accounted_for(self) -> None:
+        held = sum(len(batch.buffer or b"") for batch in self.accumulator.incomplete)
+        borrowed = max(0, self.line.bytes - LINE)
+        assert self.pool.available + held + borrowed == MEMORY
+
+    # --- the end ---------------------------------------------------------------------------
+
+    def settle_all(self) -> None:
+        """No more trouble: everything gets its fate, within a bound."""
+        self.network.down.clear()
+        for _ in range(len(self.tokens) * 4 + 40):
+            if not (self.accumulator.incomplete or self.line):
+                return
+            self.round()
+            for node in NODES:
+                while self.network.connections[node]:
+                    if self.network.connections[node][0].response is None:
+                        self.take(node, 0)
+                    self.an_answer_arrives(node)
+            self.now += 1.5
+        raise AssertionError(f"no fate: {list(self.accumulator.incomplete)}, {list(self.line)}")
+
+    def teardown(self) -> None:
+        self.settle_all()
+        self.let_late_requests_be_read()
+        more = [self.send_one(partition, 1) for partition in range(PARTITIONS)]
+        self.settle_all()
+        assert all(token is not None and token.metadata is not None for token in more)
+        self.logs_are_in_the_order_of_the_sends()
+        self.check_fates()
+        assert self.pool.available == MEMORY
+        assert self.line.bytes == 0
+        self.check_identity()
+        self.accumulator.close()
+        with pytest.raises(StopIteration):
+            self.life.send(None)
+
+    def let_late_requests_be_read(self) -> None:
+        for connection in self.late:
+            for node, flying in connection:
+                self.respond(node, flying, 0, False)
+        self.late.clear()
+
+    def check_fates(self) -> None:
+        copies = Counter(number for partition in self.partitions for number in partition.log)
+        for token in self.tokens:
+            assert token.done(), f"{token} has no fate"
+            if token.metadata is not None:
+                log = self.partitions[token.partition].log
+                assert token.number in log
+                assert token.metadata.offset < 0 or log[token.metadata.offset] == token.number
+                assert copies[token.number] == 1 or not self.keeps_its_place(token.number)
+            elif token.error is not None:
+                assert isinstance(token.error, ProducerError)
+                written = copies[token.number] and self.is_refused_for_sure(token)
+                assert token.error.may_have_been_written or not written
+            assert copies[token.number] <= 1 or not self.keeps_its_place(token.number)
+
+    def is_refused_for_sure(self, token: Token) -> bool:
+        """Whether a record that "was not written" is promised not to be in the log."""
+        return True
+
+    def check_identity(self) -> None:
+        """What passes costs no producer id."""
+        written = [each for partition in self.partitions for each in partition.written_as.values()]
+        assert len({producer_id for ways in written for producer_id, *_ in ways}) == 1
+
+
+class FailureMachine(DeliveryMachine):
+    """Records are refused for good, or their time is over."""
+
+    delivery_timeout = DELIVERY
+    max_block = DELIVERY / 4
+
+    def nothing_fails(self) -> None:
+        """Not so here."""
+
+    @rule(seconds=st.sampled_from([4.0, 11.0]))
+    def much_time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    @precondition(lambda self: any(self.on_connection(node, taken=False) for node in NODES))
+    @rule(node=st.sampled_from(sorted(NODES)), code=st.sampled_from(FATAL))
+    def a_broker_refuses_for_good(self, node: int, code: int) -> None:
+        self.take(node, code)
+
+    def check_identity(self) -> None:
+        """A new one follows a failed batch."""
+
+
+class ForgetfulMachine(FailureMachine):
+    """Brokers forget the producer as well, or take it for one that was replaced.
+
+    A partition that has forgotten takes any batch for new, so there no producer can promise order
+    or exactly one copy; all else still holds.
+    """
+
+    fences = 0
+
+    def teardown(self) -> None:
+        """A batch that comes to a partition which fences fails, and finds the next epoch."""
+        self.settle_all()
+        for _ in range(self.fences):
+            for partition in range(PARTITIONS):
+                self.send_one(partition, 1)
+            self.settle_all()
+        super().teardown()
+
+    @rule(partition=st.integers(0, PARTITIONS - 1))
+    def a_broker_forgets_producers(self, partition: int) -> None:
+        self.partitions[partition].producers.clear()
+        self.partitions[partition].forgot = True
+
+    @rule(partition=st.integers(0, PARTITIONS - 1))
+    def a_broker_fences_producers(self, partition: int) -> None:
+        self.fences += 1
+        for known in self.partitions[partition].producers.values():
+            known.epoch += 1
+            known.next_sequence = 0
+            known.batches.clear()
+
+    def keeps_its_place(self, number: int) -> bool:
+        return not self.partitions[self.tokens[number].partition].forgot
+
+    def is_refused_for_sure(self, token: Token) -> bool:
+        """OUT_OF_ORDER_SEQUENCE_NUMBER counts as "not written", also from one that has forgotten.
+
+        Batches 1 and 2 are written and not answered, the broker forgets, takes 1 for new, and
+        refuses 2, which is in the log.
+        """
+        partition = self.partitions[token.partition]
+        return not (partition.forgot and token.number in partition.out_of_order)
+
+
+class LateMachine(FailureMachine):
+    """What a broken connection had carried may be read later, beside what came after it.
+
+    A new epoch fences the one before it only once its first batch has come. So there is no promise
+    for a record that was not acknowledged, nor for one that got new numbers after another batch had
+    failed.
+    """
+
+    @precondition(lambda self: any(self.network.connections.values()))
+    @rule(node=st.sampled_from(sorted(NODES)))
+    def a_connection_breaks_but_its_requests_arrive(self, node: int) -> None:
+        unread = deque((node, each) for each in self.cut(node))
+        if unread:
+            self.late.append(unread)
+
+    @precondition(lambda self: self.late)
+    @rule(pick=st.integers(0, 9))
+    def a_late_request_is_read(self, pick: int) -> None:
+        connection = self.late[pick % len(self.late)]
+        node, flying = connection.popleft()
+        self.respond(node, flying, 0, False)
+        self.late = [each for each in self.late if each]
+
+    def keeps_its_place(self, number: int) -> bool:
+        token = self.tokens[number]
+        return token.metadata is not None and len(set(self.numbers_of(token))) == 1
+
+    def numbers_of(self, token: Token) -> list[tuple[int, int, int]]:
+        return self.partitions[token.partition].written_as[token.number]
+
+    def is_refused_for_sure(self, token: Token) -> bool:
+        """It is not, if it was refused as out of order before an earlier request of it was read."""
+        return token.number not in self.partitions[token.partition].out_of_order
+
+
+class ClosedMachine(FailureMachine):
+    """The producer is closed before everything has its fate."""
+
+    def teardown(self) -> None:
+        self.sender.give_up(ProducerClosedError("closed"))
+        for node in NODES:
+            while self.on_connection(node, taken=False):
+                self.take(node, 0)
+        self.check_fates()
+        self.logs_are_in_the_order_of_the_sends()
+        assert not self.accumulator.incomplete
+        assert not self.line
+        self.life.close()
+
+
+common = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=60,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+TestDelivery = DeliveryMachine.TestCase
+TestDelivery.settings = common
+TestFailures = FailureMachine.TestCase
+TestFailures.settings = common
+TestForgetful = ForgetfulMachine.TestCase
+TestForgetful.settings = common
+TestLate = LateMachine.TestCase
+TestLate.settings = common
+TestClosed = ClosedMachine.TestCase
+TestClosed.settings = common
+
+
+def step(machine: DeliveryMachine, random: Random) -> None:
+    """One event, the usual ones most often."""
+    node = random.choice(sorted(NODES))
+    partition = random.randrange(PARTITIONS)
+    chance = random.random()
+    if chance < 0.16:
+        machine.send(partition, random.choice([1, 1, 40, 150]), random.choice([1, 1, 3, 8]))
+    elif chance < 0.40:
+        machine.round()
+    elif chance < 0.58:
+        machine.take(node, random.choice([0] * 9 + REFUSED))
+    elif chance < 0.76:
+        machine.an_answer_arrives(node)
+    elif chance < 0.80:
+        machine.take(node, random.choice(DOUBTFUL), writes=True)
+    elif chance < 0.84:
+        machine.a_connection_breaks(node)
+    elif chance < 0.86:
+        machine.a_broker_is_away_or_back(node)
+    elif chance < 0.88:
+        machine.a_leader_is_elected(partition, node)
+    elif chance < 0.90:
+        machine.somebody_cancels(random.randint(1, 12)) if machine.tokens else None
+    elif chance < 0.96 or not isinstance(machine, FailureMachine):
+        machine.time_passes(random.choice([0.01, 0.2, 1.5]))
+    else:
+        fail(machine, random, node, partition)
+
+
+def fail(machine: FailureMachine, random: Random, node: int, partition: int) -> None:
+    chance = random.random()
+    if chance < 0.3:
+        machine.much_time_passes(random.choice([4.0, 11.0]))
+    elif chance < 0.6:
+        machine.take(node, random.choice(FATAL))
+    elif isinstance(machine, ForgetfulMachine):
+        if chance < 0.8:
+            machine.a_broker_forgets_producers(partition)
+        else:
+            machine.a_broker_fences_producers(partition)
+    elif isinstance(machine, LateMachine):
+        if chance < 0.8:
+            machine.a_connection_breaks_but_its_requests_arrive(node)
+        elif machine.late:
+            machine.a_late_request_is_read(random.randint(0, 9))
+
+
+LIVES = int(os.environ.get("AIOPRODUCER_LIVES", "30"))
+MACHINES = [DeliveryMachine, FailureMachine, ForgetfulMachine, LateMachine, ClosedMachine]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("seed", range(LIVES))
+def test_a_long_life(machine: type[DeliveryMachine], seed: int) -> None:
+    """More events than hypothesis would try, without shrinking."""
+    print(f"{seed=}")
+    random, life = Random(seed), machine()
+    life.begin(random.random() < 0.5, random.random() < 0.5, random.random() < 0.8)
+    for _ in range(200):
+        step(life, random)
+        life.acknowledged_is_in_the_log()
+        life.logs_are_in_the_order_of_the_sends()
+        life.nothing_fails()
+        life.every_byte_is_accounted_for()
+    life.teardown()
