@@ -164,9 +164,9 @@ def test_a_crash_that_no_command_met_is_an_error_of_the_exit() -> None:
 
 
 def test_a_process_that_does_not_answer_is_an_error() -> None:
-    with MockCluster(command_timeout=0.2) as cluster:
+    with MockCluster(command_timeout=3) as cluster:
         os.kill(cluster.process_id, signal.SIGSTOP)
-        with pytest.raises(MockClusterError, match=r"did not answer within 0.2 s"):
+        with pytest.raises(MockClusterError, match=r"did not answer within 3"):
             cluster.set_broker_rtt(1, 1)
         with pytest.raises(MockClusterError):
             cluster.set_broker_rtt(1, 1)
