@@ -716,8 +716,8 @@ class ForgetfulMachine(FailureMachine):
     def is_refused_for_sure(self, token: Token) -> bool:
         """OUT_OF_ORDER_SEQUENCE_NUMBER counts as "not written", also from one that has forgotten.
 
-        Batches 1 and 2 are written and not answered, the broker forgets, takes 1 for new, and
-        refuses 2, which is in the log.
+        Batch 1 is written and not answered, the broker forgets, takes the later batch 2 for a
+        beginning, and refuses 1 when it comes again, which is in the log.
         """
         partition = self.partitions[token.partition]
         return not (partition.forgot and token.number in partition.out_of_order)
