@@ -134,6 +134,8 @@ class Partition:
         self.producers: dict[int, KnownProducer] = {}
         self.forgot = False
         """It has lost its memory of the producers once."""
+        self.fenced = False
+        """It has taken the producers for others that were replaced, once."""
         self.out_of_order: set[int] = set()
         """The records that were refused because their numbers were not the next."""
 
@@ -309,7 +311,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             rebootstrap_after=None,
         )
         self.pool = BufferPool(MEMORY, BATCH)
-        self.line = WaitingLine(LINE, self.pool, MEMORY)
+        self.line = WaitingLine(LINE, self.pool, 4 * BATCH)
         self.accumulator = RecordAccumulator(
             BatchingRules(
                 batch_size=BATCH,
@@ -606,7 +608,10 @@ class DeliveryMachine(RuleBasedStateMachine):
         raise AssertionError(f"no fate: {list(self.accumulator.incomplete)}, {list(self.line)}")
 
     def teardown(self) -> None:
+        self.bring_home_the_answers()
+        patient = self.give_time()
         self.settle_all()
+        assert not [each for each in patient if each.error and self.has_a_chance(each)]
         self.let_late_requests_be_read()
         more = [self.send_one(partition, 1) for partition in range(PARTITIONS)]
         self.settle_all()
@@ -619,6 +624,25 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.accumulator.close()
         with pytest.raises(StopIteration):
             self.life.send(None)
+
+    def bring_home_the_answers(self) -> None:
+        """Those that brokers have given already, and what follows from them."""
+        for node in NODES:
+            while (first := next(iter(self.network.connections[node]), None)) and first.response:
+                self.an_answer_arrives(node)
+        self.round()
+
+    def give_time(self) -> list[Token]:
+        """Nothing expires any more; the records that have no fate yet."""
+        for batch in self.accumulator.incomplete:
+            batch.deadline = FOREVER
+        for record in self.line:
+            record.sent = record.deadline = FOREVER
+        return [token for token in self.tokens if not token.done()]
+
+    def has_a_chance(self, token: Token) -> bool:
+        """Whether a record is to be delivered once nothing goes wrong any more."""
+        return True
 
     def let_late_requests_be_read(self) -> None:
         for connection in self.late:
@@ -703,6 +727,12 @@ class ForgetfulMachine(FailureMachine):
             known.epoch += 1
             known.next_sequence = 0
             known.batches.clear()
+        self.partitions[partition].fenced = True
+
+    def has_a_chance(self, token: Token) -> bool:
+        """A record that may have been written is failed rather than written twice."""
+        partition = self.partitions[token.partition]
+        return not (partition.forgot or partition.fenced)
 
     def keeps_its_place(self, number: int) -> bool:
         return not self.partitions[self.tokens[number].partition].forgot
@@ -710,11 +740,10 @@ class ForgetfulMachine(FailureMachine):
     def is_refused_for_sure(self, token: Token) -> bool:
         """OUT_OF_ORDER_SEQUENCE_NUMBER counts as "not written", also from one that has forgotten.
 
-        Batches 1 and 2 are written and not answered, the broker forgets, takes 1 for new, and
-        refuses 2, which is in the log.
+        Batch 1 is written and not answered, the broker forgets, takes the later batch 2 for a
+        beginning, and refuses 1 when it comes again, which is in the log; and with it what follows.
         """
-        partition = self.partitions[token.partition]
-        return not (partition.forgot and token.number in partition.out_of_order)
+        return not self.partitions[token.partition].forgot
 
 
 class LateMachine(FailureMachine):
