@@ -41,7 +41,7 @@ class Request(Protocol):
 
     @property
     def answered(self) -> bool:
-        """Whether the broker responds (not to ``acks=0``)."""
+        """Whether the broker responds; else (``acks=0``) it is complete when it has left."""
 
     def build(self, version: int) -> RequestPayload | EncodedPayload:
         """The request in ``version``; raises a :class:`ProducerError` if that can't be."""
@@ -209,6 +209,7 @@ class NetworkClient:
             clock=self.clock,
             on_ready=self._on_ready,
             on_response=self._on_response,
+            on_left=self._on_left,
         )
         self.owner.start(self._run(state, connection), name=f"aioproducer-connection-{node.id}")
 
@@ -234,8 +235,6 @@ class NetworkClient:
         now = connection.last_used
         self._next_end = min(self._next_end, now + self._shortest)
         self.metrics.request_sent(node, size, now)
-        if not request.answered:
-            self._complete(Completion(request, node, None, None, 0.0))
 
     def throttle(self, node: int, seconds: float, now: float) -> None:
         """The broker asks to be left alone for ``seconds`` (KIP-219)."""
@@ -328,6 +327,10 @@ class NetworkClient:
         self.metrics.response_received(node, size, latency if produce else None, now)
         self._complete(Completion(request.context, node, response, None, latency))
 
+    def _on_left(self, connection: Connection, request: InFlightRequest) -> None:
+        latency = self.clock() - request.sent
+        self._complete(Completion(request.context, connection.node.id, None, None, latency))
+
     def _on_disconnect(
         self, state: _NodeState, connection: Connection, reason: ProducerError
     ) -> None:
@@ -366,7 +369,8 @@ def _is_ready(state: _NodeState) -> bool:
 
 
 def _timed_out(connection: Connection, request: InFlightRequest, now: float) -> RequestTimeoutError:
+    failed_to = "answer" if request.response else "read"
     return RequestTimeoutError(
-        f"{connection.node} did not answer a {request.label} request within "
+        f"{connection.node} did not {failed_to} a {request.label} request within "
         f"{now - request.sent:.1f} s (request_timeout_ms); its connection was closed"
     )

@@ -35,6 +35,7 @@ from aioproducer.network.resolve import resolve
 logger = logging.getLogger(__name__)
 
 OnResponse = Callable[["Connection", InFlightRequest, ResponsePayload, int], None]
+OnLeft = Callable[["Connection", InFlightRequest], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +94,26 @@ class ResponseReader(asyncio.StreamReader):
             self.ended.exception()
 
 
+class ResponseProtocol(asyncio.StreamReaderProtocol):
+    """Tells when what was held up has left for the socket."""
+
+    def __init__(
+        self, reader: ResponseReader, loop: asyncio.AbstractEventLoop, on_left: Callable[[], None]
+    ) -> None:
+        super().__init__(reader, loop=loop)
+        self._on_left = on_left
+
+    def resume_writing(self) -> None:
+        """Called by the transport: its buffer is below its lower limit again."""
+        super().resume_writing()
+        self._on_left()
+
+
 class Connection:
     """A connection that lives as long as its :meth:`run`.
 
-    ``on_ready`` is called once requests may be sent, ``on_response`` for each answer.
+    ``on_ready`` is called once requests may be sent, ``on_response`` for each answer, ``on_left``
+    when a request that gets no answer has left for the socket.
     """
 
     def __init__(
@@ -108,6 +125,7 @@ class Connection:
         clock: Callable[[], float],
         on_ready: Callable[[Connection], None],
         on_response: OnResponse,
+        on_left: OnLeft,
     ) -> None:
         self.node = node
         self.state = ConnectionState.CONNECTING
@@ -120,6 +138,7 @@ class Connection:
         self._clock = clock
         self._on_ready = on_ready
         self._on_response = on_response
+        self._tell_left = on_left
         self._correlation_id = 0
         self._handshake = ApiVersionsHandshake()
         self._handshake_bound = asyncio.Timeout(None)
@@ -149,20 +168,37 @@ class Connection:
         timeout: float,
         answered: bool = True,
     ) -> int:
-        """Write a request; how many bytes it has. ``answered``: the broker will respond."""
+        """Write a request; how many bytes it has. ``answered``: the broker will respond.
+
+        One without answer is in flight until its bytes have left for the socket.
+        """
         assert self._writer is not None
         now = self.last_used = self._clock()
         self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
         frame = frames.encode_request(payload, self._correlation_id, self._settings.client_id)
-        if answered:
-            kind = payload.kind if isinstance(payload, EncodedPayload) else type(payload)
-            response, label = _answer(api, kind)
-            self.in_flight.add(
-                InFlightRequest(self._correlation_id, response, context, now, now + timeout, label)
-            )
+        kind = payload.kind if isinstance(payload, EncodedPayload) else type(payload)
+        response, label = _answer(api, kind)
+        request = InFlightRequest(
+            self._correlation_id,
+            response if answered else None,
+            context,
+            now,
+            now + timeout,
+            label,
+        )
+        self.in_flight.add(request)
         if not self._writer.is_closing():  # else the request ends with the connection, very soon
             self._writer.write(frame)
+            if not answered:
+                self._writer.transport.set_write_buffer_limits(high=0)
+                self._look_what_left()
         return len(frame)
+
+    def _look_what_left(self) -> None:
+        assert self._writer is not None
+        if not self._writer.transport.get_write_buffer_size():
+            for request in self.in_flight.left():
+                self._tell_left(self, request)
 
     def abort(self, reason: ProducerError) -> None:
         """End the connection at once; its requests fail with ``reason``."""
@@ -227,7 +263,7 @@ class Connection:
         """As :func:`asyncio.open_connection`, with a reader of our own."""
         loop = asyncio.get_running_loop()
         reader = ResponseReader(loop, self._receive)
-        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        protocol = ResponseProtocol(reader, loop, self._look_what_left)
         transport, _ = await loop.create_connection(lambda: protocol, host, port)
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
@@ -290,6 +326,7 @@ class Connection:
             self._shake_hands(request, body)
 
     def _read_frame(self, request: InFlightRequest, body: bytes) -> None:
+        assert request.response is not None
         self.last_used = self._clock()
         try:
             response = frames.decode_response(request.response, body)
@@ -299,6 +336,7 @@ class Connection:
         self._on_response(self, request, response, len(body) + frames.LENGTH_BYTES)
 
     def _shake_hands(self, request: InFlightRequest, body: bytes) -> None:
+        assert request.response is not None
         self._handshake.receive(request.response, body)
         if self._ask_for_versions():
             return

@@ -1,4 +1,4 @@
-"""Requests that were sent and not answered yet, in the order in which answers must come."""
+"""Requests that were sent and have no answer yet, or have not left yet if they get none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class InFlightRequest:
     """One request on the wire. Times are the clock's seconds."""
 
     correlation_id: int
-    response: type[ResponsePayload]
+    response: type[ResponsePayload] | None
+    """How to read the answer; None: there will be none (``acks=0``)."""
     context: Any
     """The sender's own; it comes back with the answer."""
     sent: float
@@ -30,13 +31,22 @@ class InFlightRequests:
 
     def __init__(self) -> None:
         self._requests: deque[InFlightRequest] = deque()
+        self._leaving: deque[InFlightRequest] = deque()
 
     def __len__(self) -> int:
-        return len(self._requests)
+        return len(self._requests) + len(self._leaving)
 
     def add(self, request: InFlightRequest) -> None:
         """``request`` was sent."""
-        self._requests.append(request)
+        (self._requests if request.response else self._leaving).append(request)
+
+    def left(self) -> list[InFlightRequest]:
+        """Everything has left for the socket: take the requests that get no answer."""
+        if not self._leaving:
+            return []
+        left = list(self._leaving)
+        self._leaving.clear()
+        return left
 
     def answered(self, correlation_id: int) -> InFlightRequest:
         """The request that was answered. Raises :class:`ProtocolError` if it is not the next."""
@@ -55,16 +65,24 @@ class InFlightRequests:
 
     def next_deadline(self) -> float | None:
         """When the first request times out; the others are answered, and time out, after it."""
-        return self._requests[0].deadline if self._requests else None
+        first = self._first
+        return first.deadline if first else None
 
     def overdue(self, now: float) -> InFlightRequest | None:
         """The first request, if its time is over."""
-        if self._requests and self._requests[0].deadline <= now:
-            return self._requests[0]
-        return None
+        first = self._first
+        return first if first and first.deadline <= now else None
+
+    @property
+    def _first(self) -> InFlightRequest | None:
+        if not self._leaving:
+            return self._requests[0] if self._requests else None
+        if not self._requests:
+            return self._leaving[0]
+        return min(self._requests[0], self._leaving[0], key=lambda request: request.deadline)
 
     def clear(self) -> list[InFlightRequest]:
         """Take all of them: the connection is gone."""
-        requests = list(self._requests)
+        requests = [*self._requests, *self.left()]
         self._requests.clear()
         return requests

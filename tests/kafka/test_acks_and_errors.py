@@ -10,6 +10,7 @@ from random import randbytes
 from typing import Any
 
 import pytest
+import uvloop
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
@@ -97,6 +98,28 @@ async def test_records_arrive_whatever_acks_says(kafka: KafkaCluster, acks: Any)
         offsets = [(await future).offset for future in futures]
     assert offsets == ([-1] * 100 if acks == 0 else list(range(100)))
     assert await asyncio.to_thread(read, kafka, topic, 100) == values
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+async def test_without_acks_close_sends_all_that_is_there(kafka: KafkaCluster, loop: Any) -> None:
+    topic = f"unanswered-{loop.__module__}"
+    await kafka.create_topic(topic, replication_factor=1)
+
+    async def publish() -> None:
+        async with Producer(
+            bootstrap_servers=kafka.bootstrap_servers, acks=0, buffer_memory=4_000_000
+        ) as producer:
+            for number in range(200):
+                producer.send(topic, b"%d " % number + bytes(100_000))
+                await producer.drain()
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(publish())
+
+    await asyncio.to_thread(run)
+    values = await asyncio.to_thread(read, kafka, topic, 200)
+    assert [int((value or b"").split()[0]) for value in values] == list(range(200))
 
 
 # --- topics that are not there --------------------------------------------------------------

@@ -9,7 +9,7 @@ import io
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import pytest
 import uvloop
@@ -102,6 +102,7 @@ class Owner:
         self.now = 100.0
         self.ready = asyncio.Event()
         self.answers: asyncio.Queue[tuple[Any, Any, int]] = asyncio.Queue()
+        self.left: list[Any] = []
         self.connection = Connection(
             node,
             ConnectionSettings(**{**settings, **changes}),
@@ -109,6 +110,7 @@ class Owner:
             clock=lambda: self.now,
             on_ready=lambda _: self.ready.set(),
             on_response=self._on_response,
+            on_left=lambda _, request: self.left.append(request.context),
         )
 
     def _on_response(self, _: Connection, request: InFlightRequest, response: Any, n: int) -> None:
@@ -132,19 +134,28 @@ async def broker(script: Script) -> AsyncIterator[Node]:
     """A broker that follows ``script`` on each connection, and never ends one by itself."""
     done = asyncio.Event()
 
+    serving: set[asyncio.Task[None]] = set()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, EOFError):
             await script(Peer(reader, writer))
             await done.wait()
-        writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(serve(reader, writer))
+        task.add_done_callback(lambda _: writer.close())
+        serving.add(task)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
     port: int = server.sockets[0].getsockname()[1]
     try:
         yield Node(7, "127.0.0.1", port)
     finally:
         done.set()
         server.close()
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
         await asyncio.sleep(0)
 
 
@@ -244,9 +255,43 @@ async def test_a_request_without_answer_is_not_waited_for() -> None:
         await owner.ready.wait()
         size = owner.ask("unanswered", answered=False)
         assert size > 20
-        assert len(owner.connection.in_flight) == 0
         owner.ask("answered")
         assert (await asyncio.wait_for(owner.answers.get(), LONG))[0] == "answered"
+        assert owner.left == ["unanswered"]
+        assert len(owner.connection.in_flight) == 0
+        running.cancel()
+
+
+async def test_a_request_without_answer_is_in_flight_until_it_has_left() -> None:
+    reads = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+        transport = cast(asyncio.Transport, peer.writer.transport)
+        transport.pause_reading()
+        await reads.wait()
+        transport.resume_reading()
+        while await peer.reader.read(65536):
+            pass
+
+    async with broker(script) as node:
+        owner = Owner(node, send_buffer_bytes=4096)
+        running = owner.run()
+        await owner.ready.wait()
+        sent = stuck = 0
+        while not stuck or stuck != len(owner.connection.in_flight):
+            for _ in range(1_000):
+                owner.ask(f"number {sent}", answered=False)
+                sent += 1
+            stuck = len(owner.connection.in_flight)
+            await asyncio.sleep(0.01)
+        assert owner.left == [f"number {each}" for each in range(sent - stuck)]
+        assert owner.connection.in_flight.next_deadline() == owner.now + 30.0
+        reads.set()
+        async with asyncio.timeout(LONG):
+            while len(owner.connection.in_flight):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        assert owner.left == [f"number {each}" for each in range(sent)]
         running.cancel()
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from aioproducer.errors import ProtocolError
@@ -54,6 +56,25 @@ def test_a_request_whose_answer_cannot_be_read_is_the_next_again() -> None:
     requests = line(1, 2)
     requests.restore(requests.answered(1))
     assert [each.correlation_id for each in requests.clear()] == [1, 2]
+
+
+def test_requests_without_answer_are_taken_when_they_have_left() -> None:
+    requests = line(1)
+    for number, deadline in ((2, 5.0), (3, 6.0)):
+        requests.add(replace(request(number, deadline), response=None))
+    assert len(requests) == 3
+    assert requests.next_deadline() == 5.0
+    late = requests.overdue(5.0)
+    assert late is not None
+    assert late.correlation_id == 2
+    assert [each.correlation_id for each in requests.left()] == [2, 3]
+    assert requests.left() == []
+    assert requests.next_deadline() == 10.0
+    requests.add(replace(request(4), response=None))
+    assert requests.answered(1).correlation_id == 1
+    assert requests.next_deadline() == 10.0
+    assert [each.correlation_id for each in requests.clear()] == [4]
+    assert len(requests) == 0
 
 
 def test_clear_takes_all_in_order() -> None:

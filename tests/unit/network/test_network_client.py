@@ -53,6 +53,7 @@ class Played:
         self.clock: Callable[[], float] = given["clock"]
         self.on_ready: Callable[[Any], None] = given["on_ready"]
         self.on_response: Callable[[Any, InFlightRequest, Any, int], None] = given["on_response"]
+        self.on_left: Callable[[Any, InFlightRequest], None] = given["on_left"]
         self.state = ConnectionState.CONNECTING
         self.was_ready = False
         self.in_flight = InFlightRequests()
@@ -74,12 +75,11 @@ class Played:
         self.last_used = self.clock()
         self._number += 1
         self.written.append(payload)
-        if answered:
-            kind = response_type(Api.METADATA, 9)
-            now = self.clock()
-            self.in_flight.add(
-                InFlightRequest(self._number, kind, context, now, now + timeout, "METADATA v9")
-            )
+        kind = response_type(Api.METADATA, 9) if answered else None
+        now = self.clock()
+        self.in_flight.add(
+            InFlightRequest(self._number, kind, context, now, now + timeout, "METADATA v9")
+        )
         return 100
 
     def abort(self, reason: ProducerError) -> None:
@@ -99,6 +99,10 @@ class Played:
         self.state = ConnectionState.READY
         self.was_ready = True
         self.on_ready(self)
+
+    def everything_left(self) -> None:
+        for request in self.in_flight.left():
+            self.on_left(self, request)
 
     async def breaks(self, reason: ProducerError | None = None) -> None:
         if not self._end.done():
@@ -328,12 +332,33 @@ async def test_no_more_than_the_limit_is_in_flight_to_each_broker(world: World) 
     assert world.client.can_send(1, world.now)
 
 
-async def test_a_request_without_answer_is_complete_when_it_is_written(world: World) -> None:
-    await world.connected(ONE)
-    for _ in range(5):
+async def test_a_request_without_answer_is_complete_when_it_has_left(world: World) -> None:
+    connection = await world.connected(ONE)
+    for _ in range(2):
+        assert world.client.can_send(1, world.now)
         world.client.send(1, Ask("fire", answered=False))
+    assert world.client.in_flight(1) == 2
+    assert not world.client.can_send(1, world.now)
+    assert world.outcomes() == []
+    woken = world.woken
+    connection.everything_left()
+    assert world.woken > woken
     assert world.client.in_flight(1) == 0
-    assert world.outcomes() == [("fire", None)] * 5
+    assert world.outcomes() == [("fire", None)] * 2
+
+
+async def test_a_request_without_answer_that_does_not_leave_ends_its_connection(
+    world: World,
+) -> None:
+    connection = await world.connected(ONE)
+    world.client.send(1, Ask("fire", answered=False))
+    world.now += SETTINGS.request_timeout
+    world.client.poll(world.now)
+    (reason,) = connection.aborted
+    assert isinstance(reason, RequestTimeoutError)
+    assert "did not read a" in str(reason)
+    await settle()
+    assert world.outcomes() == [("fire", reason)]
 
 
 @pytest.mark.parametrize("in_build", [True, False])

@@ -1,0 +1,67 @@
+"""``acks=0``: nobody answers, and still nothing is dropped on this side of the socket."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from aioproducer import DeliveryTimeoutError, Producer, ProducerClosedError
+from aioproducer.testing.fault_proxy import ApiKey, FaultScript, Rule, Throttle, Way
+
+if TYPE_CHECKING:
+    from tests.faults.conftest import FakeKafka, StartProxy
+
+PATIENCE = 60.0
+VALUE = bytes(100_000)
+OPTIONS: dict[str, Any] = {"acks": 0, "buffer_memory": 4_000_000}
+DRIP = FaultScript((Rule(Throttle(1), ApiKey.PRODUCE, Way.REQUEST, count=None),))
+
+
+async def test_close_sends_all_that_is_there(kafka: FakeKafka) -> None:
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **OPTIONS) as producer:
+        for _ in range(200):
+            producer.send("orders", VALUE)
+            await producer.drain()
+    async with asyncio.timeout(PATIENCE):
+        await kafka.until(lambda: len(kafka.values("orders")) == 200)
+
+
+async def test_memory_is_bounded_while_the_broker_does_not_read(
+    kafka: FakeKafka, start_proxy: StartProxy
+) -> None:
+    proxy = await start_proxy(kafka.servers[1].port, DRIP)
+    kafka.advertised[1] = proxy.port
+    producer = Producer(bootstrap_servers=proxy.address, **OPTIONS)
+    await producer.start()
+    futures: list[asyncio.Future[Any]] = []
+    draining = asyncio.create_task(producer.drain())
+    while draining.done() or not (await asyncio.wait([draining], timeout=0.5))[1]:
+        assert len(futures) < 1_000, "drain() waits for nobody"
+        futures.append(producer.send("orders", VALUE))
+        draining = asyncio.create_task(producer.drain())
+        await asyncio.sleep(0)
+    metrics = producer.metrics()["producer-metrics"]
+    assert metrics["requests-in-flight"] >= 1
+    undelivered = await asyncio.wait_for(producer.close(0.2), PATIENCE)
+    await asyncio.gather(draining, return_exceptions=True)
+    failed = [future.exception() for future in futures if future.exception() is not None]
+    assert len(failed) == undelivered > 0
+    assert all(isinstance(error, ProducerClosedError) for error in failed)
+
+
+async def test_what_does_not_leave_in_time_fails(kafka: FakeKafka, start_proxy: StartProxy) -> None:
+    proxy = await start_proxy(kafka.servers[1].port, DRIP)
+    kafka.advertised[1] = proxy.port
+    options: dict[str, Any] = {
+        "acks": 0,
+        "buffer_memory": 100_000_000,
+        "request_timeout_ms": 200,
+        "delivery_timeout_ms": 600,
+    }
+    async with Producer(bootstrap_servers=proxy.address, **options) as producer:
+        futures = [producer.send("orders", bytes(900_000)) for _ in range(60)]
+        done, _ = await asyncio.wait(futures, timeout=PATIENCE)
+        errors = [error for future in done if (error := future.exception()) is not None]
+        assert errors
+        assert any(isinstance(error, DeliveryTimeoutError) for error in errors)
+        assert any("did not read a PRODUCE" in str(error) for error in errors)
