@@ -57,8 +57,10 @@ class MockCluster:
     Its brokers have the ids 1 to `brokers` and hold no more than 5 MiB per partition: older batches
     are forgotten. Topics that a client asks for are created with 4 partitions, unless the client
     forbids it. They answer also requests with ``acks=0``, which no Kafka does, so a connection with
-    such requests ends again and again. Every method blocks for the fraction of a millisecond that a command takes, entering
-    the context for some tens of milliseconds. Methods may be called from any thread.
+    such requests ends again and again.
+
+    Every method blocks for the fraction of a millisecond that a command takes, entering the context
+    for some tens of milliseconds. Methods may be called from any thread.
 
     Methods raise `MockClusterArgumentError` (a ValueError) for a broker, topic, partition or API
     that does not exist, `MockClusterError` when the process has crashed or does not answer within
