@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from time import time_ns
 from typing import Any, Final, Protocol
 
-from aioproducer.errors import BufferExhaustedError, ProducerError, SerializationError
+from aioproducer.errors import ProducerError
 from aioproducer.model import Headers, ProducerRecord, RecordMetadata, TopicPartition
 
 _ERRORS_KEPT: Final = 10
@@ -64,10 +64,6 @@ class Tally:
     def add(self) -> None:
         """One more record was sent."""
         self._pending += 1
-
-    def withdraw(self) -> None:
-        """The record that was added last was not sent after all."""
-        self._pending -= 1
 
     async def finish(self) -> SendReport:
         """All were sent: wait for the last fate."""
@@ -141,14 +137,16 @@ class BulkProducer(Protocol):
         headers: Headers | None,
         timestamp_ms: int | None,
         token: Any,
-    ) -> None:
-        """Send one record."""
+        *,
+        patient: bool,
+    ) -> Any | None:
+        """Send one record. It is returned if there is no place for it now."""
+
+    async def put_later(self, record: Any) -> None:
+        """Send a record that was returned, when there is a place."""
 
     async def drain(self) -> None:
         """Wait for room."""
-
-    async def flush(self) -> None:
-        """Wait until all that was sent has its fate."""
 
 
 class BulkSender:
@@ -177,36 +175,32 @@ class BulkSender:
         """Send each of ``values`` and wait for all fates."""
         producer, put = self._producer, self._put
         if isinstance(values, AsyncIterable):
+            number = 0
             async for value in values:
-                if not put(topic, value, partition, headers):
-                    await self._put_when_empty(topic, value, partition, headers)
-                await producer.drain()
+                if (late := put(topic, value, partition, headers)) is not None:
+                    await producer.put_later(late)
+                if producer._crowd.crowded or not number % _RECORDS_PER_TURN:
+                    await self._make_way()
+                number += 1
         else:
-            for number, value in enumerate(_iterable(values)):
-                if not put(topic, value, partition, headers):
-                    await self._put_when_empty(topic, value, partition, headers)
-                if producer._crowd.crowded:
-                    await producer.drain()
-                elif not number % _RECORDS_PER_TURN:
-                    await asyncio.sleep(0)
+            for number, value in enumerate(values):
+                if (late := put(topic, value, partition, headers)) is not None:
+                    await producer.put_later(late)
+                if producer._crowd.crowded or not number % _RECORDS_PER_TURN:
+                    await self._make_way()
         return await self._tally.finish()
 
-    async def _put_when_empty(
-        self, topic: str, value: Any, partition: int | None, headers: Headers | None
-    ) -> None:
-        await self._producer.flush()
-        self._put(topic, value, partition, headers, last_try=True)
+    async def _make_way(self) -> None:
+        """Wait for room; if there is, let others have their turn."""
+        if self._producer._crowd.crowded:
+            await self._producer.drain()
+        else:
+            await asyncio.sleep(0)
 
     def _put(
-        self,
-        topic: str,
-        value: Any,
-        partition: int | None,
-        headers: Headers | None,
-        *,
-        last_try: bool = False,
-    ) -> bool:
-        """Send one of many; False: it is too large for the room that is left in the line."""
+        self, topic: str, value: Any, partition: int | None, headers: Headers | None
+    ) -> Any | None:
+        """Send one of many; it is returned if there is no place for it now."""
         tally = self._tally
         key = timestamp_ms = None
         if isinstance(value, ProducerRecord):
@@ -223,28 +217,11 @@ class BulkSender:
         ):
             join = self._keyless.get(topic)
             if join is not None and join(tally, time_ns(), value):
-                return True
+                return None
         try:
-            self._producer.put(topic, value, key, partition, headers, timestamp_ms, tally)
+            return self._producer.put(
+                topic, value, key, partition, headers, timestamp_ms, tally, patient=True
+            )
         except ProducerError as error:
-            if isinstance(error, BufferExhaustedError) and not last_try:
-                tally.withdraw()
-                return False
             tally.set_exception(error)
-        return True
-
-
-def _iterable(values: Any) -> Iterable[Any]:
-    if isinstance(values, str | bytes | bytearray | memoryview):
-        raise SerializationError(
-            f"send_many() takes values one by one from an iterable, and a single "
-            f"{type(values).__name__} is none of values: use send(), or put it into a list"
-        )
-    try:
-        iterator: Iterable[Any] = iter(values)
-    except TypeError:
-        raise SerializationError(
-            f"send_many() takes an iterable or async iterable of values, "
-            f"not {type(values).__name__}"
-        ) from None
-    return iterator
+            return None

@@ -21,7 +21,7 @@ from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.topic_queues import TopicQueues
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import TopicInfo
-from aioproducer.errors import InvalidPartitionError, ProducerError
+from aioproducer.errors import InvalidPartitionError
 from aioproducer.model import Header
 from aioproducer.partitioning import PartitionFunction, murmur2_partition
 from aioproducer.records.builder import batch_size_bound
@@ -180,8 +180,9 @@ class RecordAccumulator:
         self.update_crowded(now)
 
     def _drop(self, record: WaitingRecord) -> None:
-        error = ProducerError("its caller cancelled the record before it was in a batch")
-        self.fail_waiting([record], error)
+        if not record.settled:
+            record.take_back()
+            self._settle(record)
 
     def _queue_of(self, queues: TopicQueues, record: WaitingRecord) -> PartitionQueue:
         partitions = queues.partitions

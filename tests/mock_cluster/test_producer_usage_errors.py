@@ -152,10 +152,18 @@ async def test_another_thread(orders: MockCluster) -> None:
 
 async def test_a_record_comes_alone(orders: MockCluster) -> None:
     async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
-        extras: list[dict[str, Any]] = [{"key": b"k"}, {"partition": 0}, {"headers": {}}]
+        extras: list[dict[str, Any]] = [
+            {"key": b"k"},
+            {"partition": 0},
+            {"headers": {}},
+            {"value": b"v"},
+            {"value": "v"},
+            {"timestamp_ms": 0},
+        ]
         for extra in extras:
-            with pytest.raises(SerializationError, match="only argument"):
-                producer.send(ProducerRecord("orders", b"v"), **extra)
+            with pytest.raises(SerializationError, match="only argument") as raised:
+                producer.send(ProducerRecord("orders", b"secret"), **extra)
+            assert "secret" not in str(raised.value)
         with pytest.raises(SerializationError, match="headers"):
             producer.send("orders", b"v", headers=0)  # type: ignore[arg-type]
 
