@@ -29,6 +29,7 @@ from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.engine import Engine
 from aioproducer.errors import (
     BufferExhaustedError,
+    ConfigError,
     IllegalStateError,
     ProducerBrokenError,
     ProducerClosedError,
@@ -73,6 +74,12 @@ class Producer:
     ) -> None:
         if config is None:
             config = ProducerConfig(**options)
+        elif not isinstance(config, ProducerConfig):
+            raise ConfigError(
+                "the only positional argument of Producer() is a ProducerConfig, not a "
+                f"{type(config).__name__}: name the brokers with bootstrap_servers=..., and read "
+                "Java properties with ProducerConfig.from_properties(...)"
+            )
         elif options:
             config = config.replace(**options)
         self.config = config

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer import BrokerConnectionError, Producer
+from aioproducer import BrokerConnectionError, ConfigError, Producer, sync
 from aioproducer.network import resolve
 
 NOWHERE = "127.0.0.1:1"
@@ -32,6 +32,17 @@ def test_making_one_needs_no_event_loop_and_opens_nothing(monkeypatch: pytest.Mo
     producer = Producer(bootstrap_servers="no-such-host.invalid:9092")
     assert repr(producer).endswith("not started>")
     assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize("shell", [Producer, sync.Producer])
+@pytest.mark.parametrize("config", ["kafka:9092", {"bootstrap.servers": "s3cret"}, ["kafka:9092"]])
+def test_the_brokers_have_a_name_among_the_arguments(shell: Any, config: Any) -> None:
+    with pytest.raises(ConfigError, match=r"bootstrap_servers=.*from_properties") as raised:
+        shell(config)
+    with pytest.raises(ConfigError, match="bootstrap_servers="):
+        shell(config, client_id="shop")
+    assert type(config).__name__ in str(raised.value)
+    assert "s3cret" not in str(raised.value)
 
 
 class Opened:
