@@ -13,19 +13,19 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from operator import attrgetter
 from threading import Condition, Thread, get_ident
 from time import time_ns
 from typing import Any, Final, Self, TypeVar, Unpack
 
 from aioproducer import errors, producer
+from aioproducer.arguments import check_timeout, one_by_one, only_argument
 from aioproducer.bulk import SendReport, Tally
 from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.metrics import MetricsSnapshot
 from aioproducer.model import Headers, ProducerRecord, RecordMetadata
+from aioproducer.serialization import shared_headers
 
 _Answer = TypeVar("_Answer")
-_fields = attrgetter("topic", "value", "key", "partition", "headers", "timestamp_ms")
 
 _BOOKKEEPING: Final = 512  # bytes that a record in the inbox counts for beside its value
 _AT_EXIT: Final = 10.0  # seconds to deliver, at the interpreter's exit, for who was not closed
@@ -91,6 +91,7 @@ class Producer:
 
     def close(self, timeout: float | None = None) -> int:
         """As :meth:`aioproducer.Producer.close`. Ctrl-C gives up what is left at once."""
+        check_timeout(timeout)
         bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
         self._check(waits=True)
         with self._room:
@@ -124,13 +125,16 @@ class Producer:
         future too; only what follows is raised here.
 
         Raises:
+            SerializationError: a :class:`ProducerRecord` is not the only argument.
             BufferExhaustedError: no memory within ``max_block_ms``; in a callback, no memory now.
             ProducerClosedError, ProducerBrokenError, IllegalStateError, WrongLoopError: not now,
                 not in this process, or not any more.
         """
         future: Future[RecordMetadata] = Future()
         if isinstance(topic, ProducerRecord):
-            topic, value, key, partition, headers, timestamp_ms = _fields(topic)
+            topic, value, key, partition, headers, timestamp_ms = only_argument(
+                topic, value, key, partition, headers, timestamp_ms
+            )
         record = (topic, value, key, partition, headers, timestamp_ms)
         self._enter(record, future, self.config.max_block_ms / 1000)
         return future
@@ -143,7 +147,7 @@ class Producer:
         partition: int | None = None,
         headers: Headers | None = None,
     ) -> SendReport:
-        """As :meth:`aioproducer.Producer.send_many`."""
+        """As :meth:`aioproducer.Producer.send_many`, but not from an async iterable."""
 
         async def begin() -> _BulkTally:
             return _BulkTally(asyncio.get_running_loop().create_future())
@@ -153,13 +157,17 @@ class Producer:
             return await tally.finish()
 
         tally = self._ask(begin)
+        values = one_by_one(values, "an iterable")
+        if headers is not None:
+            headers = shared_headers(headers, topic)
         for value in values:
             record = (topic, value, None, partition, headers, None)
-            self._enter(_fields(value) if isinstance(value, ProducerRecord) else record, tally)
+            self._enter(value.fields() if isinstance(value, ProducerRecord) else record, tally)
         return self._ask(finish)
 
     def flush(self, timeout: float | None = None) -> None:
         """As :meth:`aioproducer.Producer.flush`."""
+        check_timeout(timeout)
 
         async def flush() -> None:
             await self._catch_up()

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -97,6 +97,29 @@ def test_what_is_wrong_with_a_record_is_in_its_future(
 ) -> None:
     assert isinstance(producer.send(**{"topic": "orders", **arguments}).exception(5), error)
     assert producer.close(0) == 0
+
+
+async def asynchronous() -> AsyncIterator[bytes]:
+    yield b"v"
+
+
+@pytest.mark.parametrize("values", ["abc", b"abc", bytearray(b"abc"), 5, None, asynchronous()])
+def test_send_many_takes_values_one_by_one(producer: Producer, values: Any) -> None:
+    with pytest.raises(SerializationError, match=r"an iterable(?! or async)"):
+        producer.send_many("orders", values)
+    assert producer.close(0) == 0
+
+
+def test_headers_of_send_many_that_are_wrong_are_so_for_the_call(producer: Producer) -> None:
+    with pytest.raises(SerializationError, match="headers"):
+        producer.send_many("orders", [b"v"], headers=5)  # type: ignore[arg-type]
+
+
+def test_a_record_comes_alone(producer: Producer) -> None:
+    extras: list[dict[str, Any]] = [{"value": b"v"}, {"key": b"k"}, {"headers": {}}]
+    for extra in extras:
+        with pytest.raises(SerializationError, match="only argument"):
+            producer.send(ProducerRecord("orders", b"secret"), **extra)
 
 
 def test_options_are_checked() -> None:
