@@ -50,11 +50,20 @@ class SendReport:
 class Tally:
     """Stands in for the futures of many records: counts their fates instead."""
 
-    __slots__ = ("_delivered", "_errors", "_failed", "_future", "_offsets", "_pending")
+    __slots__ = (
+        "_cancelled",
+        "_delivered",
+        "_errors",
+        "_failed",
+        "_future",
+        "_offsets",
+        "_pending",
+    )
 
     def __init__(self, future: asyncio.Future[None]) -> None:
         self._future = future
         self._pending = 1
+        self._cancelled = False
         self._delivered = 0
         self._failed = 0
         self._errors: list[BaseException] = []
@@ -74,13 +83,17 @@ class Tally:
         }
         return SendReport(self._delivered, self._failed, offsets, tuple(self._errors))
 
+    def cancel(self) -> None:
+        """Nobody asks for the fates any more: what still waits is not to be sent."""
+        self._cancelled = True
+
     def done(self) -> bool:
-        """Never: it takes every record's fate."""
-        return False
+        """Whether it was cancelled; until then it takes every record's fate."""
+        return self._cancelled
 
     def cancelled(self) -> bool:
-        """Never: nobody can take a single record back."""
-        return False
+        """Whether it was cancelled."""
+        return self._cancelled
 
     def set_result(self, metadata: RecordMetadata) -> None:
         """One record is in the log."""
@@ -145,6 +158,9 @@ class BulkProducer(Protocol):
     async def put_later(self, record: Any) -> None:
         """Send a record that was returned, when there is a place."""
 
+    def take_back_cancelled(self) -> None:
+        """Take what was cancelled and still waits out of the line."""
+
     async def drain(self) -> None:
         """Wait for room."""
 
@@ -172,7 +188,22 @@ class BulkSender:
         partition: int | None,
         headers: Headers | None,
     ) -> SendReport:
-        """Send each of ``values`` and wait for all fates."""
+        """Send each of ``values`` and wait for all fates. Cancelled, it takes back what waits."""
+        try:
+            await self._send_each(topic, values, partition, headers)
+            return await self._tally.finish()
+        except asyncio.CancelledError:
+            self._tally.cancel()
+            self._producer.take_back_cancelled()
+            raise
+
+    async def _send_each(
+        self,
+        topic: str,
+        values: Iterable[Any] | AsyncIterable[Any],
+        partition: int | None,
+        headers: Headers | None,
+    ) -> None:
         producer, put = self._producer, self._put
         if isinstance(values, AsyncIterable):
             number = 0
@@ -188,7 +219,6 @@ class BulkSender:
                     await producer.put_later(late)
                 if producer._crowd.crowded or not number % _RECORDS_PER_TURN:
                     await self._make_way()
-        return await self._tally.finish()
 
     async def _make_way(self) -> None:
         """Wait for room; if there is, let others have their turn."""

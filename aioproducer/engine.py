@@ -223,6 +223,11 @@ class Engine:
         self.accumulator.withdraw(record, monotonic())
         self.admission.wake()
 
+    def take_back_cancelled(self) -> None:
+        """Take all cancelled records out of the line."""
+        self.accumulator.withdraw_cancelled(monotonic())
+        self.admission.wake()
+
     async def close(self, timeout: float, error: ProducerError) -> int:
         """Deliver for ``timeout`` seconds, fail the rest with ``error``; how many that were."""
         self.accumulator.close()

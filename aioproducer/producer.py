@@ -393,6 +393,11 @@ class Producer:
         if caller.cancelled() and self._engine is not None:
             self._engine.withdraw(record)
 
+    def take_back_cancelled(self) -> None:
+        """Take all records that were cancelled out of the line."""
+        if self._engine is not None:
+            self._engine.take_back_cancelled()
+
     async def drain(self) -> None:
         """Return at once while there is memory for more records; else wait for it, in turn.
 
@@ -438,7 +443,8 @@ class Producer:
         """Send every value (or :class:`ProducerRecord`) of ``values`` and wait for all fates.
 
         Memory is waited for between records. What is wrong with a record counts as its failure and
-        does not stop the others. If it is cancelled, no further record is sent.
+        does not stop the others. If it is cancelled, no further record is sent, and what still
+        waits for metadata or memory is taken back.
 
         Raises:
             SerializationError: ``values`` can't be iterated over, or is a single str or bytes; or

@@ -147,7 +147,10 @@ class Producer:
         partition: int | None = None,
         headers: Headers | None = None,
     ) -> SendReport:
-        """As :meth:`aioproducer.Producer.send_many`, but not from an async iterable."""
+        """As :meth:`aioproducer.Producer.send_many`, but not from an async iterable.
+
+        Ctrl-C cancels it.
+        """
 
         async def begin() -> _BulkTally:
             return _BulkTally(asyncio.get_running_loop().create_future())
@@ -160,10 +163,17 @@ class Producer:
         values = one_by_one(values, "an iterable")
         if headers is not None:
             headers = shared_headers(headers, topic)
-        for value in values:
-            record = (topic, value, None, partition, headers, None)
-            self._enter(value.fields() if isinstance(value, ProducerRecord) else record, tally)
-        return self._ask(finish)
+        try:
+            for value in values:
+                record = (topic, value, None, partition, headers, None)
+                self._enter(value.fields() if isinstance(value, ProducerRecord) else record, tally)
+            return self._ask(finish)
+        except KeyboardInterrupt:
+            tally.cancel()
+            with self._room:
+                if self._loop is not None:
+                    self._loop.call_soon_threadsafe(self._core.take_back_cancelled)
+            raise
 
     def flush(self, timeout: float | None = None) -> None:
         """As :meth:`aioproducer.Producer.flush`."""
@@ -317,8 +327,9 @@ class _BulkTally(Tally):
     """A tally in place of futures in the inbox: a record counts once it leaves there."""
 
     def set_running_or_notify_cancel(self) -> bool:
-        self.add()
-        return True
+        if not self.cancelled():
+            self.add()
+        return not self.cancelled()
 
 
 class _Workers(ThreadPoolExecutor):

@@ -179,6 +179,12 @@ class RecordAccumulator:
         self._drop(record)
         self.update_crowded(now)
 
+    def withdraw_cancelled(self, now: float) -> None:
+        """Take all such records out of the line."""
+        for record in [each for each in self.line if each.cancelled]:
+            self._drop(record)
+        self.update_crowded(now)
+
     def _drop(self, record: WaitingRecord) -> None:
         if not record.settled:
             record.take_back()

@@ -95,6 +95,14 @@ async def test_a_cancelled_wait_does_not_disturb_the_records() -> None:
     counted.set_exception(ValueError())
 
 
+async def test_cancelled_it_wants_no_fate_any_more() -> None:
+    counted = tally()
+    assert not counted.cancelled()
+    counted.cancel()
+    assert counted.cancelled()
+    assert counted.done()
+
+
 async def test_it_takes_every_fate_as_a_batch_gives_it() -> None:
     counted = tally()
     counted.add()
@@ -123,6 +131,9 @@ class Roomy:
         raise AssertionError
 
     async def drain(self) -> None:
+        raise AssertionError
+
+    def take_back_cancelled(self) -> None:
         raise AssertionError
 
 

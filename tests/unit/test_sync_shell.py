@@ -300,6 +300,16 @@ def test_an_interrupt_ends_whatever_blocks(small: Producer, blocking: str) -> No
     assert not is_alive(small)
 
 
+@pytest.mark.parametrize("count", [20, 10_000], ids=["for fates", "for room"])
+def test_an_interrupted_send_many_takes_back_what_waits(small: Producer, count: int) -> None:
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        timer.start()
+        small.send_many("orders", [b"x" * 1000] * count)
+    small.flush(5)
+    assert small.close(0) == 0
+
+
 def test_a_record_is_taken_back_before_the_thread_has_it(producer: Producer) -> None:
     free = threading.Event()
     run_in_loop(producer, free.wait, 5)
