@@ -49,7 +49,8 @@ _NOBODY: Final = -1
 
 
 class _Unstarted:
-    """Stands for the accumulator of a producer without one: whoever looks waits, or is refused."""
+    """Stands for the accumulator where there is none, or another process has it: whoever looks
+    waits, or is refused."""
 
     crowded = True
 
@@ -401,10 +402,13 @@ class Producer:
     async def drain(self) -> None:
         """Return at once while there is memory for more records; else wait for it, in turn.
 
-        Use it between sends whose futures you do not await. Source: ``StreamWriter.drain``.
+        Use it between sends whose futures you do not await. Source: ``StreamWriter.drain``. While
+        there is room it does not look where it is called: from another loop or thread it is
+        refused only where it would wait, and ``send()`` always.
 
         Raises:
             ProducerClosedError, ProducerBrokenError: there will be no room any more.
+            IllegalStateError, WrongLoopError: not now, or not here.
         """
         if self._crowd.crowded:
             await self._running().admission.drain()
@@ -516,6 +520,7 @@ _LIVING: Final[weakref.WeakSet[Producer]] = weakref.WeakSet()
 def _disown_after_fork() -> None:
     for producer in _LIVING:
         producer._owner_thread = _NOBODY
+        producer._crowd = _Unstarted()
 
 
 os.register_at_fork(after_in_child=_disown_after_fork)

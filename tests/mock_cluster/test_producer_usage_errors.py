@@ -196,7 +196,7 @@ FORKING = """
                     producer.send("orders", b"from the child")
                 except BaseException as error:
                     errors.append([type(error).__name__, str(error)])
-                for call in (producer.flush, producer.close):
+                for call in (producer.flush, producer.drain, producer.close):
                     try:
                         call().send(None)
                         errors.append(["none", ""])
@@ -222,7 +222,7 @@ def test_after_a_fork() -> None:
     )
     assert done.returncode == 0, done.stderr
     errors, offsets, after = json.loads(done.stdout)
-    assert [name for name, _ in errors] == ["WrongLoopError"] * 3
+    assert [name for name, _ in errors] == ["WrongLoopError"] * 4
     assert all("fork" in text for _, text in errors)
     assert offsets == list(range(1, 101))
     assert after == 101
