@@ -151,8 +151,9 @@ async def test_partitioners(orders: MockCluster, partitioner: Any) -> None:
         (lambda *_: -1, "returned -1"),
         (lambda *_: "0", "returned '0'"),
         (lambda *_: None, "returned None"),
+        (lambda *_: True, "returned True"),
     ],
-    ids=["raises", "too high", "negative", "str", "None"],
+    ids=["raises", "too high", "negative", "str", "None", "bool"],
 )
 async def test_a_partitioner_that_fails(orders: MockCluster, partitioner: Any, match: str) -> None:
     async with Producer(
