@@ -37,7 +37,7 @@ from aioproducer.errors import (
     ProducerTimeoutError,
     WrongLoopError,
 )
-from aioproducer.interceptors import InterceptedFuture, Interceptors
+from aioproducer.interceptors import InterceptedFuture, Interceptors, close_hooks
 from aioproducer.metrics import MetricsSnapshot
 from aioproducer.model import Headers, ProducerRecord, RecordMetadata
 from aioproducer.serialization import checked_headers, serialize, shared_headers
@@ -85,16 +85,17 @@ class Producer:
             config = config.replace(**options)
         self.config = config
         self.client_id = config.client_id or f"producer-{next(_NUMBERS)}"
-        interceptors: list[Any] = []
+        self._made: list[Any] = []
+        """Interceptors, and the other hooks that were classes."""
         try:
             for hook in config.interceptor_classes:
-                interceptors.append(_instance(hook))
-            self._key_serializer = _instance(config.key_serializer)
-            self._value_serializer = _instance(config.value_serializer)
+                self._made.append(hook() if isinstance(hook, type) else hook)
+            self._interceptors = Interceptors(self._made)
+            self._key_serializer = self._make(config.key_serializer)
+            self._value_serializer = self._make(config.value_serializer)
         except BaseException:
-            Interceptors(interceptors).close()
+            self.close_hooks()
             raise
-        self._interceptors = Interceptors(interceptors)
         self._serializing = not (self._key_serializer is self._value_serializer is None)
         self._partitioning = config.partitioner is not None
         self._max_block = config.max_block_ms / 1000
@@ -106,6 +107,19 @@ class Producer:
         self._broken: ProducerBrokenError | None = None
         self._owner_thread = _NOBODY
         self._process = os.getpid()
+
+    def _make(self, hook: Any) -> Any:
+        """An instance of ``hook`` if it is a class."""
+        if not isinstance(hook, type):
+            return hook
+        made = hook()
+        self._made.append(made)
+        return made
+
+    def close_hooks(self) -> None:
+        """Close interceptors, and the hooks that were made here; doing so twice does nothing."""
+        made, self._made = self._made, []
+        close_hooks(made)
 
     def __repr__(self) -> str:
         return f"<Producer {self.client_id!r} {self._state()}>"
@@ -136,12 +150,13 @@ class Producer:
         self._is_running = self._loop.is_running
         self._create_future = self._loop.create_future
         try:
-            self._engine = engine = Engine(self.config, self.client_id, self._on_death)
+            partitioner = self._make(self.config.partitioner)
+            self._engine = engine = Engine(self.config, self.client_id, partitioner, self._on_death)
             await engine.resolve_bootstrap()
         except BaseException:
             self._engine = None
             self._closed = True
-            self._interceptors.close()
+            self.close_hooks()
             raise
         if self._closed:
             raise ProducerClosedError(f"the producer {self.client_id!r} was closed as it started")
@@ -173,6 +188,7 @@ class Producer:
         engine = self._engine
         if engine is None:
             self._closed = True
+            self.close_hooks()
             return 0
         if self._closing is None:
             if os.getpid() != self._process:
@@ -201,7 +217,7 @@ class Producer:
         try:
             undelivered = await engine.close(bound, error)
         finally:
-            self._interceptors.close()
+            self.close_hooks()
         if undelivered:
             logger.error(
                 "Producer %r was closed with %d records undelivered", self.client_id, undelivered
@@ -508,10 +524,6 @@ class Producer:
             f"the producer {self.client_id!r} belongs to the event loop it was started on, and "
             "was used from another loop or thread; make one there, or use aioproducer.sync.Producer"
         )
-
-
-def _instance(hook: Any) -> Any:
-    return hook() if isinstance(hook, type) else hook
 
 
 _LIVING: Final[weakref.WeakSet[Producer]] = weakref.WeakSet()

@@ -100,6 +100,7 @@ class Producer:
             self._open = False
             self._room.notify_all()
         if not self._thread.ident:
+            self._core.close_hooks()
             return 0
         if not self._ended.done():
             with suppress(errors.ProducerClosedError, errors.ProducerBrokenError):

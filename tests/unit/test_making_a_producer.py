@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -54,6 +55,24 @@ class Opened:
         type(self).closed += 1
 
 
+class Json(Opened):
+    """A serializer that holds something."""
+
+    closed = 0
+
+    def serialize(self, topic: str, data: Any) -> bytes:
+        return b"{}"
+
+
+class First(Opened):
+    """A partitioner that holds something."""
+
+    closed = 0
+
+    def partition(self, *_: Any) -> int:
+        return 0
+
+
 class Fails:
     def __init__(self) -> None:
         raise ZeroDivisionError
@@ -76,6 +95,57 @@ def test_what_was_opened_is_closed_when_making_it_fails(
     with pytest.raises(ZeroDivisionError):
         Producer(bootstrap_servers=NOWHERE, **options)
     assert Opened.closed == 1
+
+
+HOOKS: dict[str, Any] = {
+    "interceptor_classes": [Opened],
+    "key_serializer": Json,
+    "value_serializer": Json,
+    "partitioner": First,
+}
+
+
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[int]]:
+    """How often each kind of hook was closed."""
+    kinds = (Opened, Json, First)
+    for kind in kinds:
+        monkeypatch.setattr(kind, "closed", 0)
+    return lambda: [kind.closed for kind in kinds]
+
+
+async def test_hooks_are_closed_once_with_the_producer(closed: Callable[[], list[int]]) -> None:
+    async with Producer(bootstrap_servers=NOWHERE, **HOOKS) as producer:
+        assert closed() == [0, 0, 0]
+    assert closed() == [1, 2, 1]
+    await producer.close()
+    assert closed() == [1, 2, 1]
+
+
+async def test_hooks_are_closed_with_a_producer_that_was_never_started(
+    closed: Callable[[], list[int]],
+) -> None:
+    producer = Producer(bootstrap_servers=NOWHERE, **HOOKS)
+    for _ in range(2):
+        assert await producer.close() == 0
+        assert closed() == [1, 2, 0], "the partitioner is made at the start"
+
+
+def test_hooks_are_closed_with_a_blocking_producer(closed: Callable[[], list[int]]) -> None:
+    producer = sync.Producer(bootstrap_servers=NOWHERE, **HOOKS)
+    for _ in range(2):
+        assert producer.close() == 0
+        assert closed() == [1, 2, 0]
+    with sync.Producer(bootstrap_servers=NOWHERE, **HOOKS):
+        pass
+    assert closed() == [2, 4, 1]
+
+
+def test_a_serializer_of_the_users_own_stays_open(closed: Callable[[], list[int]]) -> None:
+    mine = Json()
+    with sync.Producer(bootstrap_servers=NOWHERE, key_serializer=mine, partitioner=First()):
+        pass
+    assert closed() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("why", ["name", "partitioner"])
