@@ -244,7 +244,7 @@ class Engine:
                 )
         finally:
             undelivered = self._sender.give_up(error)
-            self.admission.close(ProducerClosedError("the producer is closed"))
+            self.admission.close(ProducerClosedError("the producer is closed; make a new Producer"))
             self.client.close()
             await self.accumulator.pool.close()
             await self._owner.close()

@@ -212,7 +212,7 @@ class Producer:
         bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
         error = ProducerClosedError(
             "the producer was closed before this record was delivered (close() waited for at most "
-            f"{bound:g} s, or was cancelled)"
+            f"{bound:g} s, or was cancelled); give close() more time, or flush() first"
         )
         try:
             undelivered = await engine.close(bound, error)
@@ -505,7 +505,9 @@ class Producer:
         if self._broken is not None:
             raise self._broken
         if self._closed:
-            raise ProducerClosedError(f"the producer {self.client_id!r} is {self._state()}")
+            raise ProducerClosedError(
+                f"the producer {self.client_id!r} is {self._state()}; make a new Producer"
+            )
         if self._engine is None:
             raise IllegalStateError(
                 f"the producer {self.client_id!r} was not started: use `async with Producer(...)` "

@@ -96,7 +96,9 @@ class Producer:
         self._check(waits=True)
         with self._room:
             if not self._ended.done():
-                self._refusal = errors.ProducerClosedError(f"{self.client_id!r} is closed")
+                self._refusal = errors.ProducerClosedError(
+                    f"the producer {self.client_id!r} is closed; make a new Producer"
+                )
             self._open = False
             self._room.notify_all()
         if not self._thread.ident:
@@ -319,9 +321,16 @@ class Producer:
             *record, future = self._burst.popleft()
             if future.set_running_or_notify_cancel():
                 undelivered += bool(record and closing)
-                future.set_exception(error)
+                future.set_exception(_undelivered(record[0]) if record and closing else error)
         atexit.unregister(self._close_at_exit)
         self._ended.set_result(undelivered)
+
+
+def _undelivered(topic: object) -> errors.ProducerClosedError:
+    return errors.ProducerClosedError(
+        f"{topic!s:.249}: the producer was closed before this record was in a batch; give close() "
+        "more time, or flush() first"
+    )
 
 
 class _BulkTally(Tally):

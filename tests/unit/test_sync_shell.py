@@ -239,9 +239,21 @@ def test_close_is_bounded_and_counts_what_it_gave_up(producer: Producer) -> None
     assert producer.close(0.2) == 1000
     assert time.monotonic() - began < 5
     for future in futures:
-        with pytest.raises(ProducerClosedError):
+        with pytest.raises(ProducerClosedError, match=r"^orders: .*give close"):
             future.result(0)
     assert producer.close() == 1000
+
+
+def test_what_the_thread_never_got_names_its_topic_too(small: Producer) -> None:
+    fill_until_it_waits = threading.Thread(target=fill, args=[small])
+    fill_until_it_waits.start()
+    fill_until_it_waits.join(0.3)
+    assert small._inbox
+    last = small._inbox[-1][-1]
+    small.close(0)
+    fill_until_it_waits.join(5)
+    with pytest.raises(ProducerClosedError, match=r"^orders: .*give close"):
+        last.result(5)
 
 
 def test_the_shortest_bound_of_several_closes_counts(producer: Producer) -> None:
