@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from time import time_ns
 from typing import Any, Final, Protocol
 
-from aioproducer.errors import BufferExhaustedError, ProducerError, SerializationError
+from aioproducer.errors import ProducerError
 from aioproducer.model import Headers, ProducerRecord, RecordMetadata, TopicPartition
 
 _ERRORS_KEPT: Final = 10
@@ -50,11 +50,20 @@ class SendReport:
 class Tally:
     """Stands in for the futures of many records: counts their fates instead."""
 
-    __slots__ = ("_delivered", "_errors", "_failed", "_future", "_offsets", "_pending")
+    __slots__ = (
+        "_cancelled",
+        "_delivered",
+        "_errors",
+        "_failed",
+        "_future",
+        "_offsets",
+        "_pending",
+    )
 
     def __init__(self, future: asyncio.Future[None]) -> None:
         self._future = future
         self._pending = 1
+        self._cancelled = False
         self._delivered = 0
         self._failed = 0
         self._errors: list[BaseException] = []
@@ -65,10 +74,6 @@ class Tally:
         """One more record was sent."""
         self._pending += 1
 
-    def withdraw(self) -> None:
-        """The record that was added last was not sent after all."""
-        self._pending -= 1
-
     async def finish(self) -> SendReport:
         """All were sent: wait for the last fate."""
         self._settle_one()
@@ -78,13 +83,17 @@ class Tally:
         }
         return SendReport(self._delivered, self._failed, offsets, tuple(self._errors))
 
+    def cancel(self) -> None:
+        """Nobody asks for the fates any more: what still waits is not to be sent."""
+        self._cancelled = True
+
     def done(self) -> bool:
-        """Never: it takes every record's fate."""
-        return False
+        """Whether it was cancelled; until then it takes every record's fate."""
+        return self._cancelled
 
     def cancelled(self) -> bool:
-        """Never: nobody can take a single record back."""
-        return False
+        """Whether it was cancelled."""
+        return self._cancelled
 
     def set_result(self, metadata: RecordMetadata) -> None:
         """One record is in the log."""
@@ -141,14 +150,19 @@ class BulkProducer(Protocol):
         headers: Headers | None,
         timestamp_ms: int | None,
         token: Any,
-    ) -> None:
-        """Send one record."""
+        *,
+        patient: bool,
+    ) -> Any | None:
+        """Send one record. It is returned if there is no place for it now."""
+
+    async def put_later(self, record: Any) -> None:
+        """Send a record that was returned, when there is a place."""
+
+    def take_back_cancelled(self) -> None:
+        """Take what was cancelled and still waits out of the line."""
 
     async def drain(self) -> None:
         """Wait for room."""
-
-    async def flush(self) -> None:
-        """Wait until all that was sent has its fate."""
 
 
 class BulkSender:
@@ -174,39 +188,49 @@ class BulkSender:
         partition: int | None,
         headers: Headers | None,
     ) -> SendReport:
-        """Send each of ``values`` and wait for all fates."""
-        producer, put = self._producer, self._put
-        if isinstance(values, AsyncIterable):
-            async for value in values:
-                if not put(topic, value, partition, headers):
-                    await self._put_when_empty(topic, value, partition, headers)
-                await producer.drain()
-        else:
-            for number, value in enumerate(_iterable(values)):
-                if not put(topic, value, partition, headers):
-                    await self._put_when_empty(topic, value, partition, headers)
-                if producer._crowd.crowded:
-                    await producer.drain()
-                elif not number % _RECORDS_PER_TURN:
-                    await asyncio.sleep(0)
-        return await self._tally.finish()
+        """Send each of ``values`` and wait for all fates. Cancelled, it takes back what waits."""
+        try:
+            await self._send_each(topic, values, partition, headers)
+            return await self._tally.finish()
+        except asyncio.CancelledError:
+            self._tally.cancel()
+            self._producer.take_back_cancelled()
+            raise
 
-    async def _put_when_empty(
-        self, topic: str, value: Any, partition: int | None, headers: Headers | None
-    ) -> None:
-        await self._producer.flush()
-        self._put(topic, value, partition, headers, last_try=True)
-
-    def _put(
+    async def _send_each(
         self,
         topic: str,
-        value: Any,
+        values: Iterable[Any] | AsyncIterable[Any],
         partition: int | None,
         headers: Headers | None,
-        *,
-        last_try: bool = False,
-    ) -> bool:
-        """Send one of many; False: it is too large for the room that is left in the line."""
+    ) -> None:
+        producer, put = self._producer, self._put
+        if isinstance(values, AsyncIterable):
+            number = 0
+            async for value in values:
+                if (late := put(topic, value, partition, headers)) is not None:
+                    await producer.put_later(late)
+                if producer._crowd.crowded or not number % _RECORDS_PER_TURN:
+                    await self._make_way()
+                number += 1
+        else:
+            for number, value in enumerate(values):
+                if (late := put(topic, value, partition, headers)) is not None:
+                    await producer.put_later(late)
+                if producer._crowd.crowded or not number % _RECORDS_PER_TURN:
+                    await self._make_way()
+
+    async def _make_way(self) -> None:
+        """Wait for room; if there is, let others have their turn."""
+        if self._producer._crowd.crowded:
+            await self._producer.drain()
+        else:
+            await asyncio.sleep(0)
+
+    def _put(
+        self, topic: str, value: Any, partition: int | None, headers: Headers | None
+    ) -> Any | None:
+        """Send one of many; it is returned if there is no place for it now."""
         tally = self._tally
         key = timestamp_ms = None
         if isinstance(value, ProducerRecord):
@@ -223,28 +247,11 @@ class BulkSender:
         ):
             join = self._keyless.get(topic)
             if join is not None and join(tally, time_ns(), value):
-                return True
+                return None
         try:
-            self._producer.put(topic, value, key, partition, headers, timestamp_ms, tally)
+            return self._producer.put(
+                topic, value, key, partition, headers, timestamp_ms, tally, patient=True
+            )
         except ProducerError as error:
-            if isinstance(error, BufferExhaustedError) and not last_try:
-                tally.withdraw()
-                return False
             tally.set_exception(error)
-        return True
-
-
-def _iterable(values: Any) -> Iterable[Any]:
-    if isinstance(values, str | bytes | bytearray | memoryview):
-        raise SerializationError(
-            f"send_many() takes values one by one from an iterable, and a single "
-            f"{type(values).__name__} is none of values: use send(), or put it into a list"
-        )
-    try:
-        iterator: Iterable[Any] = iter(values)
-    except TypeError:
-        raise SerializationError(
-            f"send_many() takes an iterable or async iterable of values, "
-            f"not {type(values).__name__}"
-        ) from None
-    return iterator
+            return None

@@ -46,7 +46,11 @@ class Engine:
     """Everything below :class:`Producer`: made when it starts, gone when it is closed."""
 
     def __init__(
-        self, config: ProducerConfig, client_id: str, on_death: Callable[[BaseException], None]
+        self,
+        config: ProducerConfig,
+        client_id: str,
+        partitioner: Any,
+        on_death: Callable[[BaseException], None],
     ) -> None:
         self._config = config
         self._random = Random()
@@ -61,7 +65,7 @@ class Engine:
         self._ratios = CompressionRatios()
         self._compression = _compression(config)
         self.metadata = self._make_metadata(config)
-        self.accumulator = self._make_accumulator(config)
+        self.accumulator = self._make_accumulator(config, partitioner)
         self.client = self._make_client(config, client_id)
         self.admission = Admission(
             self.accumulator, self.metrics, monotonic, config.max_block_ms / 1000
@@ -88,7 +92,7 @@ class Engine:
             ),
         )
 
-    def _make_accumulator(self, config: ProducerConfig) -> RecordAccumulator:
+    def _make_accumulator(self, config: ProducerConfig, partitioner: Any) -> RecordAccumulator:
         for_the_line = config.buffer_memory // 4
         pool = BufferPool(config.buffer_memory - for_the_line, max(config.batch_size, 1))
         idempotent = config.enable_idempotence
@@ -114,7 +118,7 @@ class Engine:
             ),
             self._wakeup.wake,
             self._expansion,
-            _partition_function(config.partitioner, self._random),
+            _partition_function(partitioner, self._random),
         )
 
     def _is_unavailable(self, node: int) -> bool:
@@ -223,6 +227,11 @@ class Engine:
         self.accumulator.withdraw(record, monotonic())
         self.admission.wake()
 
+    def take_back_cancelled(self) -> None:
+        """Take all cancelled records out of the line."""
+        self.accumulator.withdraw_cancelled(monotonic())
+        self.admission.wake()
+
     async def close(self, timeout: float, error: ProducerError) -> int:
         """Deliver for ``timeout`` seconds, fail the rest with ``error``; how many that were."""
         self.accumulator.close()
@@ -235,7 +244,7 @@ class Engine:
                 )
         finally:
             undelivered = self._sender.give_up(error)
-            self.admission.close(ProducerClosedError("the producer is closed"))
+            self.admission.close(ProducerClosedError("the producer is closed; make a new Producer"))
             self.client.close()
             await self.accumulator.pool.close()
             await self._owner.close()
@@ -294,6 +303,5 @@ def _partition_function(partitioner: Any, random: Random) -> PartitionFunction |
         return RoundRobinPartitioner(random).partition
     if partitioner == "murmur3":
         return Murmur3Partitioner(random).partition
-    made = partitioner() if isinstance(partitioner, type) else partitioner
-    function: PartitionFunction = getattr(made, "partition", made)
+    function: PartitionFunction = getattr(partitioner, "partition", partitioner)
     return function

@@ -6,7 +6,7 @@ Source: Kafka's ``ProducerInterceptor`` and ``ProducerInterceptors`` (KIP-42).
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from aioproducer.model import ProducerRecord, RecordMetadata
@@ -70,14 +70,19 @@ class Interceptors:
 
     def close(self) -> None:
         """Tell the chain that the producer is closed."""
-        for interceptor in self._chain:
-            hook = getattr(interceptor, "close", None)
-            if hook is None:
-                continue
-            try:
-                hook()
-            except Exception:
-                logger.exception("close of %r failed", interceptor)
+        close_hooks(self._chain)
+
+
+def close_hooks(hooks: Iterable[Any]) -> None:
+    """Call ``close()`` of those that have it."""
+    for hook in hooks:
+        close = getattr(hook, "close", None)
+        if close is None:
+            continue
+        try:
+            close()
+        except Exception:
+            logger.exception("close of %r failed", hook)
 
 
 class InterceptedFuture:

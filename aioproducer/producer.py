@@ -15,36 +15,42 @@ from typing import Any, Final, Self, Unpack
 
 from aioproducer.accumulator.producer_batch import RecordFuture
 from aioproducer.accumulator.waiting_line import WaitingRecord
+from aioproducer.arguments import (
+    LONGEST_TOPIC,
+    check_partition,
+    check_timeout,
+    check_timestamp,
+    checked_topic,
+    one_by_one,
+    only_argument,
+)
 from aioproducer.bulk import BulkSender, Crowd, SendReport
 from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.engine import Engine
 from aioproducer.errors import (
+    BufferExhaustedError,
     ConfigError,
     IllegalStateError,
-    InvalidPartitionError,
-    InvalidTimestampError,
-    InvalidTopicError,
     ProducerBrokenError,
     ProducerClosedError,
     ProducerError,
     ProducerTimeoutError,
-    SerializationError,
     WrongLoopError,
 )
-from aioproducer.interceptors import InterceptedFuture, Interceptors
+from aioproducer.interceptors import InterceptedFuture, Interceptors, close_hooks
 from aioproducer.metrics import MetricsSnapshot
-from aioproducer.model import Header, Headers, ProducerRecord, RecordMetadata
-from aioproducer.serialization import checked_headers, serialize
+from aioproducer.model import Headers, ProducerRecord, RecordMetadata
+from aioproducer.serialization import checked_headers, serialize, shared_headers
 
 logger = logging.getLogger(__name__)
 
 _NUMBERS: Final = count(1)
-_LONGEST_TOPIC: Final = 249
 _NOBODY: Final = -1
 
 
 class _Unstarted:
-    """Stands for the accumulator of a producer without one: whoever looks waits, or is refused."""
+    """Stands for the accumulator where there is none, or another process has it: whoever looks
+    waits, or is refused."""
 
     crowded = True
 
@@ -69,20 +75,27 @@ class Producer:
     ) -> None:
         if config is None:
             config = ProducerConfig(**options)
+        elif not isinstance(config, ProducerConfig):
+            raise ConfigError(
+                "the only positional argument of Producer() is a ProducerConfig, not a "
+                f"{type(config).__name__}: name the brokers with bootstrap_servers=..., and read "
+                "Java properties with ProducerConfig.from_properties(...)"
+            )
         elif options:
             config = config.replace(**options)
         self.config = config
         self.client_id = config.client_id or f"producer-{next(_NUMBERS)}"
-        interceptors: list[Any] = []
+        self._made: list[Any] = []
+        """Interceptors, and the other hooks that were classes."""
         try:
             for hook in config.interceptor_classes:
-                interceptors.append(_instance(hook))
-            self._key_serializer = _instance(config.key_serializer)
-            self._value_serializer = _instance(config.value_serializer)
+                self._made.append(hook() if isinstance(hook, type) else hook)
+            self._interceptors = Interceptors(self._made)
+            self._key_serializer = self._make(config.key_serializer)
+            self._value_serializer = self._make(config.value_serializer)
         except BaseException:
-            Interceptors(interceptors).close()
+            self.close_hooks()
             raise
-        self._interceptors = Interceptors(interceptors)
         self._serializing = not (self._key_serializer is self._value_serializer is None)
         self._partitioning = config.partitioner is not None
         self._max_block = config.max_block_ms / 1000
@@ -94,6 +107,19 @@ class Producer:
         self._broken: ProducerBrokenError | None = None
         self._owner_thread = _NOBODY
         self._process = os.getpid()
+
+    def _make(self, hook: Any) -> Any:
+        """An instance of ``hook`` if it is a class."""
+        if not isinstance(hook, type):
+            return hook
+        made = hook()
+        self._made.append(made)
+        return made
+
+    def close_hooks(self) -> None:
+        """Close interceptors, and the hooks that were made here; doing so twice does nothing."""
+        made, self._made = self._made, []
+        close_hooks(made)
 
     def __repr__(self) -> str:
         return f"<Producer {self.client_id!r} {self._state()}>"
@@ -124,12 +150,13 @@ class Producer:
         self._is_running = self._loop.is_running
         self._create_future = self._loop.create_future
         try:
-            self._engine = engine = Engine(self.config, self.client_id, self._on_death)
+            partitioner = self._make(self.config.partitioner)
+            self._engine = engine = Engine(self.config, self.client_id, partitioner, self._on_death)
             await engine.resolve_bootstrap()
         except BaseException:
             self._engine = None
             self._closed = True
-            self._interceptors.close()
+            self.close_hooks()
             raise
         if self._closed:
             raise ProducerClosedError(f"the producer {self.client_id!r} was closed as it started")
@@ -157,10 +184,11 @@ class Producer:
         same end, which comes when the first of the timeouts is over. If it is cancelled, the rest
         is given up at once.
         """
-        _check_timeout(timeout)
+        check_timeout(timeout)
         engine = self._engine
         if engine is None:
             self._closed = True
+            self.close_hooks()
             return 0
         if self._closing is None:
             if os.getpid() != self._process:
@@ -184,12 +212,12 @@ class Producer:
         bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
         error = ProducerClosedError(
             "the producer was closed before this record was delivered (close() waited for at most "
-            f"{bound:g} s, or was cancelled)"
+            f"{bound:g} s, or was cancelled); give close() more time, or flush() first"
         )
         try:
             undelivered = await engine.close(bound, error)
         finally:
-            self._interceptors.close()
+            self.close_hooks()
         if undelivered:
             logger.error(
                 "Producer %r was closed with %d records undelivered", self.client_id, undelivered
@@ -256,13 +284,10 @@ class Producer:
                 future = self._create_future()
                 if join(future, time_ns(), value):
                     return future
-        elif isinstance(topic, ProducerRecord):
-            if any(each is not None for each in (value, key, partition, headers, timestamp_ms)):
-                raise SerializationError(
-                    "a ProducerRecord is the only argument of send(): it carries value, key, "
-                    "partition, headers and timestamp_ms itself"
-                )
-            topic, value, key, partition, headers, timestamp_ms = topic.fields()
+        if isinstance(topic, ProducerRecord):
+            topic, value, key, partition, headers, timestamp_ms = only_argument(
+                topic, value, key, partition, headers, timestamp_ms
+            )
         future = self._create_future()
         self.put(topic, value, key, partition, headers, timestamp_ms, future)
         return future
@@ -276,10 +301,14 @@ class Producer:
         headers: Headers | None,
         timestamp_ms: int | None,
         token: RecordFuture,
-    ) -> None:
+        *,
+        patient: bool = False,
+    ) -> WaitingRecord | None:
         """:meth:`send` for those who bring the future: ``token`` gets the record's fate.
 
         For ``send_many()`` and the blocking shell; called on the event loop, by a running producer.
+        ``patient``: a record that finds the line full does not fail. It is returned, for
+        :meth:`put_later`.
         """
         if self._interceptors:
             token = InterceptedFuture(token, self._interceptors)
@@ -287,12 +316,13 @@ class Producer:
                 record = self._interceptors.on_send(
                     ProducerRecord(topic, value, key, partition, headers, timestamp_ms)
                 )
-                self._put_serialized(*record.fields(), token)
+                return self._put_serialized(*record.fields(), token, patient)
             except ProducerError as error:
                 self._interceptors.on_acknowledgement(None, error)
                 raise
-        else:
-            self._put_serialized(topic, value, key, partition, headers, timestamp_ms, token)
+        return self._put_serialized(
+            topic, value, key, partition, headers, timestamp_ms, token, patient
+        )
 
     def _put_serialized(
         self,
@@ -303,13 +333,10 @@ class Producer:
         headers: Headers | None,
         timestamp_ms: int | None,
         token: RecordFuture,
-    ) -> None:
-        if type(topic) is not str and isinstance(topic, str):
-            topic = str.__str__(topic)  # a member of a StrEnum, say
-        if type(topic) is not str or not 0 < len(topic) <= _LONGEST_TOPIC or not topic.isascii():
-            raise InvalidTopicError(
-                f"a topic is a str of 1 to {_LONGEST_TOPIC} ASCII characters, not {topic!r:.80}"
-            )
+        patient: bool,
+    ) -> WaitingRecord | None:
+        if type(topic) is not str or not 0 < len(topic) <= LONGEST_TOPIC or not topic.isascii():
+            topic = checked_topic(topic)
         if self._serializing or (value is not None and type(value) is not bytes):
             value = serialize(value, self._value_serializer, topic, "value")
         if self._serializing or (key is not None and type(key) is not bytes):
@@ -318,57 +345,86 @@ class Producer:
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         else:
-            _check_timestamp(timestamp_ms, topic)
+            check_timestamp(timestamp_ms, topic)
         if partition is not None:
-            _check_partition(partition, topic)
+            check_partition(partition, topic)
         elif self._partitioning:
             partition = self._accumulator.choose_partition(topic, key, value)
         now = monotonic()
-        if self._append(topic, partition, timestamp_ms, key, value, pairs, token, now) is None:
-            self._stand_in_line(topic, partition, timestamp_ms, key, value, pairs, token, now)
-
-    def _stand_in_line(
-        self,
-        topic: str,
-        partition: int | None,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: tuple[Header, ...],
-        token: RecordFuture,
-        now: float,
-    ) -> None:
-        engine = self._engine
-        assert engine is not None
-        size = engine.accumulator.sizes.checked(topic, key, value, headers)
+        if self._append(topic, partition, timestamp_ms, key, value, pairs, token, now) is not None:
+            return None
         record = WaitingRecord(
             topic,
             partition,
             timestamp_ms,
             key,
             value,
-            headers,
+            pairs,
             token,
-            size=size,
+            size=self._accumulator.sizes.checked(topic, key, value, pairs),
             sent=now,
             deadline=now + self._max_block,
             caller=token.caller if isinstance(token, InterceptedFuture) else None,
         )
-        engine.wait_in_line(record, now)
+        engine = self._engine
+        assert engine is not None
+        try:
+            engine.wait_in_line(record, now)
+        except BufferExhaustedError:
+            if patient:
+                return record
+            raise
         if isinstance(record.caller, asyncio.Future):
             record.caller.add_done_callback(partial(self._on_caller_done, record))
+        return None
+
+    async def put_later(self, record: WaitingRecord) -> None:
+        """Send a record that :meth:`put` returned, once all that was sent before has its fate."""
+        try:
+            await self.flush()
+            engine, now = self._running(), monotonic()
+            record.sent, record.deadline = now, now + self._max_block
+            if record.partition is None and self._partitioning:
+                record.partition = self._accumulator.choose_partition(
+                    record.topic, record.key, record.value
+                )
+            batch = self._append(
+                record.topic,
+                record.partition,
+                record.timestamp_ms,
+                record.key,
+                record.value,
+                record.headers,
+                record.token,
+                now,
+            )
+            if batch is None:
+                engine.wait_in_line(record, now)
+        except ProducerError as error:
+            record.fail(error)
+        except asyncio.CancelledError:
+            record.take_back()
+            raise
 
     def _on_caller_done(self, record: WaitingRecord, caller: asyncio.Future[Any]) -> None:
         if caller.cancelled() and self._engine is not None:
             self._engine.withdraw(record)
 
+    def take_back_cancelled(self) -> None:
+        """Take all records that were cancelled out of the line."""
+        if self._engine is not None:
+            self._engine.take_back_cancelled()
+
     async def drain(self) -> None:
         """Return at once while there is memory for more records; else wait for it, in turn.
 
-        Use it between sends whose futures you do not await. Source: ``StreamWriter.drain``.
+        Use it between sends whose futures you do not await. Source: ``StreamWriter.drain``. While
+        there is room it does not look where it is called: from another loop or thread it is
+        refused only where it would wait, and ``send()`` always.
 
         Raises:
             ProducerClosedError, ProducerBrokenError: there will be no room any more.
+            IllegalStateError, WrongLoopError: not now, or not here.
         """
         if self._crowd.crowded:
             await self._running().admission.drain()
@@ -379,7 +435,7 @@ class Producer:
         Raises:
             ProducerTimeoutError: not within ``timeout`` seconds; the records go on.
         """
-        _check_timeout(timeout)
+        check_timeout(timeout)
         engine = self._running()
         future = self._loop.create_future()
         engine.accumulator.flush(future)
@@ -407,12 +463,18 @@ class Producer:
         """Send every value (or :class:`ProducerRecord`) of ``values`` and wait for all fates.
 
         Memory is waited for between records. What is wrong with a record counts as its failure and
-        does not stop the others. If it is cancelled, no further record is sent.
+        does not stop the others. If it is cancelled, no further record is sent, and what still
+        waits for metadata or memory is taken back.
 
         Raises:
-            SerializationError: ``values`` can't be iterated over, or is a single str or bytes.
+            SerializationError: ``values`` can't be iterated over, or is a single str or bytes; or
+                ``headers`` can't be turned into bytes.
         """
         self._running()
+        if not isinstance(values, AsyncIterable):
+            values = one_by_one(values, "an iterable or async iterable")
+        if headers is not None:
+            headers = shared_headers(headers, topic)
         sender = BulkSender(self, self._keyless, self._loop.create_future())
         return await sender.send_all(topic, values, partition, headers)
 
@@ -443,7 +505,9 @@ class Producer:
         if self._broken is not None:
             raise self._broken
         if self._closed:
-            raise ProducerClosedError(f"the producer {self.client_id!r} is {self._state()}")
+            raise ProducerClosedError(
+                f"the producer {self.client_id!r} is {self._state()}; make a new Producer"
+            )
         if self._engine is None:
             raise IllegalStateError(
                 f"the producer {self.client_id!r} was not started: use `async with Producer(...)` "
@@ -464,38 +528,13 @@ class Producer:
         )
 
 
-def _instance(hook: Any) -> Any:
-    return hook() if isinstance(hook, type) else hook
-
-
-def _check_timeout(timeout: Any) -> None:
-    if timeout is None:
-        return
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
-        raise ConfigError(f"a timeout is a number of seconds from 0, or None, not {timeout!r}")
-
-
-def _check_partition(partition: Any, topic: str) -> None:
-    if type(partition) is not int or partition < 0:
-        raise InvalidPartitionError(
-            f"a partition is an int from 0, not {partition!r} (topic {topic!r})"
-        )
-
-
-def _check_timestamp(timestamp_ms: Any, topic: str) -> None:
-    if type(timestamp_ms) is not int or not 0 <= timestamp_ms < 2**63:
-        raise InvalidTimestampError(
-            f"timestamp_ms is an int, milliseconds since the epoch, not {timestamp_ms!r} "
-            f"(topic {topic!r})"
-        )
-
-
 _LIVING: Final[weakref.WeakSet[Producer]] = weakref.WeakSet()
 
 
 def _disown_after_fork() -> None:
     for producer in _LIVING:
         producer._owner_thread = _NOBODY
+        producer._crowd = _Unstarted()
 
 
 os.register_at_fork(after_in_child=_disown_after_fork)

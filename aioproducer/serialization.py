@@ -81,8 +81,21 @@ def _apply(serializer: Serializer | SerializeFunction, data: Any, topic: str, wh
         ) from error
 
 
+class SharedHeaders(tuple[Header, ...]):
+    """Headers of many records; :func:`checked_headers` has seen them, and lets them pass."""
+
+    __slots__ = ()
+
+
+def shared_headers(headers: Headers, topic: str) -> SharedHeaders | None:
+    """The headers of all records of one call, checked once; None: there are none."""
+    return SharedHeaders(checked_headers(headers, topic)) or None
+
+
 def checked_headers(headers: Headers, topic: str) -> tuple[Header, ...]:
     """Headers as pairs: keys are text, values bytes or None."""
+    if type(headers) is SharedHeaders:
+        return headers
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     try:
         return tuple(_checked_header(name, value, topic) for name, value in pairs)

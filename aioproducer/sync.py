@@ -13,19 +13,19 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from operator import attrgetter
 from threading import Condition, Thread, get_ident
 from time import time_ns
 from typing import Any, Final, Self, TypeVar, Unpack
 
 from aioproducer import errors, producer
+from aioproducer.arguments import check_timeout, one_by_one, only_argument
 from aioproducer.bulk import SendReport, Tally
 from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.metrics import MetricsSnapshot
 from aioproducer.model import Headers, ProducerRecord, RecordMetadata
+from aioproducer.serialization import shared_headers
 
 _Answer = TypeVar("_Answer")
-_fields = attrgetter("topic", "value", "key", "partition", "headers", "timestamp_ms")
 
 _BOOKKEEPING: Final = 512  # bytes that a record in the inbox counts for beside its value
 _AT_EXIT: Final = 10.0  # seconds to deliver, at the interpreter's exit, for who was not closed
@@ -91,14 +91,18 @@ class Producer:
 
     def close(self, timeout: float | None = None) -> int:
         """As :meth:`aioproducer.Producer.close`. Ctrl-C gives up what is left at once."""
+        check_timeout(timeout)
         bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
         self._check(waits=True)
         with self._room:
             if not self._ended.done():
-                self._refusal = errors.ProducerClosedError(f"{self.client_id!r} is closed")
+                self._refusal = errors.ProducerClosedError(
+                    f"the producer {self.client_id!r} is closed; make a new Producer"
+                )
             self._open = False
             self._room.notify_all()
         if not self._thread.ident:
+            self._core.close_hooks()
             return 0
         if not self._ended.done():
             with suppress(errors.ProducerClosedError, errors.ProducerBrokenError):
@@ -124,13 +128,16 @@ class Producer:
         future too; only what follows is raised here.
 
         Raises:
+            SerializationError: a :class:`ProducerRecord` is not the only argument.
             BufferExhaustedError: no memory within ``max_block_ms``; in a callback, no memory now.
             ProducerClosedError, ProducerBrokenError, IllegalStateError, WrongLoopError: not now,
                 not in this process, or not any more.
         """
         future: Future[RecordMetadata] = Future()
         if isinstance(topic, ProducerRecord):
-            topic, value, key, partition, headers, timestamp_ms = _fields(topic)
+            topic, value, key, partition, headers, timestamp_ms = only_argument(
+                topic, value, key, partition, headers, timestamp_ms
+            )
         record = (topic, value, key, partition, headers, timestamp_ms)
         self._enter(record, future, self.config.max_block_ms / 1000)
         return future
@@ -143,7 +150,10 @@ class Producer:
         partition: int | None = None,
         headers: Headers | None = None,
     ) -> SendReport:
-        """As :meth:`aioproducer.Producer.send_many`."""
+        """As :meth:`aioproducer.Producer.send_many`, but not from an async iterable.
+
+        Ctrl-C cancels it.
+        """
 
         async def begin() -> _BulkTally:
             return _BulkTally(asyncio.get_running_loop().create_future())
@@ -153,13 +163,24 @@ class Producer:
             return await tally.finish()
 
         tally = self._ask(begin)
-        for value in values:
-            record = (topic, value, None, partition, headers, None)
-            self._enter(_fields(value) if isinstance(value, ProducerRecord) else record, tally)
-        return self._ask(finish)
+        values = one_by_one(values, "an iterable")
+        if headers is not None:
+            headers = shared_headers(headers, topic)
+        try:
+            for value in values:
+                record = (topic, value, None, partition, headers, None)
+                self._enter(value.fields() if isinstance(value, ProducerRecord) else record, tally)
+            return self._ask(finish)
+        except KeyboardInterrupt:
+            tally.cancel()
+            with self._room:
+                if self._loop is not None:
+                    self._loop.call_soon_threadsafe(self._core.take_back_cancelled)
+            raise
 
     def flush(self, timeout: float | None = None) -> None:
         """As :meth:`aioproducer.Producer.flush`."""
+        check_timeout(timeout)
 
         async def flush() -> None:
             await self._catch_up()
@@ -300,17 +321,25 @@ class Producer:
             *record, future = self._burst.popleft()
             if future.set_running_or_notify_cancel():
                 undelivered += bool(record and closing)
-                future.set_exception(error)
+                future.set_exception(_undelivered(record[0]) if record and closing else error)
         atexit.unregister(self._close_at_exit)
         self._ended.set_result(undelivered)
+
+
+def _undelivered(topic: object) -> errors.ProducerClosedError:
+    return errors.ProducerClosedError(
+        f"{topic!s:.249}: the producer was closed before this record was in a batch; give close() "
+        "more time, or flush() first"
+    )
 
 
 class _BulkTally(Tally):
     """A tally in place of futures in the inbox: a record counts once it leaves there."""
 
     def set_running_or_notify_cancel(self) -> bool:
-        self.add()
-        return True
+        if not self.cancelled():
+            self.add()
+        return not self.cancelled()
 
 
 class _Workers(ThreadPoolExecutor):

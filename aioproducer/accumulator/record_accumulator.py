@@ -21,7 +21,7 @@ from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.topic_queues import TopicQueues
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import TopicInfo
-from aioproducer.errors import InvalidPartitionError, ProducerError
+from aioproducer.errors import InvalidPartitionError
 from aioproducer.model import Header
 from aioproducer.partitioning import PartitionFunction, murmur2_partition
 from aioproducer.records.builder import batch_size_bound
@@ -179,9 +179,16 @@ class RecordAccumulator:
         self._drop(record)
         self.update_crowded(now)
 
+    def withdraw_cancelled(self, now: float) -> None:
+        """Take all such records out of the line."""
+        for record in [each for each in self.line if each.cancelled]:
+            self._drop(record)
+        self.update_crowded(now)
+
     def _drop(self, record: WaitingRecord) -> None:
-        error = ProducerError("its caller cancelled the record before it was in a batch")
-        self.fail_waiting([record], error)
+        if not record.settled:
+            record.take_back()
+            self._settle(record)
 
     def _queue_of(self, queues: TopicQueues, record: WaitingRecord) -> PartitionQueue:
         partitions = queues.partitions

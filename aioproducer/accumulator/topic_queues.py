@@ -86,7 +86,7 @@ class TopicQueues:
                 f"the partitioner failed for a record of topic {self.topic!r}: "
                 f"{type(error).__name__}: {error}"
             ) from error
-        if not isinstance(chosen, int) or not 0 <= chosen < count:
+        if type(chosen) is bool or not isinstance(chosen, int) or not 0 <= chosen < count:
             raise InvalidPartitionError(
                 f"the partitioner returned {chosen!r} for topic {self.topic!r}, which has the "
                 f"partitions 0 to {count - 1}"

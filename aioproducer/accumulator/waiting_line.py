@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.producer_batch import RecordFuture
-from aioproducer.errors import BufferExhaustedError
+from aioproducer.errors import BufferExhaustedError, ProducerError
 from aioproducer.model import Header
 
 
@@ -75,6 +75,10 @@ class WaitingRecord:
         if not self.token.done():
             self.token.set_exception(error)
             self.token.exception()
+
+    def take_back(self) -> None:
+        """Its caller does not want it sent any more: tell interceptors so."""
+        self.fail(ProducerError("its caller cancelled the record before it was in a batch"))
 
 
 class WaitingLine:

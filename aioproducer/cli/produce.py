@@ -13,6 +13,7 @@ import typer
 
 from aioproducer.cli.console import Console, ConsoleJob
 from aioproducer.cli.settings import (
+    one_topic,
     parse_headers,
     producer_config,
     record_format,
@@ -125,7 +126,7 @@ def produce(
     options, reader = split_properties(properties or ())
     options |= _given(bootstrap_servers=bootstrap_servers, compression_type=compression_type)
     job = ConsoleJob(
-        topic=_one_topic(topic, topic_option),
+        topic=one_topic(topic, topic_option),
         config=producer_config(command_config, options),
         format=record_format(
             key_separator=key_separator,
@@ -145,13 +146,6 @@ produce.__doc__ = HELP
 
 def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _one_topic(*names: str | None) -> str:
-    given = {name for name in names if name is not None}
-    if len(given) != 1:
-        raise ConfigError("which topic? Give one: aioproducer produce TOPIC -b host:port")
-    return given.pop()
 
 
 def _open(path: Path | None) -> int:

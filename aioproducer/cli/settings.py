@@ -9,14 +9,23 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from aioproducer.arguments import checked_topic
 from aioproducer.cli.lines import RecordFormat
 from aioproducer.config import ProducerConfig
 from aioproducer.config.names import BY_JAVA_NAME, unknown_keyword, unknown_property
 from aioproducer.config.options import OPTIONS
-from aioproducer.errors import ConfigError
+from aioproducer.config.producer_config import read_properties
+from aioproducer.errors import ConfigError, InvalidTopicError
 from aioproducer.model import Header
 
-__all__ = ["CLIENT_ID", "parse_headers", "producer_config", "record_format", "split_properties"]
+__all__ = [
+    "CLIENT_ID",
+    "one_topic",
+    "parse_headers",
+    "producer_config",
+    "record_format",
+    "split_properties",
+]
 
 CLIENT_ID: Final = "console-producer"
 """The client id unless one is given, as of Kafka's own tool."""
@@ -26,6 +35,21 @@ _READER_PROPERTIES: Final = ("parse.key", "key.separator", "ignore.error", "null
 
 _ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _ESCAPED: Final = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "\\": "\\"}
+
+
+def one_topic(*names: str | None) -> str:
+    """The topic, whichever way it was given.
+
+    Raises:
+        ConfigError: there is none, or more than one, or it is no topic's name.
+    """
+    given = {name for name in names if name is not None}
+    if len(given) != 1:
+        raise ConfigError("which topic? Give one: aioproducer produce TOPIC -b host:port")
+    try:
+        return checked_topic(given.pop())
+    except InvalidTopicError as error:
+        raise ConfigError(str(error)) from None
 
 
 def split_properties(properties: Iterable[str]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -57,15 +81,17 @@ def producer_config(path: Path | None, options: Mapping[str, Any]) -> ProducerCo
     Raises:
         ConfigError: it cannot be read, an option is wrong, or nobody named the bootstrap servers.
     """
+    properties = {} if path is None else read_properties(path)
+    if not options.get("client_id", properties.get("client.id")):
+        options = {**options, "client_id": CLIENT_ID}
     try:
-        config = ProducerConfig.from_properties({} if path is None else path, **options)
+        return ProducerConfig.from_properties(properties, **options)
     except ConfigError as error:
         if str(error).startswith("bootstrap_servers is required"):
             raise ConfigError(
                 "where is Kafka? Give -b host:port, or bootstrap.servers in --command-config"
             ) from None
         raise
-    return config if config.client_id is not None else config.replace(client_id=CLIENT_ID)
 
 
 def record_format(

@@ -22,7 +22,7 @@ from aioproducer.config.options import OPTIONS, OptionTable
 from aioproducer.config.properties import decode_properties, parse_properties
 from aioproducer.errors import ConfigError
 
-__all__ = ["ProducerConfig", "PropertiesSource"]
+__all__ = ["ProducerConfig", "PropertiesSource", "read_properties"]
 
 PropertiesSource: TypeAlias = Mapping[str, Any] | str | os.PathLike[str]
 """Java properties by their dotted names, or the path of a ``.properties`` file."""
@@ -78,7 +78,7 @@ class ProducerConfig(OptionTable):
                 about a property has its dotted name.
         """
         _refuse_unknown(overrides)
-        properties = source if isinstance(source, Mapping) else _read(Path(source))
+        properties = source if isinstance(source, Mapping) else read_properties(Path(source))
         options: dict[str, Any] = {}
         without_effect: list[str] = []
         for java_name, value in properties.items():
@@ -147,7 +147,8 @@ def _refuse_placeholder(name: str, value: object, properties: Mapping[str, Any])
         )
 
 
-def _read(path: Path) -> dict[str, str]:
+def read_properties(path: Path) -> dict[str, str]:
+    """What a ``.properties`` file says. Raises :class:`ConfigError` if it cannot be read."""
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -8,12 +8,14 @@ from copy import copy
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.waiting_line import WaitingRecord
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import (
     DeliveryTimeoutError,
     Fate,
     KafkaError,
+    ProducerClosedError,
     ProducerError,
 )
 from aioproducer.metrics import ProducerMetrics
@@ -154,7 +156,8 @@ class BatchCompleter:
             written = "it may have been written" if uncertain else "it was not written"
             error = DeliveryTimeoutError(
                 f"{batch.topic_partition}: not acknowledged within {timeout:g} s "
-                f"(delivery_timeout_ms), {written}; {batch.last_error or why_not_sent(batch)}"
+                f"(delivery_timeout_ms), {written}. See to the cause, or raise that time: "
+                f"{batch.last_error or why_not_sent(batch)}"
             )
             self._fail(batch, error, uncertain, {}, now)
 
@@ -166,17 +169,20 @@ class BatchCompleter:
         """Fail everything that has no outcome; how many records that were."""
         batches = list(self._accumulator.incomplete)
         records = sum(batch.count for batch in batches)
-        surely_not, maybe = _saying(error, False), _saying(error, True)
         for batch in batches:
             written = self._may_have_been_written(batch)
-            batch.fail(maybe if written else surely_not)
+            batch.fail(_saying(error, written, batch.topic_partition))
             self._metrics.records_failed(batch.topic_partition.topic, batch.count, now)
             self._leave_break(batch, written)
             self._done(batch, now)
-        waiting = list(self._accumulator.line)
-        for record in waiting:
+        waiting: dict[str | TopicPartition, list[WaitingRecord]] = {}
+        for record in self._accumulator.line:
             self._metrics.records_failed(record.topic, 1, now)
-        return records + self._accumulator.fail_waiting(waiting, surely_not)
+            waiting.setdefault(_place(record), []).append(record)
+        for place, those in waiting.items():
+            said = _saying(error, False, place)
+            records += self._accumulator.fail_waiting(those, said)
+        return records
 
     def _fail(
         self,
@@ -213,11 +219,24 @@ class BatchCompleter:
             self._freed.append(buffer)
 
 
-def _saying(error: ProducerError, may_have_been_written: bool) -> ProducerError:
-    """``error`` itself if it says so, or a copy that does."""
-    if error.may_have_been_written is may_have_been_written:
+def _place(record: WaitingRecord) -> str | TopicPartition:
+    partition = record.partition
+    return record.topic if partition is None else TopicPartition(record.topic, partition)
+
+
+def _saying(
+    error: ProducerError, may_have_been_written: bool, place: str | TopicPartition
+) -> ProducerError:
+    """``error`` as the records of ``place`` get it: itself, or a copy that says what it does not.
+
+    That a producer was closed is the one error that does not say by itself what it is about.
+    """
+    closed = isinstance(error, ProducerClosedError)
+    if not closed and error.may_have_been_written is may_have_been_written:
         return error
     said = copy(error)
+    if closed:
+        said.args = (f"{place}: {error}",)
     said.__cause__ = error.__cause__
     said.may_have_been_written = may_have_been_written
     return said

@@ -130,4 +130,7 @@ class MetadataRefresher:
         known = self._metadata.errors.get(record.topic)
         told = known or self._refusal
         reason = f": {told}" if told is not None else ""
-        return MetadataTimeoutError(f"topic {record.topic!r} did not become known {waited}{reason}")
+        return MetadataTimeoutError(
+            f"topic {record.topic!r} did not become known {waited}. Check its name and that it "
+            f"exists, or raise max_block_ms{reason}"
+        )

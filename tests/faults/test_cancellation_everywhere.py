@@ -149,11 +149,21 @@ class World:
                 offset = record.future.result().offset
                 assert logs[record.partition][offset] == record.value
 
-    def check_taken_out(self) -> None:
+    def check_taken_out(self, *, cancelled: bool) -> None:
         """What was cancelled in line does not stand there any more."""
         if self.producer._engine is not None:
             line = self.producer._engine.accumulator.line
             assert not [record for record in line if record.caller.done()]
+            if cancelled:
+                numbers = [int((record.value or b"").split()[0]) for record in line]
+                waiting = [self.sent[number] for number in numbers]
+                assert not [each for each in waiting if each.source and each.cancellable]
+
+    def check_hooks(self) -> None:
+        """They heard once of each record, and once of its fate."""
+        for hook in self.producer._interceptors._chain:
+            assert set(hook.heard.values()) == {1}
+            assert hook.fates == len(hook.heard)
 
     def check_memory(self) -> None:
         """All of it is free, and nobody stands in line."""
@@ -352,11 +362,16 @@ async def others_send_many(world: World) -> None:
 class Hook:
     """An interceptor; it makes the futures those of wrappers."""
 
+    def __init__(self) -> None:
+        self.heard: Counter[bytes] = Counter()
+        self.fates = 0
+
     def on_send(self, record: Any) -> Any:
+        self.heard[record.value] += 1
         return record
 
     def on_acknowledgement(self, metadata: Any, error: Any) -> None:
-        pass
+        self.fates += 1
 
 
 CANONICAL = {"client_dns_lookup": "resolve_canonical_bootstrap_servers_only"}
@@ -395,6 +410,15 @@ SCENARIOS = {
     "send_many, topic unknown": Scenario(send_many, unknown, SMALL),
     "send_many, async": Scenario(send_many_slowly, others_send_many, SMALL),
     "send_many, large": Scenario(send_many_large, others_send_many, SMALL),
+    "send_many, interceptors, no memory": Scenario(
+        send_many, crowded, {**SMALL, "interceptor_classes": [Hook]}
+    ),
+    "send_many, interceptors, large, topic unknown": Scenario(
+        send_many_large, unknown, {**SMALL, "interceptor_classes": [Hook]}
+    ),
+    "send_many, interceptors, topic unknown": Scenario(
+        send_many, unknown, {**SMALL, "interceptor_classes": [Hook]}
+    ),
     "send_many, trouble": Scenario(send_many, others_send_many, SMALL, faults=TROUBLE),
     "send_many, compressed in a thread": Scenario(
         lambda world: world.producer.send_many(
@@ -442,7 +466,7 @@ async def play(scenario: Scenario, loop: SimulatedLoop, *moments: int) -> bool:
     await asyncio.wait([caller])
     loop.before_step = lambda: None
     assert caller.cancelled() is cancelled
-    world.check_taken_out()
+    world.check_taken_out(cancelled=cancelled)
     if not cancelled:
         caller.result()
     if scenario.closes:
@@ -462,6 +486,7 @@ async def play(scenario: Scenario, loop: SimulatedLoop, *moments: int) -> bool:
     assert not undelivered or scenario.closes
     assert loop.time() - began < PATIENCE
     world.check_fates()
+    world.check_hooks()
     await kafka.stop()
     left = [task for task in loop.tasks if not task.done()]
     assert left == [asyncio.current_task()]

@@ -306,6 +306,7 @@ def test_an_ignored_interrupt_stays_ignored(cluster: MockCluster) -> None:
     [
         ([], "which topic?"),
         (["t", "--topic", "u"], "which topic?"),
+        (["tøpic"], "not 'tøpic'"),
         (["t", "--sink"], "No such option"),
         (["t", "--partition", "-1"], "Invalid value for '--partition'"),
         (["t", "-X", "linger_sm=1"], "did you mean 'linger_ms'?"),

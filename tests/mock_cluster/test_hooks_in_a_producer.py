@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -150,8 +151,9 @@ async def test_partitioners(orders: MockCluster, partitioner: Any) -> None:
         (lambda *_: -1, "returned -1"),
         (lambda *_: "0", "returned '0'"),
         (lambda *_: None, "returned None"),
+        (lambda *_: True, "returned True"),
     ],
-    ids=["raises", "too high", "negative", "str", "None"],
+    ids=["raises", "too high", "negative", "str", "None", "bool"],
 )
 async def test_a_partitioner_that_fails(orders: MockCluster, partitioner: Any, match: str) -> None:
     async with Producer(
@@ -346,3 +348,41 @@ async def test_interceptors_hear_of_the_failures_in_send_many(orders: MockCluste
         assert report.failed == 1
         assert watching.errors == [report.errors[0]]
         assert (await producer.send("orders", b"fine")).offset == 0
+
+
+async def test_hooks_see_a_record_once_that_had_to_wait_for_a_place_in_line(
+    orders: MockCluster,
+) -> None:
+    seen: list[object] = []
+
+    class Watching:
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            seen.append(("sent", record.value))
+            return record
+
+        def on_acknowledgement(self, _: RecordMetadata | None, error: BaseException | None) -> None:
+            seen.append(("acknowledged", error))
+
+    def serialize(value: int) -> bytes:
+        seen.append(("serialized", value))
+        return bytes(value)
+
+    def partition(_: str, __: object, value: bytes | None, ___: Partitions) -> int:
+        seen.append(("partitioned", len(value or b"")))
+        return 0
+
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers,
+        interceptor_classes=[Watching],
+        value_serializer=serialize,
+        partitioner=partition,
+        buffer_memory=100_000,
+        batch_size=1_000,
+        max_request_size=60_000,
+    ) as producer:
+        report = await producer.send_many("orders", [11_000, 40_000])
+    assert report.delivered == 2
+    once = [
+        (hook, size) for hook in ("sent", "serialized", "partitioned") for size in (11_000, 40_000)
+    ]
+    assert Counter(seen) == Counter([*once, *[("acknowledged", None)] * 2])

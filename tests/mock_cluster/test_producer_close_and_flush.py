@@ -186,10 +186,13 @@ async def test_close_with_every_broker_down(
     futures = [producer.send("orders", b"v", partition=n % 2) for n in range(10)]
     futures.append(producer.send("unknown", b"v"))
     assert await close_within(producer, timeout, timeout + 5) == 11
-    for future in futures:
-        with pytest.raises(ProducerClosedError, match="before this record was delivered") as raised:
+    places = [f"orders-{n % 2}" for n in range(10)] + ["unknown"]
+    for place, future in zip(places, futures, strict=True):
+        what = f"^{place}: .* before this record was delivered .* give close\\(\\) more time"
+        with pytest.raises(ProducerClosedError, match=what) as raised:
             future.result()
         assert isinstance(raised.value, UsageError)
+    assert len({id(future.exception()) for future in futures}) == 3
     assert "Producer 'shop' was closed with 11 records undelivered" in caplog.text
 
 

@@ -271,6 +271,27 @@ async def test_send_many_of_nothing(orders: MockCluster) -> None:
         assert await producer.send_many("orders", []) == SendReport(0, 0)
 
 
+async def test_every_record_of_send_many_has_headers_that_can_be_read_only_once(
+    orders: MockCluster,
+) -> None:
+    headers: Any = ((name, bytearray(b"1")) for name in ("trace", "span"))
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        values = [b"a", ProducerRecord("orders", b"own", partition=0, headers={"own": b"2"}), b"c"]
+        report = await producer.send_many("orders", values, partition=0, headers=headers)
+        assert report.delivered == 3
+    shared = [("trace", b"1"), ("span", b"1")]
+    read = read_back(orders, "orders", 3)
+    assert [each.headers for each in read] == [shared, [("own", b"2")], shared]
+
+
+async def test_headers_of_send_many_that_are_wrong_are_so_for_the_call(orders: MockCluster) -> None:
+    wrong: Any = {"trace": "text"}
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        with pytest.raises(SerializationError, match="trace"):
+            await producer.send_many("orders", [b"v"], headers=wrong)
+        assert (await producer.send_many("orders", [b"v"], headers={})).delivered == 1
+
+
 async def test_an_iterable_that_raises_ends_send_many(orders: MockCluster) -> None:
     def failing() -> Iterator[bytes]:
         yield b"one"

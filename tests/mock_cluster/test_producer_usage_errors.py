@@ -152,10 +152,18 @@ async def test_another_thread(orders: MockCluster) -> None:
 
 async def test_a_record_comes_alone(orders: MockCluster) -> None:
     async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
-        extras: list[dict[str, Any]] = [{"key": b"k"}, {"partition": 0}, {"headers": {}}]
+        extras: list[dict[str, Any]] = [
+            {"key": b"k"},
+            {"partition": 0},
+            {"headers": {}},
+            {"value": b"v"},
+            {"value": "v"},
+            {"timestamp_ms": 0},
+        ]
         for extra in extras:
-            with pytest.raises(SerializationError, match="only argument"):
-                producer.send(ProducerRecord("orders", b"v"), **extra)
+            with pytest.raises(SerializationError, match="only argument") as raised:
+                producer.send(ProducerRecord("orders", b"secret"), **extra)
+            assert "secret" not in str(raised.value)
         with pytest.raises(SerializationError, match="headers"):
             producer.send("orders", b"v", headers=0)  # type: ignore[arg-type]
 
@@ -188,7 +196,7 @@ FORKING = """
                     producer.send("orders", b"from the child")
                 except BaseException as error:
                     errors.append([type(error).__name__, str(error)])
-                for call in (producer.flush, producer.close):
+                for call in (producer.flush, producer.drain, producer.close):
                     try:
                         call().send(None)
                         errors.append(["none", ""])
@@ -214,7 +222,7 @@ def test_after_a_fork() -> None:
     )
     assert done.returncode == 0, done.stderr
     errors, offsets, after = json.loads(done.stdout)
-    assert [name for name, _ in errors] == ["WrongLoopError"] * 3
+    assert [name for name, _ in errors] == ["WrongLoopError"] * 4
     assert all("fork" in text for _, text in errors)
     assert offsets == list(range(1, 101))
     assert after == 101

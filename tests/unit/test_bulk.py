@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
-from aioproducer.bulk import OffsetRange, SendReport, Tally
+from aioproducer.bulk import BulkSender, Crowd, OffsetRange, SendReport, Tally
 from aioproducer.model import RecordMetadata, TopicPartition
 
 
@@ -93,6 +95,14 @@ async def test_a_cancelled_wait_does_not_disturb_the_records() -> None:
     counted.set_exception(ValueError())
 
 
+async def test_cancelled_it_wants_no_fate_any_more() -> None:
+    counted = tally()
+    assert not counted.cancelled()
+    counted.cancel()
+    assert counted.cancelled()
+    assert counted.done()
+
+
 async def test_it_takes_every_fate_as_a_batch_gives_it() -> None:
     counted = tally()
     counted.add()
@@ -101,3 +111,50 @@ async def test_it_takes_every_fate_as_a_batch_gives_it() -> None:
     assert not counted.done()
     assert counted.exception() is None
     await counted.finish()
+
+
+class Roomy:
+    """Delivers at once, and always has room."""
+
+    crowded = False
+
+    def __init__(self) -> None:
+        self._crowd: Crowd = self
+
+    def check_usable(self) -> None:
+        """Always."""
+
+    def put(self, *record: Any, patient: bool) -> None:
+        record[-1].set_result(metadata(0, 0))
+
+    async def put_later(self, record: Any) -> None:
+        raise AssertionError
+
+    async def drain(self) -> None:
+        raise AssertionError
+
+    def take_back_cancelled(self) -> None:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("kind", ["iterable", "async iterable"])
+async def test_values_that_never_suspend_let_others_have_their_turn(kind: str) -> None:
+    async def one_by_one() -> AsyncIterator[bytes]:
+        for _ in range(10_000):
+            yield b"v"
+
+    values = one_by_one() if kind == "async iterable" else [b"v"] * 10_000
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    counting = asyncio.create_task(count())
+    sender = BulkSender(Roomy(), {}, asyncio.get_running_loop().create_future())
+    report = await sender.send_all("orders", values, None, None)
+    counting.cancel()
+    assert report.delivered == 10_000
+    assert turns >= 19

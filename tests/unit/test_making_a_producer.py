@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from aioproducer import BrokerConnectionError, Producer
+from aioproducer import BrokerConnectionError, ConfigError, Producer, sync
 from aioproducer.network import resolve
 
 NOWHERE = "127.0.0.1:1"
@@ -34,6 +35,17 @@ def test_making_one_needs_no_event_loop_and_opens_nothing(monkeypatch: pytest.Mo
     assert threading.active_count() == threads
 
 
+@pytest.mark.parametrize("shell", [Producer, sync.Producer])
+@pytest.mark.parametrize("config", ["kafka:9092", {"bootstrap.servers": "s3cret"}, ["kafka:9092"]])
+def test_the_brokers_have_a_name_among_the_arguments(shell: Any, config: Any) -> None:
+    with pytest.raises(ConfigError, match=r"bootstrap_servers=.*from_properties") as raised:
+        shell(config)
+    with pytest.raises(ConfigError, match="bootstrap_servers="):
+        shell(config, client_id="shop")
+    assert type(config).__name__ in str(raised.value)
+    assert "s3cret" not in str(raised.value)
+
+
 class Opened:
     """An interceptor that holds something."""
 
@@ -41,6 +53,24 @@ class Opened:
 
     def close(self) -> None:
         type(self).closed += 1
+
+
+class Json(Opened):
+    """A serializer that holds something."""
+
+    closed = 0
+
+    def serialize(self, topic: str, data: Any) -> bytes:
+        return b"{}"
+
+
+class First(Opened):
+    """A partitioner that holds something."""
+
+    closed = 0
+
+    def partition(self, *_: Any) -> int:
+        return 0
 
 
 class Fails:
@@ -65,6 +95,57 @@ def test_what_was_opened_is_closed_when_making_it_fails(
     with pytest.raises(ZeroDivisionError):
         Producer(bootstrap_servers=NOWHERE, **options)
     assert Opened.closed == 1
+
+
+HOOKS: dict[str, Any] = {
+    "interceptor_classes": [Opened],
+    "key_serializer": Json,
+    "value_serializer": Json,
+    "partitioner": First,
+}
+
+
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[int]]:
+    """How often each kind of hook was closed."""
+    kinds = (Opened, Json, First)
+    for kind in kinds:
+        monkeypatch.setattr(kind, "closed", 0)
+    return lambda: [kind.closed for kind in kinds]
+
+
+async def test_hooks_are_closed_once_with_the_producer(closed: Callable[[], list[int]]) -> None:
+    async with Producer(bootstrap_servers=NOWHERE, **HOOKS) as producer:
+        assert closed() == [0, 0, 0]
+    assert closed() == [1, 2, 1]
+    await producer.close()
+    assert closed() == [1, 2, 1]
+
+
+async def test_hooks_are_closed_with_a_producer_that_was_never_started(
+    closed: Callable[[], list[int]],
+) -> None:
+    producer = Producer(bootstrap_servers=NOWHERE, **HOOKS)
+    for _ in range(2):
+        assert await producer.close() == 0
+        assert closed() == [1, 2, 0], "the partitioner is made at the start"
+
+
+def test_hooks_are_closed_with_a_blocking_producer(closed: Callable[[], list[int]]) -> None:
+    producer = sync.Producer(bootstrap_servers=NOWHERE, **HOOKS)
+    for _ in range(2):
+        assert producer.close() == 0
+        assert closed() == [1, 2, 0]
+    with sync.Producer(bootstrap_servers=NOWHERE, **HOOKS):
+        pass
+    assert closed() == [2, 4, 1]
+
+
+def test_a_serializer_of_the_users_own_stays_open(closed: Callable[[], list[int]]) -> None:
+    mine = Json()
+    with sync.Producer(bootstrap_servers=NOWHERE, key_serializer=mine, partitioner=First()):
+        pass
+    assert closed() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("why", ["name", "partitioner"])

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -97,6 +97,29 @@ def test_what_is_wrong_with_a_record_is_in_its_future(
 ) -> None:
     assert isinstance(producer.send(**{"topic": "orders", **arguments}).exception(5), error)
     assert producer.close(0) == 0
+
+
+async def asynchronous() -> AsyncIterator[bytes]:
+    yield b"v"
+
+
+@pytest.mark.parametrize("values", ["abc", b"abc", bytearray(b"abc"), 5, None, asynchronous()])
+def test_send_many_takes_values_one_by_one(producer: Producer, values: Any) -> None:
+    with pytest.raises(SerializationError, match=r"an iterable(?! or async)"):
+        producer.send_many("orders", values)
+    assert producer.close(0) == 0
+
+
+def test_headers_of_send_many_that_are_wrong_are_so_for_the_call(producer: Producer) -> None:
+    with pytest.raises(SerializationError, match="headers"):
+        producer.send_many("orders", [b"v"], headers=5)  # type: ignore[arg-type]
+
+
+def test_a_record_comes_alone(producer: Producer) -> None:
+    extras: list[dict[str, Any]] = [{"value": b"v"}, {"key": b"k"}, {"headers": {}}]
+    for extra in extras:
+        with pytest.raises(SerializationError, match="only argument"):
+            producer.send(ProducerRecord("orders", b"secret"), **extra)
 
 
 def test_options_are_checked() -> None:
@@ -216,9 +239,21 @@ def test_close_is_bounded_and_counts_what_it_gave_up(producer: Producer) -> None
     assert producer.close(0.2) == 1000
     assert time.monotonic() - began < 5
     for future in futures:
-        with pytest.raises(ProducerClosedError):
+        with pytest.raises(ProducerClosedError, match=r"^orders: .*give close"):
             future.result(0)
     assert producer.close() == 1000
+
+
+def test_what_the_thread_never_got_names_its_topic_too(small: Producer) -> None:
+    fill_until_it_waits = threading.Thread(target=fill, args=[small])
+    fill_until_it_waits.start()
+    fill_until_it_waits.join(0.3)
+    assert small._inbox
+    last = small._inbox[-1][-1]
+    small.close(0)
+    fill_until_it_waits.join(5)
+    with pytest.raises(ProducerClosedError, match=r"^orders: .*give close"):
+        last.result(5)
 
 
 def test_the_shortest_bound_of_several_closes_counts(producer: Producer) -> None:
@@ -275,6 +310,16 @@ def test_an_interrupt_ends_whatever_blocks(small: Producer, blocking: str) -> No
     assert time.monotonic() - began < 5
     assert isinstance(future.exception(0), ProducerClosedError)
     assert not is_alive(small)
+
+
+@pytest.mark.parametrize("count", [20, 10_000], ids=["for fates", "for room"])
+def test_an_interrupted_send_many_takes_back_what_waits(small: Producer, count: int) -> None:
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        timer.start()
+        small.send_many("orders", [b"x" * 1000] * count)
+    small.flush(5)
+    assert small.close(0) == 0
 
 
 def test_a_record_is_taken_back_before_the_thread_has_it(producer: Producer) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
 
 from aioproducer.cli.lines import RecordFormat
 from aioproducer.cli.settings import (
+    one_topic,
     parse_headers,
     producer_config,
     record_format,
@@ -64,6 +66,27 @@ def test_the_command_line_comes_before_the_file(tmp_path: Path) -> None:
 
 def test_the_client_id_is_that_of_kafkas_tool() -> None:
     assert producer_config(None, SERVERS).client_id == "console-producer"
+
+
+def test_the_client_id_may_be_given_and_empty_counts_as_not_given(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("bootstrap.servers=a:1\nclient.id=\n")
+    assert producer_config(path, {}).client_id == "console-producer"
+    assert producer_config(path, {"client_id": "mine"}).client_id == "mine"
+    assert producer_config(None, {**SERVERS, "client_id": ""}).client_id == "console-producer"
+
+
+def test_what_gives_way_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    assert not producer_config(None, {**SERVERS, "acks": "1"}).enable_idempotence
+    (told,) = caplog.messages
+    assert "idempotence is disabled" in told
+
+
+@pytest.mark.parametrize("names", [("tøpic", None), (None, "commandes-\udce9"), ("", None)])
+def test_a_topic_that_can_be_none(names: tuple[str | None, ...]) -> None:
+    with pytest.raises(ConfigError, match="a topic is a str of 1 to 249 ASCII characters"):
+        one_topic(*names)
 
 
 def test_without_servers_the_message_is_about_the_command_line() -> None:

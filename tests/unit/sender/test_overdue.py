@@ -24,7 +24,13 @@ async def test_an_unknown_topic_is_waited_for_until_max_block() -> None:
         await world.turn(MAX_BLOCK)
         error = future.exception()
         assert isinstance(error, MetadataTimeoutError)
-        for part in ("'orders'", "max_block_ms", "UNKNOWN_TOPIC_OR_PARTITION", "does not exist"):
+        for part in (
+            "'orders'",
+            "raise max_block_ms",
+            "Check its name",
+            "UNKNOWN_TOPIC_OR_PARTITION",
+            "does not exist",
+        ):
             assert part in str(error)
 
 
