@@ -35,7 +35,5 @@ class Written(Enum):
 
     NO = "no"
     """This attempt wrote nothing; an earlier one may have."""
-    NEVER = "never"
-    """No attempt wrote it."""
     MAYBE = "maybe"
     """This attempt may have written it."""

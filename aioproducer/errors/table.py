@@ -26,7 +26,7 @@ from aioproducer.errors.fates import Fate, Written
 _DELIVERED, _TOO_LARGE, _MISNUMBERED = Fate.DELIVERED, Fate.TOO_LARGE, Fate.MISNUMBERED
 _RETRIABLE, _REFUSED, _TOPIC_REFUSED = Fate.RETRIABLE, Fate.REFUSED, Fate.TOPIC_REFUSED
 _ABORTABLE, _FATAL = Fate.ABORTABLE, Fate.FATAL
-_NEVER, _MAYBE = Written.NEVER, Written.MAYBE
+_MAYBE = Written.MAYBE
 
 
 class Row(NamedTuple):
@@ -90,9 +90,9 @@ TABLE: Final = (
     Row(ErrorCode.unsupported_for_message_format, broker.UnsupportedForMessageFormatError,
         _REFUSED),
     Row(ErrorCode.policy_violation, broker.PolicyViolationError, _REFUSED),
-    # The broker knows the producer, and the batch is not among the last that it wrote.
+    # It says nothing about earlier attempts: after a restart a broker knows the last batch alone.
     Row(ErrorCode.out_of_order_sequence_number, broker.OutOfOrderSequenceNumberError,
-        _MISNUMBERED, written=_NEVER),
+        _MISNUMBERED, advice="the broker can't tell whether an earlier attempt was written"),
     Row(ErrorCode.duplicate_sequence_number, broker.DuplicateSequenceNumberError, _DELIVERED),
     Row(ErrorCode.invalid_producer_epoch, broker.InvalidProducerEpochError, _ABORTABLE),
     Row(ErrorCode.invalid_txn_state, broker.InvalidTxnStateError, _ABORTABLE),

@@ -192,7 +192,7 @@ class BatchCompleter:
         record_errors: Mapping[int, ProducerError],
         now: float,
     ) -> None:
-        error.may_have_been_written = uncertain
+        error = _saying(error, uncertain, batch.topic_partition)
         if record_errors:
             others = others_in_batch(error)
             for each in (*record_errors.values(), others):

@@ -96,8 +96,10 @@ def decide_error(
     """
     if standing.may_retry:
         if isinstance(error, KafkaError) and error.fate is Fate.MISNUMBERED:
+            if not standing.first_in_line:
+                return Retry(error)
             if not still_uncertain(standing.uncertain, error):
-                return Retry(error, numbers_lost=standing.first_in_line)
+                return Retry(error, numbers_lost=True)
         elif error.retriable:
             return Retry(error)
     return Fail(error, _record_errors(error, result))
@@ -105,9 +107,7 @@ def decide_error(
 
 def still_uncertain(before: bool, error: ProducerError) -> bool:
     """Whether a batch may be in the log after ``error``; ``before``: whether it might before."""
-    if error.written is Written.NO:
-        return before
-    return error.written is Written.MAYBE
+    return before or error.written is Written.MAYBE
 
 
 def _record_errors(

@@ -229,3 +229,54 @@ async def test_whatever_happens_the_log_is_what_was_told(
             else:
                 assert isinstance(error, errors.ProducerError)
                 assert error.may_have_been_written or each not in log, f"{error!r}"
+
+
+def restart(kafka: FakeKafka) -> None:
+    """As a broker that was stopped and started: its snapshot has a producer's last batch alone."""
+    for _, batches in kafka.topics["orders"][0].producers.values():
+        while len(batches) > 1:
+            batches.popleft()
+
+
+async def test_what_a_restarted_broker_no_longer_knows_is_not_written_twice(
+    kafka: FakeKafka,
+) -> None:
+    async with Producer(
+        bootstrap_servers=kafka.bootstrap_servers, request_timeout_ms=100_000, **QUICK
+    ) as producer:
+        await producer.send("orders", value(0))
+        kafka.answers.extend([kafka.Answer(silent_after_writing=True)] * 3)
+        futures = [producer.send("orders", value(number)) for number in range(1, 4)]
+        await kafka.until(lambda: len(kafka.values("orders")) == 4)
+        restart(kafka)
+        await kafka.servers[1].cut()
+        await settled(futures)
+        for future in futures[:2]:
+            failed = future.exception()
+            assert isinstance(failed, errors.OutOfOrderSequenceNumberError)
+            assert failed.may_have_been_written
+        assert futures[2].exception() is None, "the last one it knows"
+        assert (await producer.send("orders", value(4))).offset == 4
+    assert kafka.values("orders") == [value(number) for number in range(5)]
+
+
+@pytest.mark.parametrize("written", [True, False])
+@pytest.mark.parametrize("halves", [1, 2])
+async def test_a_batch_that_may_be_written_is_split_and_not_written_twice(
+    kafka: FakeKafka, written: bool, halves: int
+) -> None:
+    options = QUICK | {"batch_size": 2_000}
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
+        await producer.send("orders", b"first")
+        lost = kafka.Answer(cut_after_writing=True) if written else kafka.Answer(cut=True)
+        kafka.answers.extend([lost, *[kafka.Answer(error=10)] * halves])
+        futures = [producer.send("orders", value(number)) for number in range(10)]
+        await settled(futures)
+        for future in futures:
+            failed = future.exception()
+            assert (failed is not None) is written
+            if failed is not None:
+                assert isinstance(failed, errors.ProducerError)
+                assert failed.may_have_been_written
+        assert (await producer.send("orders", b"last")).offset == 11
+    assert kafka.values("orders") == [b"first", *map(value, range(10)), b"last"]

@@ -693,6 +693,21 @@ class FailureMachine(DeliveryMachine):
     def a_broker_refuses_for_good(self, node: int, code: int) -> None:
         self.take(node, code)
 
+    def has_a_chance(self, token: Token) -> bool:
+        """A record that may have been written is failed rather than written twice."""
+        return not (isinstance(token.error, ProducerError) and token.error.may_have_been_written)
+
+    @rule(partition=st.integers(0, PARTITIONS - 1))
+    def a_broker_is_restarted(self, partition: int) -> None:
+        """Then it knows the last batch of a producer alone."""
+        for known in self.partitions[partition].producers.values():
+            while len(known.batches) > 1:
+                known.batches.popleft()
+
+    @rule()
+    def the_limit_of_batches_changes(self) -> None:
+        self.too_large_from = 10**9 if self.too_large_from == TOO_LARGE_FROM else TOO_LARGE_FROM
+
     def check_identity(self) -> None:
         """A new one follows a failed batch."""
 
@@ -848,8 +863,12 @@ def fail(machine: FailureMachine, random: Random, node: int, partition: int) -> 
     chance = random.random()
     if chance < 0.3:
         machine.much_time_passes(random.choice([4.0, 11.0]))
-    elif chance < 0.6:
+    elif chance < 0.5:
         machine.take(node, random.choice(FATAL))
+    elif chance < 0.55:
+        machine.a_broker_is_restarted(partition)
+    elif chance < 0.6:
+        machine.the_limit_of_batches_changes()
     elif isinstance(machine, ForgetfulMachine):
         if chance < 0.8:
             machine.a_broker_forgets_producers(partition)
