@@ -98,7 +98,8 @@ class Producer:
             raise
         self._serializing = not (self._key_serializer is self._value_serializer is None)
         self._partitioning = config.partitioner is not None
-        self._max_block = config.max_block_ms / 1000
+        self._patience = min(config.max_block_ms, config.delivery_timeout_ms) / 1000
+        """Seconds that a record stands in line at most."""
         self._engine: Engine | None = None
         self._crowd: Crowd = _Unstarted()
         self._create_future: Callable[[], asyncio.Future[RecordMetadata]]
@@ -363,7 +364,7 @@ class Producer:
             token,
             size=self._accumulator.sizes.checked(topic, key, value, pairs),
             sent=now,
-            deadline=now + self._max_block,
+            deadline=now + self._patience,
             caller=token.caller if isinstance(token, InterceptedFuture) else None,
         )
         engine = self._engine
@@ -383,7 +384,7 @@ class Producer:
         try:
             await self.flush()
             engine, now = self._running(), monotonic()
-            record.sent, record.deadline = now, now + self._max_block
+            record.sent, record.deadline = now, now + self._patience
             if record.partition is None and self._partitioning:
                 record.partition = self._accumulator.choose_partition(
                     record.topic, record.key, record.value

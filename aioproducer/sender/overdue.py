@@ -50,8 +50,8 @@ class OverdueRecords:
         self._metrics.buffer_exhausted(now)
         return BufferExhaustedError(
             f"no memory became free for a record of topic {record.topic!r} within "
-            f"{now - record.sent:.1f} s (max_block_ms): use `await producer.drain()` "
-            "between sends, or raise buffer_memory"
+            f"{now - record.sent:.1f} s (max_block_ms or delivery_timeout_ms): use "
+            "`await producer.drain()` between sends, or raise buffer_memory"
         )
 
     def report(self, now: float) -> float | None:

@@ -115,7 +115,7 @@ class MetadataRefresher:
 
     def why_no_metadata(self, record: WaitingRecord, now: float) -> ProducerError:
         """The error of a record whose topic did not become known in time."""
-        waited = f"within {now - record.sent:.1f} s (max_block_ms)"
+        waited = f"within {now - record.sent:.1f} s (max_block_ms or delivery_timeout_ms)"
         if self._metadata.last_update is None:
             reasons = self._client.failures()
             listed = "; ".join(
@@ -132,5 +132,5 @@ class MetadataRefresher:
         reason = f": {told}" if told is not None else ""
         return MetadataTimeoutError(
             f"topic {record.topic!r} did not become known {waited}. Check its name and that it "
-            f"exists, or raise max_block_ms{reason}"
+            f"exists, or raise that time{reason}"
         )

@@ -111,6 +111,24 @@ async def test_every_record_has_its_fate_by_its_deadline(proxy: FaultProxy) -> N
         assert all(isinstance(future.exception(), kinds) for future in done)
 
 
+@pytest.mark.parametrize(("topic", "records"), [("orders", 8), ("unknown", 2)])
+async def test_the_delivery_timeout_holds_in_the_line_too(
+    kafka: FakeKafka, topic: str, records: int
+) -> None:
+    options: dict[str, Any] = {"delivery_timeout_ms": 300, "request_timeout_ms": 200}
+    options |= {"buffer_memory": 8_000, "batch_size": 1_000, "max_block_ms": 60_000}
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
+        await producer.send("orders", b"first")
+        kafka.mute.add(ApiKey.PRODUCE)
+        began = time.monotonic()
+        futures = [producer.send(topic, bytes(800)) for _ in range(records)]
+        await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), PATIENCE)
+        assert 0.3 <= time.monotonic() - began < 0.3 + SLACK
+        errors = [future.exception() for future in futures]
+        assert all(isinstance(error, TimeoutError) for error in errors)
+        assert {"delivery_timeout_ms" in str(error) for error in errors} == {True}
+
+
 async def test_ten_thousand_tasks_wait_when_every_broker_dies(start_kafka: StartKafka) -> None:
     kafka = await start_kafka(3, {"orders": 6})
     options: dict[str, Any] = {"request_timeout_ms": 400, "delivery_timeout_ms": 800}

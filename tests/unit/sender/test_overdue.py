@@ -26,7 +26,7 @@ async def test_an_unknown_topic_is_waited_for_until_max_block() -> None:
         assert isinstance(error, MetadataTimeoutError)
         for part in (
             "'orders'",
-            "raise max_block_ms",
+            "raise that time",
             "Check its name",
             "UNKNOWN_TOPIC_OR_PARTITION",
             "does not exist",

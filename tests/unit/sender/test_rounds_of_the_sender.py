@@ -271,7 +271,7 @@ async def test_one_deadline_for_both_waits(monkeypatch: pytest.MonkeyPatch) -> N
         assert not future.done()
         await world.turn(0.2)
         assert isinstance(future.exception(), BufferExhaustedError)
-        assert "60.1 s (max_block_ms)" in str(future.exception())
+        assert "60.1 s (max_block_ms or delivery_timeout_ms)" in str(future.exception())
 
 
 @pytest.mark.parametrize("leader", [-1, 3], ids=["no leader", "an unknown broker"])
