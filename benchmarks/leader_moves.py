@@ -23,7 +23,7 @@ from unittest import mock
 
 from aioproducer import Producer, RecordMetadata
 from aioproducer.cluster.metadata import Metadata
-from aioproducer.testing.kafka_cluster import KafkaCluster
+from aioproducer.testing.kafka_cluster import KafkaCluster, wire
 from benchmarks.machine import look_at_machine
 
 TOPIC: Final = "moving"
@@ -94,10 +94,11 @@ async def measure(cluster: KafkaCluster, moves: int) -> list[Pause]:
         Producer(bootstrap_servers=cluster.bootstrap_servers) as producer,
         sending(producer) as stopwatch,
     ):
-        for number in range(moves):
+        for _ in range(moves):
             await asyncio.sleep(_CALM)
+            leader = await asyncio.to_thread(leader_of_topic, cluster)
             stopwatch.start()
-            await elect(cluster, first=number % BROKERS + 1)
+            await elect(cluster, first=leader % BROKERS + 1)
             async with asyncio.timeout(_WITHIN):
                 await stopwatch.over.wait()
             await asyncio.sleep(_CALM)
@@ -124,6 +125,12 @@ async def sending(producer: Producer) -> AsyncIterator[Stopwatch]:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+
+
+def leader_of_topic(cluster: KafkaCluster) -> int:
+    """The broker that leads the only partition."""
+    topic = wire.metadata(cluster.brokers[0].internal_address, TOPIC).topics[0]
+    return int(topic.partitions[0].leader_id)
 
 
 async def elect(cluster: KafkaCluster, first: int) -> None:
