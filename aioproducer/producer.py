@@ -385,21 +385,7 @@ class Producer:
             await self.flush()
             engine, now = self._running(), monotonic()
             record.sent, record.deadline = now, now + self._patience
-            if record.partition is None and self._partitioning:
-                record.partition = self._accumulator.choose_partition(
-                    record.topic, record.key, record.value
-                )
-            batch = self._append(
-                record.topic,
-                record.partition,
-                record.timestamp_ms,
-                record.key,
-                record.value,
-                record.headers,
-                record.token,
-                now,
-            )
-            if batch is None:
+            if engine.accumulator.append_waiting(record, now) is None:
                 engine.wait_in_line(record, now)
         except ProducerError as error:
             record.fail(error)

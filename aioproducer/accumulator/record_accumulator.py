@@ -104,6 +104,21 @@ class RecordAccumulator:
             return batch
         return self._open_batch(queue, timestamp_ms, key, value, headers, token, now)
 
+    def append_waiting(self, record: WaitingRecord, now: float) -> ProducerBatch | None:
+        """:meth:`append` for a record that could not be in a batch before."""
+        if record.partition is None:
+            record.partition = self.choose_partition(record.topic, record.key, record.value)
+        return self.append(
+            record.topic,
+            record.partition,
+            record.timestamp_ms,
+            record.key,
+            record.value,
+            record.headers,
+            record.token,
+            now,
+        )
+
     def _append_keyless(
         self,
         queues: TopicQueues,
@@ -300,18 +315,7 @@ class RecordAccumulator:
             self._drop(record)
             return
         try:
-            if record.partition is None:
-                record.partition = self.choose_partition(record.topic, record.key, record.value)
-            batch = self.append(
-                record.topic,
-                record.partition,
-                record.timestamp_ms,
-                record.key,
-                record.value,
-                record.headers,
-                record.token,
-                now,
-            )
+            batch = self.append_waiting(record, now)
             if batch is None:
                 self._stall(self._queue_of(queues, record), record)
                 return
