@@ -4,11 +4,13 @@ from aioproducer import errors
 from aioproducer.bulk import OffsetRange, SendReport
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import (
+    AbortableTransactionError,
     BootstrapError,
     BrokerConnectionError,
     BufferExhaustedError,
     ConfigError,
     DeliveryTimeoutError,
+    FatalTransactionError,
     IllegalStateError,
     InvalidPartitionError,
     InvalidTimestampError,
@@ -18,15 +20,25 @@ from aioproducer.errors import (
     ProducerBrokenError,
     ProducerClosedError,
     ProducerError,
+    ProducerFencedError,
     ProducerTimeoutError,
     ProtocolError,
     RecordTooLargeError,
     SerializationError,
+    TransactionAbortedError,
+    TransactionError,
     UsageError,
     WrongLoopError,
 )
 from aioproducer.interceptors import ProducerInterceptor
-from aioproducer.model import ProducerRecord, RecordMetadata, TopicPartition
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    ProducerRecord,
+    RecordMetadata,
+    TopicPartition,
+    TransactionHandle,
+)
 from aioproducer.partitioning import (
     Murmur3Partitioner,
     Partitioner,
@@ -42,11 +54,14 @@ __accelerated__ = acceleration.ACCELERATED
 """Whether the compiled innermost loops are in use."""
 
 __all__ = [
+    "AbortableTransactionError",
     "BootstrapError",
     "BrokerConnectionError",
     "BufferExhaustedError",
     "ConfigError",
+    "ConsumerGroupMetadata",
     "DeliveryTimeoutError",
+    "FatalTransactionError",
     "IllegalStateError",
     "InvalidPartitionError",
     "InvalidTimestampError",
@@ -54,6 +69,7 @@ __all__ = [
     "KafkaError",
     "MetadataTimeoutError",
     "Murmur3Partitioner",
+    "OffsetAndMetadata",
     "OffsetRange",
     "Partitioner",
     "Partitions",
@@ -62,6 +78,7 @@ __all__ = [
     "ProducerClosedError",
     "ProducerConfig",
     "ProducerError",
+    "ProducerFencedError",
     "ProducerInterceptor",
     "ProducerRecord",
     "ProducerTimeoutError",
@@ -73,6 +90,9 @@ __all__ = [
     "SerializationError",
     "Serializer",
     "TopicPartition",
+    "TransactionAbortedError",
+    "TransactionError",
+    "TransactionHandle",
     "UsageError",
     "WrongLoopError",
     "__accelerated__",

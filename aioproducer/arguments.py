@@ -3,17 +3,23 @@ changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from aioproducer.errors import (
     ConfigError,
+    InvalidOffsetError,
     InvalidPartitionError,
     InvalidTimestampError,
     InvalidTopicError,
     SerializationError,
 )
-from aioproducer.model import ProducerRecord
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    ProducerRecord,
+    TopicPartition,
+)
 
 LONGEST_TOPIC: Final = 249
 
@@ -55,6 +61,68 @@ def check_timeout(timeout: Any) -> None:
         return
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
         raise ConfigError(f"a timeout is a number of seconds from 0, or None, not {timeout!r}")
+
+
+def checked_offsets(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Consumed offsets, as clients of Kafka have them.
+
+    A mapping of ``(topic, partition)`` to an offset, or to ``(offset, metadata, ...)``; or an
+    iterable of objects with ``topic``, ``partition`` and ``offset``. Raises
+    :class:`InvalidOffsetError`.
+    """
+    if isinstance(offsets, Mapping):
+        return {_place(place): _offset(place, each) for place, each in offsets.items()}
+    try:
+        listed = list(offsets)
+    except TypeError:
+        raise InvalidOffsetError(
+            "offsets are a mapping of TopicPartition to the next offset to read, not "
+            f"{type(offsets).__name__}"
+        ) from None
+    return {_place(each): _offset(each, getattr(each, "offset", None)) for each in listed}
+
+
+def _place(place: Any) -> TopicPartition:
+    if isinstance(place, tuple) and len(place) == 2:
+        topic, partition = place
+    else:
+        topic, partition = getattr(place, "topic", None), getattr(place, "partition", None)
+    if not isinstance(topic, str) or type(partition) is not int or partition < 0:
+        raise InvalidOffsetError(
+            f"offsets are by topic and partition: TopicPartition(topic, number), not {place!r}"
+        )
+    return TopicPartition(checked_topic(topic), partition)
+
+
+def _offset(place: Any, given: Any) -> OffsetAndMetadata:
+    said = tuple(given) if isinstance(given, tuple) else (given,)
+    epoch = getattr(given, "leader_epoch", said[2] if len(said) > 2 else None)
+    known = OffsetAndMetadata(said[0], (said[1] if len(said) > 1 else None) or "", epoch)
+    if type(known.offset) is not int or not 0 <= known.offset < 2**63:
+        raise InvalidOffsetError(
+            f"{place}: an offset is an int from 0, the next one to read, not {known.offset!r}"
+        )
+    if not isinstance(known.metadata, str):
+        raise InvalidOffsetError(f"{place}: an offset's metadata is a str, not {known.metadata!r}")
+    return known
+
+
+def checked_group(group: Any) -> ConsumerGroupMetadata:
+    """The consumer: its group's id, or an object that also has generation and member id."""
+    if isinstance(group, str):
+        group = ConsumerGroupMetadata(group)
+    found = ConsumerGroupMetadata(
+        getattr(group, "group_id", None) or "",
+        getattr(group, "generation_id", -1),
+        getattr(group, "member_id", ""),
+        getattr(group, "group_instance_id", None),
+    )
+    if not isinstance(found.group_id, str) or not found.group_id:
+        raise InvalidOffsetError(
+            "the consumer group is its id, or a ConsumerGroupMetadata (another client's "
+            f"will do if it has group_id, generation_id and member_id), not {group!r}"
+        )
+    return found
 
 
 def only_argument(record: ProducerRecord, *others: object) -> tuple[Any, ...]:

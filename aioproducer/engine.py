@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from random import Random
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
@@ -19,7 +19,7 @@ from aioproducer.cluster.metadata import Metadata
 from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
 from aioproducer.errors import ProducerClosedError, ProducerError
 from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
-from aioproducer.model import Node
+from aioproducer.model import Node, TransactionHandle
 from aioproducer.network.client import ClientSettings, NetworkClient
 from aioproducer.network.connection import ConnectionSettings
 from aioproducer.network.resolve import canonical_names
@@ -36,10 +36,19 @@ from aioproducer.sender.overdue import OverdueRecords
 from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.sender import Sender, SenderSettings
+from aioproducer.sender.transaction_requester import TransactionRequester
 from aioproducer.sender.wakeup import Wakeup
 from aioproducer.tasks import TaskOwner
+from aioproducer.transactional import TransactionCalls
 from aioproducer.transactions.identity import ProducerIdentity
+from aioproducer.transactions.manager import TransactionManager
 from aioproducer.version import __version__
+
+_LEFT_BEHIND: Final = (
+    "the producer was closed before the transaction had ended; what became of it is not known here."
+    " The coordinator aborts what is open after transaction_timeout_ms, or when a producer with the"
+    " same transactional_id starts"
+)
 
 
 class Engine:
@@ -51,6 +60,7 @@ class Engine:
         client_id: str,
         partitioner: Any,
         on_death: Callable[[BaseException], None],
+        joined: TransactionHandle | None = None,
     ) -> None:
         self._config = config
         self._random = Random()
@@ -65,6 +75,17 @@ class Engine:
         self._ratios = CompressionRatios()
         self._compression = _compression(config)
         self.metadata = self._make_metadata(config)
+        transactional_id = config.transactional_id
+        self._identity = ProducerIdentity(
+            idempotent=config.enable_idempotence, transactional=transactional_id is not None
+        )
+        self._manager = (
+            None
+            if transactional_id is None
+            else TransactionManager(transactional_id, self._identity, joined)
+        )
+        self.transactions: TransactionCalls | None = None
+        """Where there is a ``transactional_id``."""
         self.accumulator = self._make_accumulator(config, partitioner)
         self.client = self._make_client(config, client_id)
         self.admission = Admission(
@@ -119,6 +140,7 @@ class Engine:
             self._wakeup.wake,
             self._expansion,
             _partition_function(partitioner, self._random),
+            None if self._manager is None else self._manager.admits,
         )
 
     def _is_unavailable(self, node: int) -> bool:
@@ -157,24 +179,16 @@ class Engine:
         )
 
     def _make_sender(self, config: ProducerConfig) -> Sender:
-        identity = ProducerIdentity(idempotent=config.enable_idempotence)
         refresher = MetadataRefresher(self.metadata, self.client, self.accumulator, self._ratios)
         completer = BatchCompleter(
             self.accumulator,
             self.metadata,
-            identity,
+            self._identity,
             self.metrics,
             self._ratios,
             self._backoff(),
             config.retries,
-        )
-        producer_id = ProducerIdRequester(
-            identity,
-            self.accumulator,
-            self.client,
-            self.metadata,
-            completer,
-            config.retry_backoff_ms / 1000,
+            self._manager,
         )
         return Sender(
             SenderSettings(
@@ -188,8 +202,8 @@ class Engine:
             metadata=self.metadata,
             refresher=refresher,
             completer=completer,
-            identity=identity,
-            producer_id=producer_id,
+            identity=self._identity,
+            producer_id=self._make_requester(config, completer),
             overdue=OverdueRecords(self.accumulator, self.metadata, refresher, self.metrics),
             compression=self._compression,
             ratios=self._ratios,
@@ -198,7 +212,46 @@ class Engine:
             wakeup=self._wakeup,
             clock=monotonic,
             serve_waiters=self.admission.wake,
+            transactions=self._manager,
         )
+
+    def _make_requester(
+        self, config: ProducerConfig, completer: BatchCompleter
+    ) -> ProducerIdRequester | TransactionRequester:
+        if self._manager is None:
+            return ProducerIdRequester(
+                self._identity,
+                self.accumulator,
+                self.client,
+                self.metadata,
+                completer,
+                config.retry_backoff_ms / 1000,
+            )
+        self.transactions = calls = TransactionCalls(
+            self._manager,
+            self._wakeup.wake,
+            self._let_nothing_linger,
+            lambda: _because(requester.obstacle or self._why_unreachable()),
+            config.max_block_ms / 1000,
+        )
+        requester = TransactionRequester(
+            self._manager,
+            self.accumulator,
+            self.client,
+            self.metadata,
+            completer,
+            self._backoff(),
+            config.transaction_timeout_ms,
+            calls.changed,
+        )
+        return requester
+
+    def _let_nothing_linger(self) -> None:
+        self.accumulator.flush(asyncio.get_running_loop().create_future())
+
+    def _why_unreachable(self) -> ProducerError | None:
+        """Why no broker answers, as far as is known."""
+        return next(iter(self.client.failures().values()), None)
 
     # --- life ------------------------------------------------------------------------------
 
@@ -234,6 +287,8 @@ class Engine:
 
     async def close(self, timeout: float, error: ProducerError) -> int:
         """Deliver for ``timeout`` seconds, fail the rest with ``error``; how many that were."""
+        if self.transactions is not None:
+            self.transactions.leave()
         self.accumulator.close()
         try:
             if self._sender_task is not None and not self._sender_task.done():
@@ -244,6 +299,8 @@ class Engine:
                 )
         finally:
             undelivered = self._sender.give_up(error)
+            if self.transactions is not None:
+                self.transactions.close(ProducerClosedError(_LEFT_BEHIND))
             self.admission.close(ProducerClosedError("the producer is closed; make a new Producer"))
             self.client.close()
             await self.accumulator.pool.close()
@@ -260,6 +317,8 @@ class Engine:
         with ExitStack() as steps:  # each is taken, whatever becomes of the others
             steps.callback(self.client.close)
             steps.callback(self.admission.close, error)
+            if self.transactions is not None:
+                steps.callback(self.transactions.close, error)
             steps.callback(self.accumulator.flushes.fail, error)
             steps.callback(self._sender.give_up, error)
             steps.callback(self.accumulator.close)
@@ -285,6 +344,10 @@ class Engine:
 
 def _bootstrap_nodes(servers: Any) -> list[Node]:
     return [Node(-number, host, port) for number, (host, port) in enumerate(servers, start=1)]
+
+
+def _because(obstacle: ProducerError | None) -> str:
+    return "" if obstacle is None else f": {obstacle}"
 
 
 def _compression(config: ProducerConfig) -> Compression | None:

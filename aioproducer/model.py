@@ -71,6 +71,43 @@ class ProducerRecord:
         )
 
 
+class OffsetAndMetadata(NamedTuple):
+    """A consumed offset to be committed. Source: Kafka's ``OffsetAndMetadata``."""
+
+    offset: int
+    """Of the next record to read."""
+    metadata: str = ""
+    leader_epoch: int | None = None
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    """Who consumed: a member of a group in one of its generations (KIP-447).
+
+    Source: Kafka's ``ConsumerGroupMetadata``. With ``group_id`` alone the group does not check that
+    the consumer still owns the partitions: then the transactional id has to keep others away.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionHandle:
+    """What it takes to write into an open transaction, or to end it, from anywhere.
+
+    It pickles. Whoever holds it can commit: give it to nobody who should not.
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    version: int
+    """Of the transaction protocol (KIP-890): with 1 the client takes each partition into the
+    transaction, with 2 the brokers do."""
+
+
 class RecordMetadata(NamedTuple):
     """Where a record arrived. Source: Kafka's ``RecordMetadata``."""
 

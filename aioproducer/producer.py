@@ -6,7 +6,8 @@ import asyncio
 import logging
 import os
 import weakref
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from itertools import count
 from threading import get_ident
@@ -20,6 +21,8 @@ from aioproducer.arguments import (
     check_partition,
     check_timeout,
     check_timestamp,
+    checked_group,
+    checked_offsets,
     checked_topic,
     one_by_one,
     only_argument,
@@ -39,8 +42,17 @@ from aioproducer.errors import (
 )
 from aioproducer.interceptors import InterceptedFuture, Interceptors, close_hooks
 from aioproducer.metrics import MetricsSnapshot
-from aioproducer.model import Headers, ProducerRecord, RecordMetadata
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    Headers,
+    OffsetAndMetadata,
+    ProducerRecord,
+    RecordMetadata,
+    TopicPartition,
+    TransactionHandle,
+)
 from aioproducer.serialization import checked_headers, serialize, shared_headers
+from aioproducer.transactional import TransactionCalls
 
 logger = logging.getLogger(__name__)
 
@@ -66,12 +78,21 @@ class Producer:
     Options are keywords (see :class:`ProducerConfig`), or a ready ``config`` that they change.
     A producer belongs to the event loop on which it was started.
 
+    ``transaction``: another producer's open transaction (its :meth:`transaction_handle`), in which
+    this one takes part. It writes into it, or ends it, and does no other; closing it leaves the
+    transaction open. Each partition may be written to by one of the producers that take part.
+
     Raises:
         ConfigError: an option is unknown, out of range, or contradicts another one.
     """
 
     def __init__(
-        self, config: ProducerConfig | None = None, /, **options: Unpack[ProducerOptions]
+        self,
+        config: ProducerConfig | None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        **options: Unpack[ProducerOptions],
     ) -> None:
         if config is None:
             config = ProducerConfig(**options)
@@ -83,7 +104,10 @@ class Producer:
             )
         elif options:
             config = config.replace(**options)
+        if transaction is not None:
+            config = _joining(config, transaction)
         self.config = config
+        self._joined = transaction
         self.client_id = config.client_id or f"producer-{next(_NUMBERS)}"
         self._made: list[Any] = []
         """Interceptors, and the other hooks that were classes."""
@@ -101,6 +125,7 @@ class Producer:
         self._patience = min(config.max_block_ms, config.delivery_timeout_ms) / 1000
         """Seconds that a record stands in line at most."""
         self._engine: Engine | None = None
+        self._transactions: TransactionCalls | None = None
         self._crowd: Crowd = _Unstarted()
         self._create_future: Callable[[], asyncio.Future[RecordMetadata]]
         self._closing: asyncio.Task[int] | None = None
@@ -137,6 +162,9 @@ class Producer:
     async def start(self) -> None:
         """Start on the running event loop. No broker is asked yet: the first send does that.
 
+        With a ``transactional_id`` it also does :meth:`init_transactions`, and raises what that
+        raises; it is closed then.
+
         Raises:
             IllegalStateError: it was started before.
             ProducerClosedError: it was closed meanwhile.
@@ -152,7 +180,9 @@ class Producer:
         self._create_future = self._loop.create_future
         try:
             partitioner = self._make(self.config.partitioner)
-            self._engine = engine = Engine(self.config, self.client_id, partitioner, self._on_death)
+            self._engine = engine = Engine(
+                self.config, self.client_id, partitioner, self._on_death, self._joined
+            )
             await engine.resolve_bootstrap()
         except BaseException:
             self._engine = None
@@ -161,13 +191,21 @@ class Producer:
             raise
         if self._closed:
             raise ProducerClosedError(f"the producer {self.client_id!r} was closed as it started")
+        self._transactions = engine.transactions
         self._accumulator = self._crowd = engine.accumulator
         self._append = engine.accumulator.append
         hooked = self._interceptors or self._serializing or self._partitioning
-        self._keyless = {} if hooked else engine.accumulator.keyless
+        plain = not hooked and self._transactions is None
+        self._keyless = engine.accumulator.keyless if plain else {}
         engine.start()
         self._owner_thread = get_ident()
         _LIVING.add(self)
+        if self._transactions is not None:
+            try:
+                await self._transactions.initialize(None)
+            except BaseException:
+                await self.close(0)
+                raise
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -311,6 +349,8 @@ class Producer:
         ``patient``: a record that finds the line full does not fail. It is returned, for
         :meth:`put_later`.
         """
+        if self._transactions is not None:
+            self._transactions.manager.check_open()
         if self._interceptors:
             token = InterceptedFuture(token, self._interceptors)
             try:
@@ -384,6 +424,8 @@ class Producer:
         try:
             await self.flush()
             engine, now = self._running(), monotonic()
+            if self._transactions is not None:
+                self._transactions.manager.check_open()
             record.sent, record.deadline = now, now + self._patience
             if engine.accumulator.append_waiting(record, now) is None:
                 engine.wait_in_line(record, now)
@@ -465,6 +507,140 @@ class Producer:
         sender = BulkSender(self, self._keyless, self._loop.create_future())
         return await sender.send_all(topic, values, partition, headers)
 
+    # --- transactions ----------------------------------------------------------------------
+
+    async def init_transactions(self, timeout: float | None = None) -> None:
+        """Get the producer id and an epoch; :meth:`start` does it, and doing it twice does nothing.
+
+        A producer with the same ``transactional_id`` that is still there is fenced, and its open
+        transaction aborted. ``timeout``: seconds, None for ``max_block_ms``.
+
+        Raises:
+            ProducerTimeoutError: no coordinator answered in time.
+            FatalTransactionError: the brokers refuse the transactional id, or the timeout.
+        """
+        check_timeout(timeout)
+        await self._transactional().initialize(timeout)
+
+    def transaction(self, *, shared: bool = False) -> AbstractAsyncContextManager[None]:
+        """A transaction: what is sent in its block becomes visible as a whole, or never.
+
+        ::
+
+            async with producer.transaction():
+                producer.send("orders", order)
+                producer.send("audit", entry)
+
+        The end of the block commits, and waits until every record is delivered. Any exception
+        aborts, cancellation included, and goes on. If the commit itself is cancelled, it goes on in
+        the background, and the next transaction begins when it is done, or tells that it failed.
+        ``shared``: see :meth:`begin_transaction`.
+
+        ::
+
+            try:
+                async with producer.transaction(): ...
+            except FatalTransactionError:
+                raise  # this producer is done, another one may have taken over: close it
+            except ProducerTimeoutError:
+                ...    # the brokers do not answer; the next transaction waits for the outcome
+            except ProducerError:
+                ...    # aborted: nothing of it is visible, and it may be tried again
+
+        Raises:
+            FatalTransactionError: fenced by a newer producer, or refused.
+            AbortableTransactionError: a record was not delivered, so the transaction was aborted.
+            ProducerTimeoutError: the commit was not confirmed within ``max_block_ms``. It goes on.
+            IllegalStateError: a transaction is open already.
+        """
+        return self._transactional().block(shared=shared)
+
+    async def begin_transaction(self, *, shared: bool = False) -> None:
+        """Open a transaction; better :meth:`transaction`, which never forgets to end it.
+
+        If a commit or an abort was cancelled before, or timed out, its end is waited for first.
+        ``shared``: other producers will take part (:meth:`transaction_handle`).
+
+        Raises:
+            AbortableTransactionError: the commit before was cancelled, and failed: abort it.
+            FatalTransactionError, ProducerTimeoutError, IllegalStateError: see
+                :meth:`transaction`.
+        """
+        await self._transactional().begin(shared=shared)
+
+    async def commit_transaction(self, timeout: float | None = None) -> None:
+        """Deliver what was sent in the transaction, and commit it.
+
+        ``timeout``: seconds, None for ``max_block_ms``. A commit that was cancelled or timed out
+        goes on; calling this again waits for the same commit, and tells what became of it.
+
+        Raises:
+            AbortableTransactionError: a record was not delivered: call :meth:`abort_transaction`.
+            FatalTransactionError: fenced or refused: close the producer.
+            ProducerTimeoutError: not confirmed in time; call it again.
+            IllegalStateError: no transaction is open.
+        """
+        check_timeout(timeout)
+        await self._transactional().commit(timeout)
+
+    async def abort_transaction(self, timeout: float | None = None) -> None:
+        """Drop what was not sent, wait for what was, and abort.
+
+        ``timeout``: as for :meth:`commit_transaction`.
+
+        Raises:
+            FatalTransactionError: fenced or refused: close the producer.
+            ProducerTimeoutError: not confirmed in time; call it again.
+            IllegalStateError: no transaction is open, or its commit is under way.
+        """
+        check_timeout(timeout)
+        await self._transactional().abort(timeout)
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | Iterable[Any],
+        group: ConsumerGroupMetadata | str,
+        timeout: float | None = None,
+    ) -> None:
+        """Write consumed offsets with the transaction: they move if it commits, and only then.
+
+        ``offsets``: for each partition the offset of the next record to read, as an int, an
+        :class:`OffsetAndMetadata` or another client's; or an iterable of objects with ``topic``,
+        ``partition`` and ``offset``. ``group``: the group's id, or the consumer's group metadata,
+        with which the group refuses a consumer that lost its partitions (KIP-447).
+
+        Raises:
+            InvalidOffsetError: these are no offsets, or no group.
+            AbortableTransactionError: refused by the group: abort the transaction.
+            FatalTransactionError, ProducerTimeoutError, IllegalStateError: see
+                :meth:`commit_transaction`.
+        """
+        check_timeout(timeout)
+        calls = self._transactional()
+        await calls.send_offsets(checked_offsets(offsets), checked_group(group), timeout)
+
+    def transaction_handle(self) -> TransactionHandle:
+        """The open transaction, for producers elsewhere: ``Producer(..., transaction=handle)``.
+
+        For engines that coordinate many writers. The transaction has to be begun with
+        ``shared=True``. Whoever has the handle can write into it, and can end it. Before it is
+        ended, every writer has to have flushed. An end that is asked for twice is the same end, so
+        this producer may ask too, and has to before its own next transaction.
+
+        Raises:
+            IllegalStateError: no transaction is open, or it is not shared.
+        """
+        return self._transactional().share()
+
+    def _transactional(self) -> TransactionCalls:
+        self.check_usable()
+        if self._transactions is None:
+            raise IllegalStateError(
+                f"the producer {self.client_id!r} has no transactional_id: give it one, unique "
+                "among the producers of the cluster and the same after a restart"
+            )
+        return self._transactions
+
     def check_usable(self) -> None:
         """Raise the reason if the producer can't be used here and now."""
         if get_ident() != self._owner_thread or not self._is_running():
@@ -513,6 +689,16 @@ class Producer:
             f"the producer {self.client_id!r} belongs to the event loop it was started on, and "
             "was used from another loop or thread; make one there, or use aioproducer.sync.Producer"
         )
+
+
+def _joining(config: ProducerConfig, transaction: TransactionHandle) -> ProducerConfig:
+    named = config.transactional_id
+    if named is not None and named != transaction.transactional_id:
+        raise ConfigError(
+            f"transactional_id={named!r} is not that of the transaction to take part in "
+            f"({transaction.transactional_id!r}): leave it out"
+        )
+    return config.replace(transactional_id=transaction.transactional_id)
 
 
 _LIVING: Final[weakref.WeakSet[Producer]] = weakref.WeakSet()

@@ -8,7 +8,7 @@ costs more with more topics.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import count
 
 from aioproducer.accumulator.partition_queue import NO_LEADER, Backlog, PartitionQueue
@@ -22,15 +22,22 @@ class Departures:
     """Knows of each batch whether it waits, may leave, or is on its way.
 
     ``one_at_a_time``: at most one batch of a partition in flight. ``in_order``: retries leave in
-    their first order, because they carry sequence numbers.
+    their first order, because they carry sequence numbers. ``admits``: whether batches may leave
+    for a partition; one for which they may not is to be released later.
     """
 
     def __init__(
-        self, topics: Mapping[str, TopicQueues], *, one_at_a_time: bool, in_order: bool
+        self,
+        topics: Mapping[str, TopicQueues],
+        *,
+        one_at_a_time: bool,
+        in_order: bool,
+        admits: Callable[[TopicPartition], bool] | None = None,
     ) -> None:
         self._topics = topics
         self._one_at_a_time = one_at_a_time
         self._in_order = in_order
+        self._admits = admits
         self._backlogs: dict[int, Backlog] = {}
         self._delayed: list[tuple[float, int, PartitionQueue]] = []
         self._ticket = count()
@@ -49,6 +56,8 @@ class Departures:
         if queue.barrier is not None and not _before(queue.batches[0], queue.barrier):
             return
         if queue.on_wire and self._must_wait(queue):
+            return
+        if self._admits is not None and not self._admits(queue.topic_partition):
             return
         backlog = self._backlogs.get(queue.leader)
         if backlog is None:
@@ -91,6 +100,19 @@ class Departures:
             heapq.heappop(self._delayed)
             self.enlist(queue, now)
         return None
+
+    def release(self, places: Iterable[TopicPartition], now: float) -> None:
+        """Batches may leave for these partitions now."""
+        for place in places:
+            queue = self._queue_at(place)
+            if queue is not None:
+                self.enlist(queue, now)
+
+    def forget_acknowledged(self) -> None:
+        """No broker knows the producer any more: it has another id."""
+        for queues in self._topics.values():
+            for queue in (*queues.partitions, *queues.retired.values()):
+                queue.acknowledged = False
 
     def nodes(self) -> Collection[int]:
         """The nodes for which batches wait."""

@@ -22,7 +22,7 @@ from aioproducer.accumulator.topic_queues import TopicQueues
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.errors import InvalidPartitionError
-from aioproducer.model import Header
+from aioproducer.model import Header, TopicPartition
 from aioproducer.partitioning import PartitionFunction, murmur2_partition
 from aioproducer.records.builder import batch_size_bound
 
@@ -43,6 +43,7 @@ class RecordAccumulator:
         wake: Callable[[], None],
         expansion: Callable[[str], float],
         partitioner: PartitionFunction | None = None,
+        admits: Callable[[TopicPartition], bool] | None = None,
     ) -> None:
         self.rules = rules
         self.pool = pool
@@ -66,7 +67,10 @@ class RecordAccumulator:
         self.flushes = Flushes()
         self.shares = MemoryShares(pool, rules.batch_size, self._needs)
         self.departures = Departures(
-            self._topics, one_at_a_time=rules.one_at_a_time, in_order=rules.in_order
+            self._topics,
+            one_at_a_time=rules.one_at_a_time,
+            in_order=rules.in_order,
+            admits=admits,
         )
         self.incomplete = IncompleteBatches(
             self._topics, self.departures, self.shares, self.flushes, rules.batch_size

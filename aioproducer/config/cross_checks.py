@@ -34,7 +34,6 @@ def settle(config: ProducerConfig) -> Iterator[tuple[str, object]]:
         ConfigError: options contradict each other, or ask for what this version does not have.
     """
     _check_security(config)
-    _check_transactions(config)
     _check_memory(config)
     _warn_without_effect(config)
     yield from _settle_delivery_timeout(config)
@@ -56,11 +55,6 @@ def _check_security(config: ProducerConfig) -> None:
             raise ConfigError(
                 f"{name} needs a SASL security_protocol, which is not available in this version"
             )
-
-
-def _check_transactions(config: ProducerConfig) -> None:
-    if config.transactional_id is not None:
-        raise ConfigError("transactional_id: transactions are not available in this version")
 
 
 def _check_memory(config: ProducerConfig) -> None:
@@ -103,14 +97,20 @@ def _settle_delivery_timeout(config: ProducerConfig) -> Iterator[tuple[str, obje
 
 
 def _settle_idempotence(config: ProducerConfig) -> Iterator[tuple[str, object]]:
+    transactional = config.transactional_id is not None
     if not config.enable_idempotence:
+        if transactional:
+            raise ConfigError(
+                "transactional_id needs enable_idempotence=True (the default): transactions stand "
+                "on it"
+            )
         return
     conflicts: list[str] = []
     if config.acks != "all":
         conflicts.append(f"acks='all', not {config.acks!r}")
     if config.retries == 0:
         conflicts.append("retries above 0, not 0")
-    gives_way = bool(conflicts) and "enable_idempotence" not in config.given
+    gives_way = bool(conflicts) and "enable_idempotence" not in config.given and not transactional
     in_flight = config.max_in_flight_requests_per_connection
     if in_flight > MAX_IN_FLIGHT_FOR_IDEMPOTENCE:
         gives_way = False
@@ -122,6 +122,8 @@ def _settle_idempotence(config: ProducerConfig) -> Iterator[tuple[str, object]]:
         _logger.info("idempotence is disabled: it needs %s", " and ".join(conflicts))
         yield "enable_idempotence", False
     elif conflicts:
+        if transactional:
+            raise ConfigError(f"transactional_id needs {' and '.join(conflicts)}: change that")
         raise ConfigError(
             f"enable_idempotence=True (the default) needs {' and '.join(conflicts)};"
             " change that, or set enable_idempotence=False"

@@ -245,11 +245,12 @@ class OptionTable:
     this version."""
 
     transactional_id: str | None = option(Nullable(Text(empty=False)), None, Group.TRANSACTIONS)
-    """The name under which transactions survive a restart. Not available in this version."""
+    """The name under which transactions survive a restart. With it, everything that is sent is part
+    of a transaction, and whoever starts with the same name fences the one before."""
 
     transaction_timeout_ms: int = option(Milliseconds(1, INT_MAX), 60000, Group.TRANSACTIONS)
-    """How long the coordinator lets a transaction stay open. At most the brokers'
-    `transaction.max.timeout.ms`."""
+    """How long a transaction may take before the coordinator aborts it and fences the producer. At
+    most the brokers' `transaction.max.timeout.ms`."""
 
     metrics_num_samples: int = option(Integer(1, INT_MAX), 2, Group.METRICS)
     """How many samples the rates and averages are computed over."""

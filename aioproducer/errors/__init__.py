@@ -7,6 +7,7 @@
     │   ├── ConfigError                         (ValueError)
     │   ├── SerializationError                  (TypeError)
     │   ├── RecordTooLargeError                 (ValueError)
+    │   ├── InvalidOffsetError                  (ValueError)
     │   ├── InvalidPartitionError               (ValueError)
     │   ├── ProducerClosedError                 (RuntimeError)
     │   ├── IllegalStateError                   (RuntimeError)
@@ -22,6 +23,10 @@
     │   ├── BrokerConnectionError               one broker's connection failed or broke
     │   └── ProtocolError                       the peer does not speak Kafka
     ├── UnsupportedVersionError                 the broker is too old or too new for a request
+    ├── TransactionError
+    │   ├── AbortableTransactionError           the transaction fails; the next one can work
+    │   │   └── TransactionAbortedError         a record that was not sent any more
+    │   └── FatalTransactionError               the producer can do no transaction any more
     ├── ProducerBrokenError                     a part of the producer died; see ``__cause__``
     └── KafkaError                              an error code of a broker; one class per code
 
@@ -40,9 +45,12 @@ from aioproducer.errors.broker import (
     CoordinatorNotAvailableError,
     CorruptMessageError,
     DuplicateSequenceNumberError,
+    FencedInstanceIdError,
     FencedLeaderEpochError,
     GroupAuthorizationFailedError,
+    IllegalGenerationError,
     InconsistentTopicIdError,
+    InvalidGroupIdError,
     InvalidProducerEpochError,
     InvalidProducerIdMappingError,
     InvalidRecordError,
@@ -50,6 +58,7 @@ from aioproducer.errors.broker import (
     InvalidRequiredAcksError,
     InvalidTimestampError,
     InvalidTopicError,
+    InvalidTransactionTimeoutError,
     InvalidTxnStateError,
     KafkaError,
     KafkaStorageError,
@@ -61,6 +70,8 @@ from aioproducer.errors.broker import (
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
+    OffsetMetadataTooLargeError,
+    OperationNotAttemptedError,
     OutOfOrderSequenceNumberError,
     PolicyViolationError,
     ProducerFencedError,
@@ -69,11 +80,13 @@ from aioproducer.errors.broker import (
     ReplicaNotAvailableError,
     RequestTimedOutError,
     SaslAuthenticationFailedError,
+    StaleMemberEpochError,
     ThrottlingQuotaExceededError,
     TopicAuthorizationFailedError,
     TransactionAbortableError,
     TransactionalIdAuthorizationFailedError,
     UnknownLeaderEpochError,
+    UnknownMemberIdError,
     UnknownProducerIdError,
     UnknownServerError,
     UnknownTopicIdError,
@@ -85,12 +98,15 @@ from aioproducer.errors.broker import (
     code_name,
 )
 from aioproducer.errors.client import (
+    AbortableTransactionError,
     BootstrapError,
     BrokerConnectionError,
     BufferExhaustedError,
     ConfigError,
     DeliveryTimeoutError,
+    FatalTransactionError,
     IllegalStateError,
+    InvalidOffsetError,
     InvalidPartitionError,
     MetadataTimeoutError,
     MissingExtraError,
@@ -103,6 +119,8 @@ from aioproducer.errors.client import (
     RecordTooLargeError,
     RequestTimeoutError,
     SerializationError,
+    TransactionAbortedError,
+    TransactionError,
     UnsupportedVersionError,
     UsageError,
     WrongLoopError,
@@ -111,6 +129,7 @@ from aioproducer.errors.fates import Fate, Written
 from aioproducer.errors.table import explain, kafka_error
 
 __all__ = [
+    "AbortableTransactionError",
     "BootstrapError",
     "BrokerConnectionError",
     "BrokerNotAvailableError",
@@ -124,10 +143,16 @@ __all__ = [
     "CorruptMessageError",
     "DeliveryTimeoutError",
     "DuplicateSequenceNumberError",
+    "FatalTransactionError",
+    "Fate",
+    "FencedInstanceIdError",
     "FencedLeaderEpochError",
     "GroupAuthorizationFailedError",
+    "IllegalGenerationError",
     "IllegalStateError",
     "InconsistentTopicIdError",
+    "InvalidGroupIdError",
+    "InvalidOffsetError",
     "InvalidPartitionError",
     "InvalidProducerEpochError",
     "InvalidProducerIdMappingError",
@@ -136,6 +161,7 @@ __all__ = [
     "InvalidRequiredAcksError",
     "InvalidTimestampError",
     "InvalidTopicError",
+    "InvalidTransactionTimeoutError",
     "InvalidTxnStateError",
     "KafkaError",
     "KafkaStorageError",
@@ -150,6 +176,8 @@ __all__ = [
     "NotEnoughReplicasAfterAppendError",
     "NotEnoughReplicasError",
     "NotLeaderOrFollowerError",
+    "OffsetMetadataTooLargeError",
+    "OperationNotAttemptedError",
     "OutOfOrderSequenceNumberError",
     "PolicyViolationError",
     "ProducerBrokenError",
@@ -166,11 +194,15 @@ __all__ = [
     "RequestTimeoutError",
     "SaslAuthenticationFailedError",
     "SerializationError",
+    "StaleMemberEpochError",
     "ThrottlingQuotaExceededError",
     "TopicAuthorizationFailedError",
     "TransactionAbortableError",
+    "TransactionAbortedError",
+    "TransactionError",
     "TransactionalIdAuthorizationFailedError",
     "UnknownLeaderEpochError",
+    "UnknownMemberIdError",
     "UnknownProducerIdError",
     "UnknownServerError",
     "UnknownTopicIdError",
@@ -181,10 +213,9 @@ __all__ = [
     "UnsupportedForMessageFormatError",
     "UnsupportedVersionError",
     "UsageError",
-    "WrongLoopError",
-    "Fate",
-    "explain",
     "Written",
+    "WrongLoopError",
+    "explain",
     "code_name",
     "kafka_error",
 ]

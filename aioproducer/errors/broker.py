@@ -10,6 +10,8 @@ from typing import ClassVar
 from kio.schema.errors import ErrorCode
 
 from aioproducer.errors.client import (
+    AbortableTransactionError,
+    FatalTransactionError,
     ProducerError,
     RecordTooLargeError,
     UnsupportedVersionError,
@@ -161,7 +163,7 @@ class InvalidProducerEpochError(KafkaError):
     """A newer producer uses the same identity."""
 
 
-class TransactionalIdAuthorizationFailedError(KafkaError):
+class TransactionalIdAuthorizationFailedError(KafkaError, FatalTransactionError):
     """The principal may not use the transactional id."""
 
 
@@ -197,8 +199,9 @@ class ThrottlingQuotaExceededError(KafkaError):
     """The quota is used up; try again later."""
 
 
-class ProducerFencedError(KafkaError):
-    """A newer producer with the same transactional id took over."""
+class ProducerFencedError(KafkaError, FatalTransactionError):
+    """A newer producer with the same transactional id took over, or the coordinator has aborted the
+    transaction because it took longer than ``transaction_timeout_ms``."""
 
 
 class UnknownTopicIdError(KafkaError):
@@ -214,7 +217,7 @@ class RebootstrapRequiredError(KafkaError):
 
 
 class InvalidTxnStateError(KafkaError):
-    """A record was no part of a transaction where it had to be, or the other way round."""
+    """The transaction is not open, or the record was no part of one where it had to be."""
 
 
 class InvalidProducerIdMappingError(KafkaError):
@@ -229,8 +232,40 @@ class ListenerNotFoundError(KafkaError):
     """The partition's leader has no listener of the kind that was used to ask."""
 
 
-class TransactionAbortableError(KafkaError):
+class TransactionAbortableError(KafkaError, AbortableTransactionError):
     """The transaction failed on the broker and has to be aborted."""
+
+
+class OffsetMetadataTooLargeError(KafkaError):
+    """The text beside a consumed offset is longer than the broker allows."""
+
+
+class IllegalGenerationError(KafkaError):
+    """The consumer group has a newer generation."""
+
+
+class InvalidGroupIdError(KafkaError):
+    """The consumer group's name is not legal."""
+
+
+class UnknownMemberIdError(KafkaError):
+    """The consumer is no member of its group any more."""
+
+
+class InvalidTransactionTimeoutError(KafkaError, FatalTransactionError):
+    """``transaction_timeout_ms`` is above the brokers' ``transaction.max.timeout.ms``."""
+
+
+class OperationNotAttemptedError(KafkaError):
+    """The broker did not get so far, because of another error in the same request."""
+
+
+class FencedInstanceIdError(KafkaError):
+    """Another consumer has joined with the same ``group.instance.id``."""
+
+
+class StaleMemberEpochError(KafkaError):
+    """The consumer has an older epoch than its group."""
 
 
 def code_name(code: int) -> str:

@@ -41,6 +41,10 @@ class InvalidPartitionError(UsageError, ValueError):
     """The partition is not one of the topic's."""
 
 
+class InvalidOffsetError(UsageError, ValueError):
+    """What was given as consumed offsets, or as the group that consumed them, can't be that."""
+
+
 class ProducerClosedError(UsageError, RuntimeError):
     """The producer is closed, or was closed before the record was delivered."""
 
@@ -99,6 +103,22 @@ class BrokerConnectionError(NetworkError):
 
 class ProtocolError(NetworkError):
     """The peer sent bytes that are not Kafka's protocol; its connection was closed."""
+
+
+class TransactionError(ProducerError):
+    """The root of what goes wrong with a transaction as a whole."""
+
+
+class AbortableTransactionError(TransactionError):
+    """The transaction can only be aborted (``__cause__`` has the reason). The next one can work."""
+
+
+class TransactionAbortedError(AbortableTransactionError):
+    """The record was not sent any more, because its transaction is aborted."""
+
+
+class FatalTransactionError(TransactionError):
+    """This producer does no transaction any more (``__cause__`` has the reason). Close it."""
 
 
 class UnsupportedVersionError(ProducerError):

@@ -1,8 +1,9 @@
 """The error table: what becomes of each error code that a broker can answer with.
 
-Nothing else decides by code. A code without a row is one that no producer is meant to get (it is
-retried if Kafka calls it retriable, else refused) or one of a newer Kafka (it is refused); what it
-says about the log nobody knows.
+Nothing else decides by code; what a coordinator's answer means for a transaction is decided by the
+error's class, in :mod:`aioproducer.transactions.verdicts`. A code without a row is one that no
+producer is meant to get (it is retried if Kafka calls it retriable, else refused) or one of a newer
+Kafka (it is refused); what it says about the log nobody knows.
 
 Source: Kafka's ``Errors``, ``Sender`` and ``TransactionManager``; what is written in spite of an
 error, ``ReplicaManager`` and ``DelayedProduce``.
@@ -64,6 +65,7 @@ TABLE: Final = (
         advice="send smaller records, or raise the topic's max.message.bytes"),
     Row(ErrorCode.network_exception, broker.NetworkExceptionError, _RETRIABLE,
         refresh=True, written=_MAYBE),
+    Row(ErrorCode.offset_metadata_too_large, broker.OffsetMetadataTooLargeError, _ABORTABLE),
     Row(ErrorCode.coordinator_load_in_progress, broker.CoordinatorLoadInProgressError, _RETRIABLE),
     Row(ErrorCode.coordinator_not_available, broker.CoordinatorNotAvailableError, _RETRIABLE),
     Row(ErrorCode.not_coordinator, broker.NotCoordinatorError, _RETRIABLE),
@@ -75,6 +77,11 @@ TABLE: Final = (
     Row(ErrorCode.not_enough_replicas_after_append, broker.NotEnoughReplicasAfterAppendError,
         _RETRIABLE, written=_MAYBE),
     Row(ErrorCode.invalid_required_acks, broker.InvalidRequiredAcksError, _REFUSED),
+    Row(ErrorCode.illegal_generation, broker.IllegalGenerationError, _ABORTABLE,
+        advice="the group was rebalanced: whoever owns the partitions now reads them again"),
+    Row(ErrorCode.invalid_group_id, broker.InvalidGroupIdError, _ABORTABLE),
+    Row(ErrorCode.unknown_member_id, broker.UnknownMemberIdError, _ABORTABLE,
+        advice="the group was rebalanced: whoever owns the partitions now reads them again"),
     Row(ErrorCode.topic_authorization_failed, broker.TopicAuthorizationFailedError,
         _TOPIC_REFUSED,
         advice="the principal needs the DESCRIBE and WRITE permissions for the topic"),
@@ -94,12 +101,18 @@ TABLE: Final = (
     Row(ErrorCode.out_of_order_sequence_number, broker.OutOfOrderSequenceNumberError,
         _MISNUMBERED, advice="the broker can't tell whether an earlier attempt was written"),
     Row(ErrorCode.duplicate_sequence_number, broker.DuplicateSequenceNumberError, _DELIVERED),
-    Row(ErrorCode.invalid_producer_epoch, broker.InvalidProducerEpochError, _ABORTABLE),
+    Row(ErrorCode.invalid_producer_epoch, broker.InvalidProducerEpochError, _ABORTABLE,
+        advice="a newer producer has the same identity, or its transaction was aborted because it "
+        "took longer than transaction_timeout_ms"),
     Row(ErrorCode.invalid_txn_state, broker.InvalidTxnStateError, _ABORTABLE),
     Row(ErrorCode.invalid_producer_id_mapping, broker.InvalidProducerIdMappingError, _ABORTABLE),
+    Row(ErrorCode.invalid_transaction_timeout, broker.InvalidTransactionTimeoutError, _FATAL,
+        advice="lower transaction_timeout_ms, or raise the brokers' transaction.max.timeout.ms"),
+    Row(ErrorCode.operation_not_attempted, broker.OperationNotAttemptedError, _ABORTABLE),
     Row(ErrorCode.concurrent_transactions, broker.ConcurrentTransactionsError, _RETRIABLE),
     Row(ErrorCode.transactional_id_authorization_failed,
-        broker.TransactionalIdAuthorizationFailedError, _FATAL),
+        broker.TransactionalIdAuthorizationFailedError, _FATAL,
+        advice="the principal needs the DESCRIBE and WRITE permissions for the transactional id"),
     # A disk may fail after the followers have read from it.
     Row(ErrorCode.kafka_storage_error, broker.KafkaStorageError, _RETRIABLE,
         refresh=True, written=_MAYBE),
@@ -112,10 +125,14 @@ TABLE: Final = (
     Row(ErrorCode.invalid_record, broker.InvalidRecordError, _REFUSED,
         advice="does the topic need keys (cleanup.policy=compact), or another timestamp?"),
     Row(ErrorCode.throttling_quota_exceeded, broker.ThrottlingQuotaExceededError, _RETRIABLE),
-    Row(ErrorCode.producer_fenced, broker.ProducerFencedError, _FATAL),
+    Row(ErrorCode.fenced_instance_id, broker.FencedInstanceIdError, _ABORTABLE),
+    Row(ErrorCode.producer_fenced, broker.ProducerFencedError, _FATAL,
+        advice="a newer producer has the same transactional id, or the transaction took longer "
+        "than transaction_timeout_ms"),
     Row(ErrorCode.unknown_topic_id, broker.UnknownTopicIdError, _RETRIABLE, refresh=True),
     Row(ErrorCode.inconsistent_topic_id, broker.InconsistentTopicIdError, _RETRIABLE,
         refresh=True),
+    Row(ErrorCode.stale_member_epoch, broker.StaleMemberEpochError, _ABORTABLE),
     Row(ErrorCode.transaction_abortable, broker.TransactionAbortableError, _ABORTABLE),
     Row(ErrorCode.rebootstrap_required, broker.RebootstrapRequiredError, Fate.REBOOTSTRAP),
 )

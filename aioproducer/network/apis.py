@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from functools import cache
 from types import ModuleType
-from typing import Final
+from typing import Final, NamedTuple
 
 from kio.index import load_payload_module, load_response_schema
 from kio.static.constants import EntityType
@@ -23,23 +23,53 @@ class Api(IntEnum):
 
     PRODUCE = 0
     METADATA = 3
+    FIND_COORDINATOR = 10
     API_VERSIONS = 18
     INIT_PRODUCER_ID = 22
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    TXN_OFFSET_COMMIT = 28
 
 
 SUPPORTED: Final[Mapping[Api, tuple[int, int]]] = {
     Api.PRODUCE: (7, 13),
     Api.METADATA: (4, 13),
     Api.API_VERSIONS: (0, 4),
+    Api.FIND_COORDINATOR: (1, 6),
     Api.INIT_PRODUCER_ID: (0, 5),
+    Api.ADD_PARTITIONS_TO_TXN: (0, 3),  # later ones are for brokers
+    Api.ADD_OFFSETS_TO_TXN: (0, 4),
+    Api.END_TXN: (0, 5),
+    Api.TXN_OFFSET_COMMIT: (0, 5),
 }
 """The lowest and highest version of each request that this client can express."""
+
+
+class Features(NamedTuple):
+    """What the whole cluster has agreed to support (KIP-584)."""
+
+    epoch: int = -1
+    """Grows with each change; -1: the broker does not tell."""
+    levels: Mapping[str, int] = {}
+    """Such as ``transaction.version``."""
+
+    @property
+    def transaction_version(self) -> int:
+        """Of the protocol between producers and coordinators (KIP-890): 1 or 2."""
+        return 2 if self.levels.get("transaction.version", 0) >= 2 else 1
+
+
+NO_FEATURES: Final = Features()
 
 
 class BrokerVersions:
     """The versions of one broker. Source: Kafka's ``NodeApiVersions``."""
 
-    def __init__(self, ranges: Iterable[tuple[int, int, int]]) -> None:
+    def __init__(
+        self, ranges: Iterable[tuple[int, int, int]], features: Features = NO_FEATURES
+    ) -> None:
+        self.features = features
         self._ranges = {key: (lowest, highest) for key, lowest, highest in ranges}
         self._chosen: dict[Api, int] = {}
 

@@ -21,7 +21,7 @@ from aioproducer.errors import (
 )
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import Node
-from aioproducer.network.apis import Api
+from aioproducer.network.apis import NO_FEATURES, Api, Features
 from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
 from aioproducer.network.frames import EncodedPayload
 from aioproducer.network.in_flight import InFlightRequest
@@ -97,6 +97,8 @@ class NetworkClient:
     random: Random
     wake: Callable[[], None]
     metrics: ProducerMetrics
+    features: Features = NO_FEATURES
+    """The newest that a broker has told."""
     _nodes: dict[int, _NodeState] = field(default_factory=dict)
     _completed: list[Completion] = field(default_factory=list)
     _closed: bool = False
@@ -309,6 +311,8 @@ class NetworkClient:
         state = self._nodes[connection.node.id]
         state.failures = state.setup_failures = 0
         state.last_error = None
+        if connection.versions.features.epoch > self.features.epoch:
+            self.features = connection.versions.features
         self._next_end = min(self._next_end, connection.last_used + self.settings.max_idle)
         self.metrics.connection_opened(self.clock())
         self.wake()

@@ -12,7 +12,7 @@ from kio.static.protocol import ResponsePayload
 
 from aioproducer.errors import Fate, ProtocolError, explain, kafka_error
 from aioproducer.network import frames
-from aioproducer.network.apis import SUPPORTED, Api, BrokerVersions, response_type
+from aioproducer.network.apis import SUPPORTED, Api, BrokerVersions, Features, response_type
 
 _CORRELATION_ID_BYTES: Final = 4
 _ERROR_CODE_BYTES: Final = 2
@@ -51,7 +51,14 @@ class ApiVersionsHandshake:
 
 
 def _versions(response: Any) -> BrokerVersions:
+    levels = {
+        str(each.name): int(each.max_version_level)
+        for each in getattr(response, "finalized_features", ())
+    }
     return BrokerVersions(
-        (int(each.api_key), int(each.min_version), int(each.max_version))
-        for each in response.api_keys
+        (
+            (int(each.api_key), int(each.min_version), int(each.max_version))
+            for each in response.api_keys
+        ),
+        Features(int(getattr(response, "finalized_features_epoch", -1)), levels),
     )

@@ -17,6 +17,7 @@ from aioproducer.errors import (
     KafkaError,
     ProducerClosedError,
     ProducerError,
+    TransactionAbortedError,
 )
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import TopicPartition
@@ -33,6 +34,7 @@ from aioproducer.sender.outcomes import (
     still_uncertain,
 )
 from aioproducer.transactions.identity import IdentityState, ProducerIdentity
+from aioproducer.transactions.manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +51,7 @@ class BatchCompleter:
         ratios: CompressionRatios,
         backoff: ExponentialBackoff,
         retries: int,
+        transactions: TransactionManager | None = None,
     ) -> None:
         self._accumulator = accumulator
         self._departures = accumulator.departures
@@ -58,6 +61,7 @@ class BatchCompleter:
         self._ratios = ratios
         self._backoff = backoff
         self._retries = retries
+        self._transactions = transactions
         self._freed: list[bytearray] = []
         self._held: set[TopicPartition] = set()
         """The partitions that have a barrier."""
@@ -74,6 +78,7 @@ class BatchCompleter:
             first_in_line=self._departures.is_first_in_line(batch),
             uncertain=batch.uncertain,
             records=batch.count,
+            may_be_numbered_anew=self._transactions is None,
         )
 
     def settle(self, batch: ProducerBatch, outcome: Outcome, node: int, now: float) -> None:
@@ -165,9 +170,14 @@ class BatchCompleter:
         """Whether a batch that is given up now may be in the log."""
         return batch.uncertain or self._departures.is_on_wire(batch)
 
-    def abort(self, error: ProducerError, now: float) -> int:
-        """Fail everything that has no outcome; how many records that were."""
+    def abort(self, error: ProducerError, now: float, *, unsent_only: bool = False) -> int:
+        """Fail everything that has no outcome; how many records that were.
+
+        ``unsent_only``: but what is on its way to a broker.
+        """
         batches = list(self._accumulator.incomplete)
+        if unsent_only:
+            batches = [batch for batch in batches if not self._departures.is_on_wire(batch)]
         records = sum(batch.count for batch in batches)
         for batch in batches:
             written = self._may_have_been_written(batch)
@@ -205,10 +215,15 @@ class BatchCompleter:
         self._metrics.records_failed(topic, count, now)
         self._leave_break(batch, uncertain)
         self._done(batch, now)
+        if self._transactions is not None:
+            self._transactions.batch_failed(error)
 
     def _leave_break(self, batch: ProducerBatch, uncertain: bool) -> None:
         """Tell the identity of a batch that failed and had numbers."""
         if batch.state is NO_PRODUCER_STATE:
+            return
+        if self._transactions is not None:
+            self._transactions.numbers_lost()
             return
         leave = self._identity.doubtful if uncertain else self._identity.missing
         leave(batch.topic_partition, batch.order)
@@ -229,13 +244,13 @@ def _saying(
 ) -> ProducerError:
     """``error`` as the records of ``place`` get it: itself, or a copy that says what it does not.
 
-    That a producer was closed is the one error that does not say by itself what it is about.
+    That a producer was closed, or a transaction aborted, does not say by itself what it is about.
     """
-    closed = isinstance(error, ProducerClosedError)
-    if not closed and error.may_have_been_written is may_have_been_written:
+    nameless = isinstance(error, ProducerClosedError | TransactionAbortedError)
+    if not nameless and error.may_have_been_written is may_have_been_written:
         return error
     said = copy(error)
-    if closed:
+    if nameless:
         said.args = (f"{place}: {error}",)
     said.__cause__ = error.__cause__
     said.may_have_been_written = may_have_been_written

@@ -70,6 +70,8 @@ class Standing:
     """An earlier attempt may have been written, for nobody said that it was not."""
     records: int = 1
     """How many the batch holds."""
+    may_be_numbered_anew: bool = True
+    """A batch whose number does not fit may get another one; in a transaction none does."""
 
 
 def decide(result: PartitionResult, where: str, standing: Standing) -> Outcome:
@@ -98,7 +100,8 @@ def decide_error(
         if isinstance(error, KafkaError) and error.fate is Fate.MISNUMBERED:
             if not standing.first_in_line:
                 return Retry(error)
-            if not still_uncertain(standing.uncertain, error):
+            renewable = standing.may_be_numbered_anew
+            if renewable and not still_uncertain(standing.uncertain, error):
                 return Retry(error, numbers_lost=True)
         elif error.retriable:
             return Retry(error)

@@ -19,11 +19,13 @@ from kio.static.primitive import i32
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.cluster.snapshot import NO_EPOCH, PartitionInfo
-from aioproducer.model import Node
+from aioproducer.model import Node, TransactionHandle
 from aioproducer.network.apis import Api, request_module
 from aioproducer.network.frames import EncodedPayload, encode
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
+_LAST_VERSION_WITHOUT_ADDING = 11
+"""A later one takes its partitions into the transaction (KIP-890)."""
 
 
 class EncodedBatch(NamedTuple):
@@ -42,6 +44,8 @@ class ProduceRequest:
     timeout_ms: int
     topic_ids: Mapping[str, UUID | None]
     """Of the topics in ``batches``."""
+    transaction: TransactionHandle | None = None
+    """The one that the batches are part of."""
     api: Api = Api.PRODUCE
 
     @property
@@ -53,6 +57,11 @@ class ProduceRequest:
         """The request in ``version``, or the highest below it that needs no unknown topic id."""
         if version >= _FIRST_VERSION_WITH_TOPIC_IDS and not all(self.topic_ids.values()):
             version = _FIRST_VERSION_WITH_TOPIC_IDS - 1
+        transactional_id = None
+        if self.transaction is not None:
+            transactional_id = self.transaction.transactional_id
+            if self.transaction.version == 1:
+                version = min(version, _LAST_VERSION_WITHOUT_ADDING)
         kind: Any = request_module(Api.PRODUCE, version).ProduceRequest
         flexible = kind.__flexible__
         tags = _no_tags(flexible)
@@ -60,7 +69,7 @@ class ProduceRequest:
         for each in self.batches:
             by_topic.setdefault(each.batch.topic_partition.topic, []).append(each)
         parts: list[bytes | bytearray | memoryview] = [
-            _request_head(version, self.acks, self.timeout_ms),
+            _request_head(version, transactional_id, self.acks, self.timeout_ms),
             _length(flexible, len(by_topic)),
         ]
         for topic, batches in by_topic.items():
@@ -84,11 +93,13 @@ class ProduceRequest:
 
 
 @lru_cache(maxsize=256)
-def _request_head(version: int, acks: int, timeout_ms: int) -> bytes:
+def _request_head(version: int, transactional_id: str | None, acks: int, timeout_ms: int) -> bytes:
     module = request_module(Api.PRODUCE, version)
     timeout = datetime.timedelta(milliseconds=timeout_ms)
     return _head(
-        module.ProduceRequest(transactional_id=None, acks=acks, timeout=timeout, topic_data=())
+        module.ProduceRequest(
+            transactional_id=transactional_id, acks=acks, timeout=timeout, topic_data=()
+        )
     )
 
 

@@ -35,6 +35,11 @@ class ProducerIdRequester:
         self._retry_backoff = retry_backoff
         self._not_before = 0.0
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to be asked: a producer that ends needs no id."""
+        return True
+
     def step(self, now: float) -> float | None:
         """Send a request if one is needed; when to look again by the clock alone."""
         identity = self._identity

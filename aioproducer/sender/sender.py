@@ -32,9 +32,12 @@ from aioproducer.sender.produce import (
 from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.sender.transaction_requester import TransactionRequester
+from aioproducer.sender.transaction_requests import TransactionRequest
 from aioproducer.sender.wakeup import Wakeup
 from aioproducer.tasks import TaskOwner
 from aioproducer.transactions.identity import ProducerIdentity
+from aioproducer.transactions.manager import TransactionManager
 
 COMPRESS_ELSEWHERE_BYTES: Final = 64 * 1024
 """A request with more than this to compress is compressed in a thread, not on the event loop."""
@@ -63,7 +66,7 @@ class Sender:
         refresher: MetadataRefresher,
         completer: BatchCompleter,
         identity: ProducerIdentity,
-        producer_id: ProducerIdRequester,
+        producer_id: ProducerIdRequester | TransactionRequester,
         overdue: OverdueRecords,
         compression: Compression | None,
         ratios: CompressionRatios,
@@ -72,6 +75,7 @@ class Sender:
         wakeup: Wakeup,
         clock: Callable[[], float],
         serve_waiters: Callable[[], None],
+        transactions: TransactionManager | None = None,
     ) -> None:
         self._settings = settings
         self._accumulator = accumulator
@@ -90,6 +94,7 @@ class Sender:
         self._wakeup = wakeup
         self._clock = clock
         self._serve_waiters = serve_waiters
+        self._transactions = transactions
         self._preparing: set[int] = set()
         self._node_waiting_since: dict[int, float] = {}
         self._failure_seen: dict[int, ProducerError] = {}
@@ -129,7 +134,8 @@ class Sender:
     @property
     def _finished(self) -> bool:
         accumulator = self._accumulator
-        return accumulator.closing and not accumulator.incomplete and not accumulator.line
+        empty = not accumulator.incomplete and not accumulator.line
+        return accumulator.closing and empty and self._producer_id.idle
 
     def give_up(self, error: ProducerError) -> int:
         """Fail every record that has no outcome; how many those were. The memory is not reused."""
@@ -255,6 +261,7 @@ class Sender:
             self._settings.acks,
             self._settings.request_timeout_ms,
             {name: topics[name].topic_id if name in topics else None for name in names},
+            None if self._transactions is None else self._transactions.handle,
         )
         self._metrics.request_built(sum(batch.count for batch, _ in encoded), now)
         self._client.send(node.id, request)
@@ -286,7 +293,7 @@ class Sender:
                 self._handle_produce(produce, completion, now)
             case MetadataRequest() as refresh:
                 self._refresher.completed(refresh, completion, now)
-            case InitProducerIdRequest():
+            case InitProducerIdRequest() | TransactionRequest():
                 self._producer_id.completed(completion, now)
 
     def _handle_produce(self, request: ProduceRequest, completion: Completion, now: float) -> None:

@@ -17,6 +17,9 @@ What then holds back the partition, and it alone, is its *break*:
 
 The failed batch's records have their error by then; later records are delivered in order, once.
 
+In a transaction nothing breaks: a batch that fails dooms the transaction as a whole, and the next
+one has an epoch of its own.
+
 Source: Kafka's ``TransactionManager`` (``handleFailedBatch``, ``canRetry``,
 ``maybeResolveSequences``, ``bumpIdempotentProducerEpoch``; KIP-360). Where it numbers a batch anew
 that may have been written, the batch here keeps its number until a broker has said what it knows.
@@ -72,8 +75,12 @@ class _Break:
 class ProducerIdentity:
     """Producer id, and the epoch and the next sequence number of each partition."""
 
-    def __init__(self, *, idempotent: bool) -> None:
+    def __init__(self, *, idempotent: bool, transactional: bool = False) -> None:
         self.state = IdentityState.NEEDED if idempotent else IdentityState.UNUSED
+        if transactional:
+            self.state = IdentityState.REQUESTED
+        self.transactional = transactional
+        """It comes from a coordinator, and all partitions have one epoch."""
         self._producer_id = -1
         self._epoch = -1
         self._numbers: dict[TopicPartition, _Numbers] = {}
@@ -98,6 +105,16 @@ class ProducerIdentity:
         self._epoch = epoch
         self.state = IdentityState.READY
 
+    def begin_epoch(self, producer_id: int, epoch: int) -> None:
+        """A coordinator assigned the identity; every partition's numbers begin at 0."""
+        self._numbers.clear()
+        self.assigned(producer_id, epoch)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing was numbered yet in the epoch of :meth:`begin_epoch`."""
+        return not self._numbers
+
     def stamp(self, partition: TopicPartition, count: int) -> ProducerState:
         """The numbers for the next batch of ``partition``, which has ``count`` records."""
         if self.state is IdentityState.UNUSED:
@@ -107,7 +124,7 @@ class ProducerIdentity:
             numbers = self._numbers[partition] = _Numbers(self._producer_id, self._epoch)
         sequence = numbers.sequence
         numbers.sequence = next_sequence(sequence, count)
-        return ProducerState(numbers.producer_id, numbers.epoch, sequence)
+        return ProducerState(numbers.producer_id, numbers.epoch, sequence, self.transactional)
 
     # --- a numbered batch failed -----------------------------------------------------------
 

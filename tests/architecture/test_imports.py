@@ -66,6 +66,7 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
             "producer_id",
             "refresher",
             "sender",
+            "transaction_requester",
             "wakeup",
         },
     }

@@ -23,18 +23,47 @@ from kio.static.primitive import i32Timedelta
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.errors import ProtocolError
-from aioproducer.model import TopicPartition
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionHandle,
+)
 from aioproducer.network import frames
 from aioproducer.network.apis import SUPPORTED, Api, request_module, response_type
 from aioproducer.network.client import Request
 from aioproducer.sender.produce import EncodedBatch, ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.sender.transaction_requests import TransactionRequest
+from aioproducer.transactions.questions import (
+    AddOffsets,
+    AddPartitions,
+    CommitOffsets,
+    Coordinator,
+    CoordinatorType,
+    EndTransaction,
+    FindCoordinator,
+    Question,
+)
 
 RECORDS = bytes(range(256)) * 3
 EACH = [
     (api, version) for api, (low, high) in SUPPORTED.items() for version in range(low, high + 1)
 ]
 TOPIC_ID = UUID(int=5)
+
+
+QUESTIONS: dict[Api, Question] = {
+    Api.FIND_COORDINATOR: FindCoordinator(Coordinator(CoordinatorType.TRANSACTION, "t")),
+    Api.ADD_PARTITIONS_TO_TXN: AddPartitions(
+        frozenset({TopicPartition("orders", 1), TopicPartition("orders", 0)})
+    ),
+    Api.ADD_OFFSETS_TO_TXN: AddOffsets("group"),
+    Api.END_TXN: EndTransaction(committed=True),
+    Api.TXN_OFFSET_COMMIT: CommitOffsets(
+        {TopicPartition("orders", 1): OffsetAndMetadata(7, "m", 3)}, ConsumerGroupMetadata("group")
+    ),
+}
 
 
 def batch(topic: str = "orders", partition: int = 0) -> ProducerBatch:
@@ -56,6 +85,8 @@ def payload(api: Api, version: int) -> Any:
         )
     elif api is Api.METADATA:
         request = MetadataRequest(frozenset({"orders", "a"}))
+    elif api in QUESTIONS:
+        request = TransactionRequest(QUESTIONS[api], TransactionHandle("t", 7, 1, 2), 60_000)
     else:
         request = InitProducerIdRequest()
     return request.build(version)
@@ -105,8 +136,13 @@ def test_the_versions_that_are_covered_here() -> None:
     assert SUPPORTED == {
         Api.PRODUCE: (7, 13),
         Api.METADATA: (4, 13),
+        Api.FIND_COORDINATOR: (1, 6),
         Api.API_VERSIONS: (0, 4),
         Api.INIT_PRODUCER_ID: (0, 5),
+        Api.ADD_PARTITIONS_TO_TXN: (0, 3),
+        Api.ADD_OFFSETS_TO_TXN: (0, 4),
+        Api.END_TXN: (0, 5),
+        Api.TXN_OFFSET_COMMIT: (0, 5),
     }
 
 
@@ -218,6 +254,8 @@ def response(api: Api, version: int) -> Any:
         )
     if api is Api.PRODUCE:
         return _produce_response(parts, version)
+    if api in QUESTIONS:
+        return _transaction_response(api, parts, version, nothing)
     partition = parts.MetadataResponsePartition(
         error_code=ErrorCode.none,
         partition_index=0,
@@ -238,6 +276,35 @@ def response(api: Api, version: int) -> Any:
         ),
         **checked,
     )
+
+
+def _transaction_response(api: Api, parts: Any, version: int, nothing: Any) -> Any:
+    fine: dict[str, Any] = {"error_code": ErrorCode.none}
+    if api is Api.FIND_COORDINATOR:
+        found = {**fine, "error_message": None, "node_id": 1, "host": "h", "port": 9}
+        if version < 4:
+            return parts.FindCoordinatorResponse(throttle_time=nothing, **found)
+        return parts.FindCoordinatorResponse(
+            throttle_time=nothing, coordinators=(parts.Coordinator(key="t", **found),) * 2
+        )
+    if api is Api.ADD_PARTITIONS_TO_TXN:
+        added = parts.AddPartitionsToTxnPartitionResult(
+            partition_index=0, partition_error_code=ErrorCode.none
+        )
+        topic = parts.AddPartitionsToTxnTopicResult(
+            name="orders", results_by_partition=(added,) * 2
+        )
+        return parts.AddPartitionsToTxnResponse(
+            throttle_time=nothing, results_by_topic_v3_and_below=(topic,) * 2
+        )
+    if api is Api.TXN_OFFSET_COMMIT:
+        written = parts.TxnOffsetCommitResponsePartition(partition_index=0, **fine)
+        topic = parts.TxnOffsetCommitResponseTopic(name="orders", partitions=(written,) * 2)
+        return parts.TxnOffsetCommitResponse(throttle_time=nothing, topics=(topic,))
+    if api is Api.ADD_OFFSETS_TO_TXN:
+        return parts.AddOffsetsToTxnResponse(throttle_time=nothing, **fine)
+    epoch = {"producer_id": 7, "producer_epoch": 2} if version >= 5 else {}
+    return parts.EndTxnResponse(throttle_time=nothing, **fine, **epoch)
 
 
 def _produce_response(parts: Any, version: int) -> Any:
@@ -296,7 +363,7 @@ def with_code(entity: Any, code: ErrorCode) -> Any:
     changed: dict[str, Any] = {}
     for each in dataclasses.fields(entity):
         value = getattr(entity, each.name)
-        if each.name == "error_code":
+        if each.name.endswith("error_code"):
             changed[each.name] = code
         elif isinstance(value, tuple):
             changed[each.name] = tuple(
@@ -311,7 +378,7 @@ def codes(entity: Any) -> set[int]:
     found: set[int] = set()
     for each in dataclasses.fields(entity):
         value = getattr(entity, each.name)
-        if each.name == "error_code":
+        if each.name.endswith("error_code"):
             found.add(int(value))
         elif isinstance(value, tuple):
             found.update(*(codes(inner) for inner in value if dataclasses.is_dataclass(inner)))

@@ -1,0 +1,200 @@
+"""The questions to coordinators as Kafka's requests, and their answers. No I/O."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kio.static.protocol import RequestPayload
+
+from aioproducer.errors import UnsupportedVersionError
+from aioproducer.model import ConsumerGroupMetadata, Node, TopicPartition, TransactionHandle
+from aioproducer.network.apis import Api, request_module
+from aioproducer.transactions.questions import (
+    AddOffsets,
+    AddPartitions,
+    Answer,
+    CommitOffsets,
+    EndTransaction,
+    FindCoordinator,
+    InitProducerId,
+    Question,
+)
+
+_FIRST_FIND_OF_MANY: Final = 4
+_FIRST_INIT_THAT_KEEPS: Final = 3
+_LAST_END_WITHOUT_EPOCH: Final = 4
+_LAST_OFFSETS_WITHOUT_ADDING: Final = 4
+_FIRST_OFFSETS_WITH_MEMBER: Final = 3
+_FIRST_OFFSETS_WITH_LEADER_EPOCH: Final = 2
+_NOT_ATTEMPTED: Final = 55
+
+_APIS: Final[Mapping[type[Question], Api]] = {
+    FindCoordinator: Api.FIND_COORDINATOR,
+    InitProducerId: Api.INIT_PRODUCER_ID,
+    AddPartitions: Api.ADD_PARTITIONS_TO_TXN,
+    AddOffsets: Api.ADD_OFFSETS_TO_TXN,
+    CommitOffsets: Api.TXN_OFFSET_COMMIT,
+    EndTransaction: Api.END_TXN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRequest:
+    """A question of a transactional producer, on the wire."""
+
+    question: Question
+    handle: TransactionHandle
+    timeout_ms: int
+    """``transaction_timeout_ms``."""
+    answered: bool = True
+
+    @property
+    def api(self) -> Api:
+        """Which request."""
+        return _APIS[type(self.question)]
+
+    def build(self, version: int) -> RequestPayload:
+        """The request in ``version``, or the highest below it that version 1 of the protocol has.
+
+        Raises :class:`UnsupportedVersionError` where the broker is too old for what is asked.
+        """
+        if self.handle.version == 1 and self.api is Api.END_TXN:
+            version = min(version, _LAST_END_WITHOUT_EPOCH)
+        if self.handle.version == 1 and self.api is Api.TXN_OFFSET_COMMIT:
+            version = min(version, _LAST_OFFSETS_WITHOUT_ADDING)
+        module: Any = request_module(self.api, version)
+        request: RequestPayload
+        match self.question:
+            case FindCoordinator(coordinator):
+                key = coordinator.key
+                keys = {"coordinator_keys": (key,)}
+                request = module.FindCoordinatorRequest(
+                    key_type=coordinator.type,
+                    **(keys if version >= _FIRST_FIND_OF_MANY else {"key": key}),
+                )
+            case InitProducerId(keep):
+                request = module.InitProducerIdRequest(
+                    transactional_id=self.handle.transactional_id,
+                    transaction_timeout=datetime.timedelta(milliseconds=self.timeout_ms),
+                    **self._kept(version) if keep else {},
+                )
+            case AddPartitions(partitions):
+                request = module.AddPartitionsToTxnRequest(
+                    **self._asker("v3_and_below_"),
+                    v3_and_below_topics=tuple(
+                        module.AddPartitionsToTxnTopic(name=topic, partitions=tuple(numbers))
+                        for topic, numbers in _by_topic(partitions).items()
+                    ),
+                )
+            case AddOffsets(group_id):
+                request = module.AddOffsetsToTxnRequest(**self._asker(), group_id=group_id)
+            case CommitOffsets():
+                request = self._offsets(module, version, self.question)
+            case EndTransaction(committed):
+                request = module.EndTxnRequest(**self._asker(), committed=committed)
+        return request
+
+    def _asker(self, prefix: str = "") -> dict[str, Any]:
+        return {
+            f"{prefix}transactional_id": self.handle.transactional_id,
+            f"{prefix}producer_id": self.handle.producer_id,
+            f"{prefix}producer_epoch": self.handle.epoch,
+        }
+
+    def _kept(self, version: int) -> dict[str, Any]:
+        if version < _FIRST_INIT_THAT_KEEPS:
+            raise UnsupportedVersionError(
+                f"transactional id {self.handle.transactional_id!r}: a new epoch is needed after "
+                "the transaction that failed, and the broker is too old to give it (KIP-360, Kafka "
+                "2.5): close the producer and make another one"
+            )
+        return {"producer_id": self.handle.producer_id, "producer_epoch": self.handle.epoch}
+
+    def _offsets(self, module: Any, version: int, question: CommitOffsets) -> RequestPayload:
+        group = question.group
+        member: dict[str, Any] = {}
+        if version >= _FIRST_OFFSETS_WITH_MEMBER:
+            member = {
+                "generation_id": group.generation_id,
+                "member_id": group.member_id,
+                "group_instance_id": group.group_instance_id,
+            }
+        elif group[1:] != ConsumerGroupMetadata(group.group_id)[1:]:
+            raise UnsupportedVersionError(
+                f"the broker is too old to check the member of group {group.group_id!r} (KIP-447, "
+                "Kafka 2.5): give the group's id alone, and use one transactional id for each "
+                "partition that is consumed"
+            )
+        topics = []
+        for topic, numbers in _by_topic(question.offsets).items():
+            partitions = []
+            for number in numbers:
+                offset = question.offsets[TopicPartition(topic, number)]
+                epoch: dict[str, Any] = {}
+                if version >= _FIRST_OFFSETS_WITH_LEADER_EPOCH:
+                    known = offset.leader_epoch is not None
+                    epoch = {"committed_leader_epoch": offset.leader_epoch if known else -1}
+                partitions.append(
+                    module.TxnOffsetCommitRequestPartition(
+                        partition_index=number,
+                        committed_offset=offset.offset,
+                        committed_metadata=offset.metadata,
+                        **epoch,
+                    )
+                )
+            topics.append(
+                module.TxnOffsetCommitRequestTopic(name=topic, partitions=tuple(partitions))
+            )
+        request: RequestPayload = module.TxnOffsetCommitRequest(
+            **self._asker(), group_id=group.group_id, **member, topics=tuple(topics)
+        )
+        return request
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    return topics
+
+
+def read_answer(question: Question, response: Any) -> Answer:
+    """``response``: kio's to the request of ``question``, of any version."""
+    match question:
+        case FindCoordinator():
+            found = response.coordinators[0] if hasattr(response, "coordinators") else response
+            return Answer(
+                int(found.error_code),
+                getattr(found, "error_message", None),
+                node=Node(int(found.node_id), found.host, int(found.port)),
+            )
+        case AddPartitions():
+            return _worst(
+                (TopicPartition(topic.name, each.partition_index), int(each.partition_error_code))
+                for topic in response.results_by_topic_v3_and_below
+                for each in topic.results_by_partition
+            )
+        case CommitOffsets():
+            return _worst(
+                (TopicPartition(topic.name, each.partition_index), int(each.error_code))
+                for topic in response.topics
+                for each in topic.partitions
+            )
+        case _:
+            return Answer(
+                int(response.error_code),
+                producer_id=int(getattr(response, "producer_id", -1)),
+                epoch=int(getattr(response, "producer_epoch", -1)),
+            )
+
+
+def _worst(codes: Iterable[tuple[TopicPartition, int]]) -> Answer:
+    """The first error that is one of its own partition, and not of another in the request."""
+    wrong = {place: code for place, code in codes if code}
+    for place, code in wrong.items():
+        if code != _NOT_ATTEMPTED:
+            return Answer(code, place=place)
+    return Answer(_NOT_ATTEMPTED if wrong else 0)

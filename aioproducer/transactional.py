@@ -1,0 +1,233 @@
+"""What users do with transactions: each call tells the state machine, and waits until it got there.
+
+Cancelling a wait, or its timeout, changes nothing about what was asked for: the sender goes on with
+it, and the next call takes up the outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+from aioproducer.errors import (
+    FatalTransactionError,
+    IllegalStateError,
+    ProducerError,
+    ProducerTimeoutError,
+)
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionHandle,
+)
+from aioproducer.transactions.manager import Ending, TransactionManager
+from aioproducer.transactions.states import TransactionState
+
+logger = logging.getLogger(__name__)
+
+_S: Final = TransactionState
+
+
+class TransactionCalls:
+    """The calls of one producer.
+
+    ``wake`` makes the sender look, ``hurry`` lets no record linger; ``obstacle`` is what to tell of
+    the way there when time is over; ``max_block``: seconds that a call without timeout waits.
+    """
+
+    def __init__(
+        self,
+        manager: TransactionManager,
+        wake: Callable[[], None],
+        hurry: Callable[[], None],
+        obstacle: Callable[[], str],
+        max_block: float,
+    ) -> None:
+        self.manager = manager
+        self._wake = wake
+        self._hurry = hurry
+        self._obstacle = obstacle
+        self._max_block = max_block
+        self._waiters: list[asyncio.Future[None]] = []
+        self._refusal: ProducerError | None = None
+
+    # --- waiting ---------------------------------------------------------------------------
+
+    def changed(self) -> None:
+        """The state machine may have moved: whoever waits looks again."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def close(self, error: ProducerError) -> None:
+        """Nothing will move any more: whoever waits gets ``error``."""
+        self._refusal = error
+        self.changed()
+
+    async def _until(
+        self, reached: Callable[[], bool], timeout: float | None, doing: str, then: str
+    ) -> None:
+        bound = self._max_block if timeout is None else timeout
+        try:
+            async with asyncio.timeout(bound):
+                while not reached():
+                    if self._refusal is not None:
+                        raise self._refusal
+                    self._wake()
+                    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    self._waiters.append(waiter)
+                    await waiter
+        except TimeoutError:
+            raise ProducerTimeoutError(
+                f"{self.manager}: {doing} is not done within {bound:g} s"
+                f"{'' if timeout is not None else ' (max_block_ms)'}{self._obstacle()}. {then}"
+            ) from None
+
+    # --- the calls -------------------------------------------------------------------------
+
+    async def initialize(self, timeout: float | None) -> None:
+        """Get the producer id and an epoch, unless that was done."""
+        manager = self.manager
+        if manager.state is _S.UNINITIALIZED:
+            manager.initialize()
+        await self._until(
+            lambda: manager.state is not _S.INITIALIZING,
+            timeout,
+            "init_transactions()",
+            "Check bootstrap_servers, and the brokers",
+        )
+        if manager.state is _S.FATAL_ERROR:
+            raise manager.refusal("initialize transactions")
+
+    async def begin(self, *, shared: bool, timeout: float | None = None) -> None:
+        """Open a transaction, once the one before has ended."""
+        manager = self.manager
+        await self._finish_untold(timeout)
+        if manager.state is _S.INITIALIZING:
+            await self.initialize(timeout)
+        while not manager.begin(shared=shared):
+            await self.initialize(timeout)
+
+    async def _finish_untold(self, timeout: float | None) -> None:
+        """Wait for a commit or abort whose caller did not, and tell if it failed."""
+        ending = self.manager.ending
+        if ending is None or ending.told:
+            return
+        await self._end(ending, timeout)
+
+    async def commit(self, timeout: float | None) -> None:
+        """Commit; or take up a commit whose caller was cancelled or timed out."""
+        ending = self.manager.ending
+        if ending is None or ending.told or not ending.committed:
+            ending = self.manager.commit()
+            self._hurry()
+        await self._end(ending, timeout)
+
+    async def abort(self, timeout: float | None) -> None:
+        """Abort; or take up an abort whose caller was cancelled or timed out."""
+        ending = self.manager.ending
+        if ending is not None and not ending.told and ending.committed and ending.done:
+            ending.told = True
+            raise IllegalStateError(f"{self.manager}: can't abort, the transaction was committed")
+        if ending is None or ending.told or ending.committed:
+            ending = self.manager.abort()
+        await self._end(ending, timeout)
+
+    async def _end(self, ending: Ending, timeout: float | None) -> None:
+        doing = "commit_transaction()" if ending.committed else "abort_transaction()"
+        await self._until(
+            lambda: not ending.open,
+            timeout,
+            doing,
+            f"It goes on; what came of it is not known yet: `await {doing}` again",
+        )
+        ending.told = True
+        if ending.error is not None:
+            raise self.manager.refusal("commit" if ending.committed else "abort")
+
+    async def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+        timeout: float | None,
+    ) -> None:
+        """Write consumed offsets with the transaction."""
+        if not offsets:
+            self.manager.check_open("send offsets")
+            return
+        pending = self.manager.add_offsets(offsets, group)
+        await self._until(
+            lambda: self.manager.is_written(pending),
+            timeout,
+            "send_offsets_to_transaction()",
+            "Abort the transaction",
+        )
+
+    def share(self) -> TransactionHandle:
+        """The open transaction, for others to write into it."""
+        self.manager.check_open("hand out a transaction")
+        if not self.manager.shared:
+            raise IllegalStateError(
+                f"{self.manager}: the transaction was not begun for others; begin it with "
+                "producer.transaction(shared=True)"
+            )
+        return self.manager.handle
+
+    @property
+    def open(self) -> bool:
+        """Whether a transaction would be left open by a producer that ends now."""
+        return self.manager.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR)
+
+    def leave(self) -> None:
+        """The producer is closed: what is open is aborted, unless it is another producer's."""
+        if self.open and not self.manager.joined:
+            logger.warning("%s: closed in a transaction, which is aborted", self.manager)
+            self.manager.abort().told = True
+        self._wake()
+
+    # --- the block -------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def block(self, *, shared: bool) -> AsyncIterator[None]:
+        """A transaction that is committed at the end, and aborted on any exception."""
+        try:
+            await self.begin(shared=shared)
+        except ProducerError:
+            if self.manager.state is _S.ABORTABLE_ERROR:  # a commit that nobody had waited for
+                await self.abort(None)
+            raise
+        before = self.manager.ending
+        try:
+            yield
+        except BaseException as error:
+            if self.manager.ending is before:
+                await self._abort_after(error)
+            raise
+        if self.manager.ending is before:
+            await self._commit_or_abort()
+        elif self._refusal is not None:
+            raise self._refusal
+
+    async def _commit_or_abort(self) -> None:
+        try:
+            await self.commit(None)
+        except ProducerError:
+            if self.manager.state is _S.ABORTABLE_ERROR:
+                await self.abort(None)
+            raise
+
+    async def _abort_after(self, error: BaseException) -> None:
+        """Abort because of ``error``; what goes wrong with that is told beside it."""
+        try:
+            await self.abort(None)
+        except ProducerError as failure:
+            fatal = isinstance(failure, FatalTransactionError)
+            if fatal and isinstance(error, ProducerError):
+                raise failure from error
+            logger.error("%s: the abort failed: %s", self.manager, failure)
+            error.add_note(f"The transaction was not aborted: {failure}")

@@ -1,0 +1,435 @@
+"""The transactional producer as a state machine. No I/O, no clock.
+
+Whoever owns a :class:`TransactionManager` tells it what users want (``begin``, ``commit``, …), what
+became of batches and what coordinators said. It says what to ask next, and which batches may leave.
+
+Rules that it keeps:
+
+- No batch leaves before its partition is in the transaction. In version 1 of the protocol it is
+  taken in by a question, in version 2 by the batch itself.
+- The end is asked for when every batch has its outcome, and every offset is written. So nothing of
+  a transaction comes behind its end.
+- One question at a time. One that was not answered is asked again: a coordinator takes the same
+  end twice for one.
+- After a failure the next transaction has a new epoch, so nothing that is still on its way from the
+  failed one can be written into it. Version 2 gives every transaction one (KIP-890), version 1
+  asks for it (KIP-360).
+
+Source: Kafka 4's ``TransactionManager`` (KIP-98, KIP-360, KIP-447, KIP-890). Other than there,
+aborting does not send again what a broker did not take, for its epoch ends with the transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from aioproducer.errors import (
+    AbortableTransactionError,
+    FatalTransactionError,
+    Fate,
+    IllegalStateError,
+    KafkaError,
+    ProducerError,
+    ProducerFencedError,
+    TransactionAbortedError,
+    UnsupportedVersionError,
+    explain,
+    kafka_error,
+)
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    Node,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionHandle,
+)
+from aioproducer.transactions.identity import ProducerIdentity
+from aioproducer.transactions.questions import (
+    AddOffsets,
+    AddPartitions,
+    Answer,
+    CommitOffsets,
+    Coordinator,
+    EndTransaction,
+    FindCoordinator,
+    InitProducerId,
+    Question,
+    coordinator_for,
+)
+from aioproducer.transactions.states import TRANSITIONS, TransactionState
+from aioproducer.transactions.verdicts import Verdict, judge
+
+logger = logging.getLogger(__name__)
+
+_S = TransactionState
+
+_ADVICE: Final = {
+    _S.UNINITIALIZED: "`await producer.init_transactions()` first (start() does it)",
+    _S.INITIALIZING: "`await producer.init_transactions()` first (start() does it)",
+    _S.READY: "begin one: `async with producer.transaction():` or begin_transaction()",
+    _S.IN_TRANSACTION: "end it first: commit_transaction() or abort_transaction()",
+    _S.COMMITTING: "it can't be taken back: `await producer.commit_transaction()` to its end",
+    _S.ABORTING: "`await producer.abort_transaction()` to its end",
+    _S.ABORTABLE_ERROR: "abort_transaction(), then begin another one",
+    _S.FATAL_ERROR: "close the producer",
+}
+
+
+@dataclass(slots=True)
+class Ending:
+    """A commit or an abort that was asked for."""
+
+    committed: bool
+    done: bool = False
+    error: ProducerError | None = None
+    """Why it was not done."""
+    told: bool = False
+    """Whether its caller knows what became of it; else (cancelled, timed out) the next one asks."""
+
+    @property
+    def open(self) -> bool:
+        """Whether it still has no outcome."""
+        return not self.done and self.error is None
+
+
+@dataclass(slots=True, eq=False)
+class PendingOffsets:
+    """Consumed offsets that were asked to be written."""
+
+    question: CommitOffsets
+    written: bool = False
+
+
+class TransactionManager:
+    """The state of one transactional producer. ``joined``: it writes into another's transaction."""
+
+    def __init__(
+        self,
+        transactional_id: str,
+        identity: ProducerIdentity,
+        joined: TransactionHandle | None = None,
+    ) -> None:
+        self.state = _S.UNINITIALIZED
+        self.moves = 0
+        """How often the state has changed."""
+        self.error: ProducerError | None = None
+        """What doomed the transaction or the producer."""
+        self.ending: Ending | None = None
+        """The last commit or abort."""
+        self.handle = TransactionHandle(transactional_id, -1, -1, 1)
+        """Who asks: of the open transaction, or of the next one."""
+        self.offered_version = 1
+        """The protocol that the brokers have now; it is taken on between transactions."""
+        self.joined = joined is not None
+        self.shared = self.joined
+        """Others write into the open transaction too, so it is ended whether we did or not."""
+        self._identity = identity
+        self._coordinators: dict[Coordinator, Node] = {}
+        self._partitions: set[TopicPartition] = set()
+        self._outside: set[TopicPartition] = set()
+        """The partitions to be taken into the transaction (version 1)."""
+        self._groups: set[str] = set()
+        self._offsets: list[PendingOffsets] = []
+        self._started = False
+        """The coordinator may know of the transaction, so it must be told of its end."""
+        self._epoch_spent = False
+        """Something failed in it: the next transaction needs another one."""
+        if joined is not None:
+            self.handle = joined
+            identity.begin_epoch(joined.producer_id, joined.epoch)
+            self.state = _S.IN_TRANSACTION
+
+    # --- what users want -------------------------------------------------------------------
+
+    def initialize(self) -> None:
+        """Get the producer id and an epoch; whoever had the transactional id before is fenced."""
+        self._require("initialize transactions", _S.UNINITIALIZED)
+        self._go(_S.INITIALIZING)
+
+    def begin(self, *, shared: bool = False) -> bool:
+        """Open a transaction; False: not yet, for it first gets an epoch that nobody has used."""
+        self._require("begin a transaction", _S.READY)
+        if self.joined:
+            raise IllegalStateError(
+                f"{self}: this producer joined one transaction, which has ended; make another one"
+            )
+        if shared and not self._identity.fresh:
+            self._go(_S.INITIALIZING)
+            return False
+        self.shared = shared
+        self._go(_S.IN_TRANSACTION)
+        return True
+
+    def commit(self) -> Ending:
+        """Ask for the commit; it comes when every record is delivered."""
+        self._require("commit", _S.IN_TRANSACTION)
+        return self._end(Ending(committed=True), _S.COMMITTING)
+
+    def abort(self) -> Ending:
+        """Ask for the abort; it comes when no record is on its way any more."""
+        if self.state is not _S.ABORTABLE_ERROR:
+            self._require("abort", _S.IN_TRANSACTION)
+        self._outside.clear()
+        self._offsets.clear()
+        return self._end(Ending(committed=False), _S.ABORTING)
+
+    def _end(self, ending: Ending, state: TransactionState) -> Ending:
+        self.ending = ending
+        self._go(state)
+        return ending
+
+    def add_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> PendingOffsets:
+        """Ask for ``offsets`` to be written with the transaction; see :meth:`is_written`."""
+        self._require("send offsets", _S.IN_TRANSACTION)
+        pending = PendingOffsets(CommitOffsets(offsets, group))
+        self._offsets.append(pending)
+        return pending
+
+    def is_written(self, pending: PendingOffsets) -> bool:
+        """Whether the offsets are written. Raises the reason if they will not be."""
+        if not pending.written and self.state not in (_S.IN_TRANSACTION, _S.COMMITTING):
+            raise self.refusal("send offsets")
+        return pending.written
+
+    def check_open(self, doing: str = "send") -> None:
+        """Raise the reason if nothing can be written now."""
+        if self.state is not _S.IN_TRANSACTION:
+            raise self.refusal(doing)
+
+    def refusal(self, doing: str) -> ProducerError:
+        """Why ``doing`` is not possible now, as the error to raise."""
+        error: ProducerError
+        if self.state is _S.FATAL_ERROR:
+            kind: type[ProducerError] = FatalTransactionError
+            if isinstance(self.error, ProducerFencedError):
+                kind = ProducerFencedError
+            error = kind(f"{self}: can't {doing}: {self.error}. {_ADVICE[self.state]}")
+        elif self.state is _S.ABORTABLE_ERROR:
+            error = AbortableTransactionError(
+                f"{self}: can't {doing}, the transaction can only be aborted: {self.error}. "
+                f"{_ADVICE[self.state]}"
+            )
+        else:
+            now = "no transaction is open" if self.state is _S.READY else self.state.value
+            error = IllegalStateError(f"{self}: can't {doing}, {now}; {_ADVICE[self.state]}")
+        error.__cause__ = self.error
+        return error
+
+    def __str__(self) -> str:
+        return f"transactional id {self.handle.transactional_id!r}"
+
+    # --- batches ---------------------------------------------------------------------------
+
+    def admits(self, partition: TopicPartition) -> bool:
+        """Whether batches may leave for ``partition``; if not, it will be taken in."""
+        if partition in self._partitions:
+            return True
+        if self.handle.version == 1:
+            self._outside.add(partition)
+            return False
+        self._partitions.add(partition)
+        self._started = True
+        return True
+
+    def batch_failed(self, error: ProducerError) -> None:
+        """A batch failed for good, so the transaction can't be committed."""
+        fatal = isinstance(error, KafkaError) and error.fate is Fate.FATAL
+        if fatal or isinstance(error, UnsupportedVersionError):
+            self.fail(error)
+        else:
+            self._doom(error)
+
+    def numbers_lost(self) -> None:
+        """A numbered batch was given up, so the numbers behind it fit no more."""
+        self._epoch_spent = True
+
+    @property
+    def dropping(self) -> TransactionAbortedError | None:
+        """What the records get that have not left: they are not sent any more."""
+        if self.state in (_S.ABORTING, _S.ABORTABLE_ERROR, _S.FATAL_ERROR):
+            why = f": {self.error}" if self.error is not None else ""
+            error = TransactionAbortedError(f"not sent, for its transaction is aborted{why}")
+            error.__cause__ = self.error
+            return error
+        return None
+
+    # --- what to ask next ------------------------------------------------------------------
+
+    def next_question(self, *, settled: bool) -> Question | None:
+        """What to ask now, if anything. ``settled``: every record has its outcome.
+
+        To be called again when it is answered, or when something has changed, not in between.
+        """
+        if settled and self._ends_unasked:
+            self._complete()
+        for question in self._wishes(settled):
+            coordinator = coordinator_for(question, self.handle)
+            if coordinator in self._coordinators:
+                return question
+            assert coordinator is not None
+            return FindCoordinator(coordinator)
+        return None
+
+    def _wishes(self, settled: bool) -> Iterator[Question]:
+        """By priority."""
+        if self.state is _S.INITIALIZING:
+            yield InitProducerId(keep=self.handle.producer_id >= 0)
+        if self.state in (_S.IN_TRANSACTION, _S.COMMITTING):
+            if self._outside:
+                yield AddPartitions(frozenset(self._outside))
+            for pending in self._offsets:
+                group = pending.question.group.group_id
+                added = self.handle.version > 1 or group in self._groups
+                yield pending.question if added else AddOffsets(group)
+        if self.state is _S.COMMITTING and settled and not self._offsets:
+            yield EndTransaction(committed=True)
+        if self.state is _S.ABORTING and settled:
+            yield EndTransaction(committed=False)
+
+    @property
+    def _ends_unasked(self) -> bool:
+        ends = self.state is _S.ABORTING or (self.state is _S.COMMITTING and not self._offsets)
+        return ends and not (self._started or self.shared)
+
+    def coordinator(self, question: Question) -> Node | None:
+        """The broker to ask; None: any."""
+        coordinator = coordinator_for(question, self.handle)
+        return None if coordinator is None else self._coordinators[coordinator]
+
+    def asked(self, question: Question) -> None:
+        """``question`` is on its way."""
+        if isinstance(question, AddPartitions | AddOffsets | CommitOffsets):
+            self._started = True
+
+    def unreachable(self, question: Question) -> None:
+        """The coordinator did not answer, or can't be reached: maybe there is another one."""
+        coordinator = coordinator_for(question, self.handle)
+        if coordinator is not None:
+            self._coordinators.pop(coordinator, None)
+
+    # --- what the answer means -------------------------------------------------------------
+
+    def answered(self, question: Question, answer: Answer, where: str) -> Verdict:
+        """Take the answer of the broker ``where``; what becomes of the question."""
+        error = None
+        if answer.error_code:
+            said = explain(answer.error_code, answer.message)
+            label = type(question).__name__
+            if answer.place is not None:
+                label = f"{label} for {answer.place}"
+            error = kafka_error(answer.error_code, f"{self}: {label} on {where}: {said}")
+        verdict = judge(question, error)
+        match verdict:
+            case Verdict.DONE:
+                self._done(question, answer)
+            case Verdict.ELSEWHERE:
+                self.unreachable(question)
+            case Verdict.ABORTABLE if isinstance(question, EndTransaction):
+                assert error is not None
+                self._not_ended(question, error)
+            case Verdict.ABORTABLE:
+                assert error is not None
+                self._doom(error)
+            case Verdict.FENCED:
+                assert error is not None
+                self.fail(ProducerFencedError(str(error)))
+            case Verdict.FATAL:
+                assert error is not None
+                self.fail(error)
+        return verdict
+
+    def _done(self, question: Question, answer: Answer) -> None:
+        match question:
+            case FindCoordinator(coordinator):
+                assert answer.node is not None
+                self._coordinators[coordinator] = answer.node
+            case InitProducerId():
+                self._begin_epoch(answer)
+                self.handle = replace(self.handle, version=self.offered_version)
+                self._go(_S.READY)
+            case AddPartitions(partitions):
+                self._partitions |= partitions
+                self._outside -= partitions
+            case AddOffsets(group):
+                self._groups.add(group)
+            case CommitOffsets():
+                for pending in [each for each in self._offsets if each.question is question]:
+                    pending.written = True
+                    self._offsets.remove(pending)
+            case EndTransaction():
+                if answer.producer_id >= 0:
+                    self._begin_epoch(answer)
+                self._complete()
+
+    def _begin_epoch(self, answer: Answer) -> None:
+        self.handle = replace(self.handle, producer_id=answer.producer_id, epoch=answer.epoch)
+        self._identity.begin_epoch(answer.producer_id, answer.epoch)
+        self._epoch_spent = False
+
+    def _complete(self) -> None:
+        """The transaction has ended; what is needed before the next one?"""
+        assert self.ending is not None
+        self.ending.done = True
+        self.error = None
+        self._partitions.clear()
+        self._outside.clear()
+        self._groups.clear()
+        self._offsets.clear()
+        # Others have numbered batches in this epoch, if it was a shared one.
+        if self.shared and self.handle.version == 1:
+            self._epoch_spent = True
+        self._started = self.shared = False
+        # What was taken in under version 1 must not count as taken in under version 2 (KIP-890).
+        raised = self.offered_version > self.handle.version
+        if (self._epoch_spent or raised) and not self.joined:
+            self._go(_S.INITIALIZING)
+        else:
+            self.handle = replace(self.handle, version=self.offered_version)
+            self._go(_S.READY)
+
+    def _not_ended(self, question: EndTransaction, error: KafkaError) -> None:
+        """The coordinator has no such transaction open: it can't be committed.
+
+        If it was to be aborted, that is what it is, or a new epoch will make it so.
+        """
+        if question.committed:
+            self._doom(error)
+        else:
+            self._epoch_spent = True
+            self._complete()
+
+    def _doom(self, error: ProducerError) -> None:
+        self._epoch_spent = True
+        if self.state in (_S.IN_TRANSACTION, _S.COMMITTING):
+            self.error = error
+            if self.state is _S.COMMITTING:
+                self._close_ending(error)
+            self._go(_S.ABORTABLE_ERROR)
+
+    def fail(self, error: ProducerError) -> None:
+        """The producer can't go on."""
+        if self.state is not _S.FATAL_ERROR:
+            self.error = error
+            self._go(_S.FATAL_ERROR)
+            self._close_ending(error)
+
+    def _close_ending(self, error: ProducerError) -> None:
+        if self.ending is not None and self.ending.open:
+            self.ending.error = error
+
+    # --- states ----------------------------------------------------------------------------
+
+    def _require(self, doing: str, state: TransactionState) -> None:
+        if self.state is not state:
+            raise self.refusal(doing)
+
+    def _go(self, state: TransactionState) -> None:
+        assert state in TRANSITIONS[self.state], f"{self.state} -> {state}"
+        logger.debug("%s: %s -> %s", self, self.state.name, state.name)
+        self.state = state
+        self.moves += 1

@@ -1,0 +1,113 @@
+"""What an answer of a coordinator means: one table. No I/O.
+
+Source: ``handleResponse`` of the request handlers in Kafka 4's ``TransactionManager``. Where Kafka
+calls an error fatal that the next transaction can survive (offsets that are refused, a transaction
+that is not open any more), it is abortable here, and the abort finds out what is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, TypeAlias
+
+from aioproducer.errors import (
+    ClusterAuthorizationFailedError,
+    ConcurrentTransactionsError,
+    CoordinatorNotAvailableError,
+    GroupAuthorizationFailedError,
+    InvalidGroupIdError,
+    InvalidProducerEpochError,
+    InvalidProducerIdMappingError,
+    InvalidTxnStateError,
+    KafkaError,
+    NotCoordinatorError,
+    ProducerFencedError,
+    RequestTimedOutError,
+    TransactionAbortableError,
+    TransactionalIdAuthorizationFailedError,
+    UnknownProducerIdError,
+)
+from aioproducer.transactions.questions import (
+    AddOffsets,
+    AddPartitions,
+    CommitOffsets,
+    EndTransaction,
+    FindCoordinator,
+    InitProducerId,
+    Question,
+)
+
+
+class Verdict(Enum):
+    """What becomes of a question that was answered."""
+
+    DONE = "done"
+    AGAIN = "again"
+    """It may pass: the same question after a backoff."""
+    SOON = "soon"
+    """The transaction before is being finished, which takes milliseconds."""
+    ELSEWHERE = "elsewhere"
+    """Another broker is the coordinator, or will be: find it first."""
+    ABORTABLE = "abortable"
+    """The transaction can only be aborted."""
+    FENCED = "fenced"
+    """A newer producer has the transactional id, or the coordinator ended the transaction."""
+    FATAL = "fatal"
+    """The producer itself is refused."""
+
+
+_Table: TypeAlias = Mapping[type[KafkaError], Verdict]
+
+ALWAYS: Final[_Table] = {
+    CoordinatorNotAvailableError: Verdict.ELSEWHERE,
+    NotCoordinatorError: Verdict.ELSEWHERE,
+    ConcurrentTransactionsError: Verdict.SOON,
+    TransactionAbortableError: Verdict.ABORTABLE,
+    UnknownProducerIdError: Verdict.ABORTABLE,
+    GroupAuthorizationFailedError: Verdict.ABORTABLE,
+    InvalidGroupIdError: Verdict.ABORTABLE,
+    ProducerFencedError: Verdict.FENCED,
+    InvalidProducerEpochError: Verdict.FENCED,
+    InvalidProducerIdMappingError: Verdict.FATAL,
+    TransactionalIdAuthorizationFailedError: Verdict.FATAL,
+    ClusterAuthorizationFailedError: Verdict.FATAL,
+}
+"""By the error, whatever was asked."""
+
+BY_QUESTION: Final[Mapping[type[Question], _Table]] = {
+    FindCoordinator: {
+        CoordinatorNotAvailableError: Verdict.AGAIN,
+        NotCoordinatorError: Verdict.AGAIN,
+    },
+    InitProducerId: {
+        TransactionAbortableError: Verdict.FATAL,
+        UnknownProducerIdError: Verdict.FATAL,
+    },
+    AddPartitions: {InvalidTxnStateError: Verdict.FATAL},
+    AddOffsets: {InvalidTxnStateError: Verdict.FATAL},
+    CommitOffsets: {RequestTimedOutError: Verdict.ELSEWHERE},
+    EndTransaction: {InvalidTxnStateError: Verdict.ABORTABLE},
+}
+"""Where it depends on what was asked."""
+
+OTHERWISE: Final[Mapping[type[Question], Verdict]] = {
+    FindCoordinator: Verdict.FATAL,
+    InitProducerId: Verdict.FATAL,
+    AddPartitions: Verdict.ABORTABLE,
+    AddOffsets: Verdict.ABORTABLE,
+    CommitOffsets: Verdict.ABORTABLE,
+    EndTransaction: Verdict.FATAL,
+}
+"""Of an error that is in no table, unless Kafka calls it retriable."""
+
+
+def judge(question: Question, error: KafkaError | None) -> Verdict:
+    """What to do after ``question`` was answered with ``error``."""
+    if error is None:
+        return Verdict.DONE
+    kind = type(error)
+    verdict = BY_QUESTION[type(question)].get(kind) or ALWAYS.get(kind)
+    if verdict is None:
+        verdict = Verdict.AGAIN if error.retriable else OTHERWISE[type(question)]
+    return verdict
