@@ -233,6 +233,8 @@ class Engine:
             self._let_nothing_linger,
             lambda: _because(requester.obstacle or self._why_unreachable()),
             config.max_block_ms / 1000,
+            self.metrics,
+            monotonic,
         )
         requester = TransactionRequester(
             self._manager,

@@ -48,7 +48,6 @@ from aioproducer.model import (
     OffsetAndMetadata,
     ProducerRecord,
     RecordMetadata,
-    TopicPartition,
     TransactionHandle,
 )
 from aioproducer.serialization import checked_headers, serialize, shared_headers
@@ -598,7 +597,7 @@ class Producer:
 
     async def send_offsets_to_transaction(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | Iterable[Any],
+        offsets: Mapping[Any, OffsetAndMetadata | int] | Iterable[Any],
         group: ConsumerGroupMetadata | str,
         timeout: float | None = None,
     ) -> None:

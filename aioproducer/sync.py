@@ -10,9 +10,14 @@ import asyncio
 import atexit
 import os
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    contextmanager,
+    suppress,
+)
 from threading import Condition, Thread, get_ident
 from time import time_ns
 from typing import Any, Final, Self, TypeVar, Unpack
@@ -22,7 +27,14 @@ from aioproducer.arguments import check_timeout, one_by_one, only_argument
 from aioproducer.bulk import SendReport, Tally
 from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.metrics import MetricsSnapshot
-from aioproducer.model import Headers, ProducerRecord, RecordMetadata
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    Headers,
+    OffsetAndMetadata,
+    ProducerRecord,
+    RecordMetadata,
+    TransactionHandle,
+)
 from aioproducer.serialization import shared_headers
 
 _Answer = TypeVar("_Answer")
@@ -45,9 +57,14 @@ class Producer:
     """
 
     def __init__(
-        self, config: ProducerConfig | None = None, /, **options: Unpack[ProducerOptions]
+        self,
+        config: ProducerConfig | None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        **options: Unpack[ProducerOptions],
     ) -> None:
-        self._core = producer.Producer(config, **options)
+        self._core = producer.Producer(config, transaction=transaction, **options)
         self.config = self._core.config
         self.client_id = self._core.client_id
         self._capacity = self.config.buffer_memory // 32
@@ -187,6 +204,73 @@ class Producer:
             await self._core.flush()
 
         self._ask(flush, timeout)
+
+    # --- transactions ----------------------------------------------------------------------
+
+    def transaction(self, *, shared: bool = False) -> AbstractContextManager[None]:
+        """As :meth:`aioproducer.Producer.transaction`, for a ``with`` block."""
+        return self._transaction(shared)
+
+    @contextmanager
+    def _transaction(self, shared: bool) -> Iterator[None]:
+        async def enter() -> AbstractAsyncContextManager[None]:
+            await self._catch_up()
+            block = self._core.transaction(shared=shared)
+            await block.__aenter__()
+            return block
+
+        async def leave(error: BaseException | None) -> None:
+            await self._catch_up()
+            await block.__aexit__(type(error) if error else None, error, None)
+
+        block = self._ask(enter)
+        try:
+            yield
+        except BaseException as raised:
+            error = raised
+            self._ask(lambda: leave(error))
+            raise
+        self._ask(lambda: leave(None))
+
+    def init_transactions(self, timeout: float | None = None) -> None:
+        """As :meth:`aioproducer.Producer.init_transactions`."""
+        self._ask(lambda: self._core.init_transactions(timeout))
+
+    def begin_transaction(self, *, shared: bool = False) -> None:
+        """As :meth:`aioproducer.Producer.begin_transaction`."""
+        self._after_all_sent(lambda: self._core.begin_transaction(shared=shared))
+
+    def commit_transaction(self, timeout: float | None = None) -> None:
+        """As :meth:`aioproducer.Producer.commit_transaction`."""
+        self._after_all_sent(lambda: self._core.commit_transaction(timeout))
+
+    def abort_transaction(self, timeout: float | None = None) -> None:
+        """As :meth:`aioproducer.Producer.abort_transaction`."""
+        self._after_all_sent(lambda: self._core.abort_transaction(timeout))
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[Any, OffsetAndMetadata | int] | Iterable[Any],
+        group: ConsumerGroupMetadata | str,
+        timeout: float | None = None,
+    ) -> None:
+        """As :meth:`aioproducer.Producer.send_offsets_to_transaction`."""
+        self._ask(lambda: self._core.send_offsets_to_transaction(offsets, group, timeout))
+
+    def transaction_handle(self) -> TransactionHandle:
+        """As :meth:`aioproducer.Producer.transaction_handle`."""
+
+        async def handle() -> TransactionHandle:
+            return self._core.transaction_handle()
+
+        return self._ask(handle)
+
+    def _after_all_sent(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def caught_up() -> None:
+            await self._catch_up()
+            await call()
+
+        self._ask(caught_up)
 
     def metrics(self) -> MetricsSnapshot:
         """As :meth:`aioproducer.Producer.metrics`."""

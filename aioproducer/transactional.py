@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from aioproducer.errors import (
@@ -18,6 +18,7 @@ from aioproducer.errors import (
     ProducerError,
     ProducerTimeoutError,
 )
+from aioproducer.metrics import ProducerMetrics, TransactionCall
 from aioproducer.model import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -46,12 +47,16 @@ class TransactionCalls:
         hurry: Callable[[], None],
         obstacle: Callable[[], str],
         max_block: float,
+        metrics: ProducerMetrics,
+        clock: Callable[[], float],
     ) -> None:
         self.manager = manager
         self._wake = wake
         self._hurry = hurry
         self._obstacle = obstacle
         self._max_block = max_block
+        self._metrics = metrics
+        self._clock = clock
         self._waiters: list[asyncio.Future[None]] = []
         self._refusal: ProducerError | None = None
 
@@ -88,10 +93,23 @@ class TransactionCalls:
                 f"{'' if timeout is not None else ' (max_block_ms)'}{self._obstacle()}. {then}"
             ) from None
 
+    @contextmanager
+    def _timed(self, call: TransactionCall) -> Iterator[None]:
+        began = self._clock()
+        try:
+            yield
+        finally:
+            now = self._clock()
+            self._metrics.transaction_call_ended(call, now - began, now)
+
     # --- the calls -------------------------------------------------------------------------
 
     async def initialize(self, timeout: float | None) -> None:
         """Get the producer id and an epoch, unless that was done."""
+        with self._timed("init"):
+            await self._initialize(timeout)
+
+    async def _initialize(self, timeout: float | None) -> None:
         manager = self.manager
         if manager.state is _S.UNINITIALIZED:
             manager.initialize()
@@ -106,12 +124,12 @@ class TransactionCalls:
 
     async def begin(self, *, shared: bool, timeout: float | None = None) -> None:
         """Open a transaction, once the one before has ended."""
-        manager = self.manager
-        await self._finish_untold(timeout)
-        if manager.state is _S.INITIALIZING:
-            await self.initialize(timeout)
-        while not manager.begin(shared=shared):
-            await self.initialize(timeout)
+        with self._timed("begin"):
+            await self._finish_untold(timeout)
+            if self.manager.state is _S.INITIALIZING:
+                await self._initialize(timeout)
+            while not self.manager.begin(shared=shared):
+                await self._initialize(timeout)
 
     async def _finish_untold(self, timeout: float | None) -> None:
         """Wait for a commit or abort whose caller did not, and tell if it failed."""
@@ -140,12 +158,13 @@ class TransactionCalls:
 
     async def _end(self, ending: Ending, timeout: float | None) -> None:
         doing = "commit_transaction()" if ending.committed else "abort_transaction()"
-        await self._until(
-            lambda: not ending.open,
-            timeout,
-            doing,
-            f"It goes on; what came of it is not known yet: `await {doing}` again",
-        )
+        with self._timed("commit" if ending.committed else "abort"):
+            await self._until(
+                lambda: not ending.open,
+                timeout,
+                doing,
+                f"It goes on; what came of it is not known yet: `await {doing}` again",
+            )
         ending.told = True
         if ending.error is not None:
             raise self.manager.refusal("commit" if ending.committed else "abort")
@@ -161,12 +180,13 @@ class TransactionCalls:
             self.manager.check_open("send offsets")
             return
         pending = self.manager.add_offsets(offsets, group)
-        await self._until(
-            lambda: self.manager.is_written(pending),
-            timeout,
-            "send_offsets_to_transaction()",
-            "Abort the transaction",
-        )
+        with self._timed("send_offsets"):
+            await self._until(
+                lambda: self.manager.is_written(pending),
+                timeout,
+                "send_offsets_to_transaction()",
+                "Abort the transaction",
+            )
 
     def share(self) -> TransactionHandle:
         """The open transaction, for others to write into it."""

@@ -5,6 +5,10 @@
 """
 
 from aioproducer.metrics.names import markdown
-from aioproducer.metrics.producer_metrics import MetricsSnapshot, ProducerMetrics
+from aioproducer.metrics.producer_metrics import (
+    MetricsSnapshot,
+    ProducerMetrics,
+    TransactionCall,
+)
 
-__all__ = ["MetricsSnapshot", "ProducerMetrics", "markdown"]
+__all__ = ["MetricsSnapshot", "ProducerMetrics", "TransactionCall", "markdown"]

@@ -210,6 +210,26 @@ _WAITS: Final[tuple[Metric[Whole], ...]] = (
     _time_total("flush", "Time spent in flush()", lambda whole: whole.client.flush),
 )
 
+_TRANSACTIONS: Final[tuple[Metric[Whole], ...]] = (
+    _time_total(
+        "txn-init", "Time spent in init_transactions()", lambda whole: whole.client.txn_init
+    ),
+    _time_total(
+        "txn-begin", "Time spent in begin_transaction()", lambda whole: whole.client.txn_begin
+    ),
+    _time_total(
+        "txn-send-offsets",
+        "Time spent in send_offsets_to_transaction()",
+        lambda whole: whole.client.txn_send_offsets,
+    ),
+    _time_total(
+        "txn-commit", "Time spent in commit_transaction()", lambda whole: whole.client.txn_commit
+    ),
+    _time_total(
+        "txn-abort", "Time spent in abort_transaction()", lambda whole: whole.client.txn_abort
+    ),
+)
+
 _NETWORK: Final[tuple[Metric[Whole], ...]] = (
     *_traffic(lambda whole: whole.nodes),
     *_meter(
@@ -248,7 +268,12 @@ GAUGES: Final[tuple[Gauge, ...]] = (
     Gauge("metadata-age", "s", "Age of the metadata in use"),
 )
 
-PRODUCER_METRICS: Final[tuple[Metric[Whole], ...]] = (*_BATCHES, *_WAITS, *_NETWORK)
+PRODUCER_METRICS: Final[tuple[Metric[Whole], ...]] = (
+    *_BATCHES,
+    *_WAITS,
+    *_TRANSACTIONS,
+    *_NETWORK,
+)
 
 TOPIC_METRICS: Final[tuple[Metric[TopicStats], ...]] = (
     *_deliveries(lambda topic: topic),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypedDict, TypeVar
+from typing import Literal, TypeAlias, TypedDict, TypeVar
 
 from aioproducer.metrics.names import (
     GAUGES,
@@ -15,11 +15,13 @@ from aioproducer.metrics.names import (
 )
 from aioproducer.metrics.windows import Span, Tally, Windows
 
-__all__ = ["MetricsSnapshot", "ProducerMetrics"]
+__all__ = ["MetricsSnapshot", "ProducerMetrics", "TransactionCall"]
 
 _S = TypeVar("_S")
 
 _GAUGE_NAMES = frozenset(gauge.name for gauge in GAUGES)
+
+TransactionCall: TypeAlias = Literal["init", "begin", "send_offsets", "commit", "abort"]
 
 MetricsSnapshot = TypedDict(
     "MetricsSnapshot",
@@ -105,6 +107,21 @@ class ProducerMetrics:
     def flushed(self, seconds: float, now: float) -> None:
         """A ``flush()`` ended, in whatever way."""
         self._windows.at(now).client.flush.add(seconds)
+
+    def transaction_call_ended(self, call: TransactionCall, seconds: float, now: float) -> None:
+        """A call about transactions ended, in whatever way."""
+        client = self._windows.at(now).client
+        match call:
+            case "init":
+                client.txn_init.add(seconds)
+            case "begin":
+                client.txn_begin.add(seconds)
+            case "send_offsets":
+                client.txn_send_offsets.add(seconds)
+            case "commit":
+                client.txn_commit.add(seconds)
+            case "abort":
+                client.txn_abort.add(seconds)
 
     def request_sent(self, node_id: int, size: int, now: float) -> None:
         """A request of any kind was written; ``size`` includes the length prefix."""

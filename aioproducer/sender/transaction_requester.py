@@ -104,9 +104,15 @@ class TransactionRequester:
         failure = self._client.failures().get(node.id)
         if failure is None or failure is self._failure:
             return False
-        self._failure = self.obstacle = failure
-        self._manager.unreachable(question)
+        self._failure = failure
+        self._miss(question, failure)
         return True
+
+    def _miss(self, question: Question, why: ProducerError) -> None:
+        """No answer, and no coordinator any more; the brokers' addresses may be out of date too."""
+        self.obstacle = why
+        self._manager.unreachable(question)
+        self._metadata.request_update()
 
     def completed(self, completion: Completion, now: float) -> None:
         """The answer to a request, or why there is none."""
@@ -120,8 +126,7 @@ class TransactionRequester:
             if verdict is not Verdict.DONE:
                 logger.debug("%s: %s: %s", self._manager, question, answer)
         elif isinstance(error, NetworkError | RequestTimeoutError):
-            self.obstacle = error
-            self._manager.unreachable(question)
+            self._miss(question, error)
             verdict = Verdict.ELSEWHERE
         else:
             self._manager.fail(error)

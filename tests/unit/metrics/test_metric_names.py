@@ -19,7 +19,9 @@ JAVA_PRODUCER = """
     record-queue-time-avg record-queue-time-max record-retry-rate record-retry-total
     record-send-rate record-send-total record-size-avg record-size-max records-per-request-avg
     request-latency-avg request-latency-max request-rate request-size-avg request-size-max
-    request-total requests-in-flight response-rate response-total waiting-threads
+    request-total requests-in-flight response-rate response-total
+    txn-abort-time-ns-total txn-begin-time-ns-total txn-commit-time-ns-total txn-init-time-ns-total
+    txn-send-offsets-time-ns-total waiting-threads
 """
 JAVA_TOPIC = """
     byte-rate byte-total compression-rate record-error-rate record-error-total

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
+from aioproducer.metrics import MetricsSnapshot, ProducerMetrics, TransactionCall
 from aioproducer.metrics.names import GAUGES
 
 START = 500.0
@@ -62,6 +62,12 @@ def trouble(m: ProducerMetrics) -> None:
     m.connection_closed(START)
 
 
+def transactions(m: ProducerMetrics) -> None:
+    calls: tuple[TransactionCall, ...] = ("init", "begin", "send_offsets", "commit", "abort")
+    for seconds, call in enumerate(calls, start=1):
+        m.transaction_call_ended(call, float(seconds), START)
+
+
 BATCHES = {
     "record-send-total": 30,
     "record-send-rate": 30 / 40,
@@ -98,6 +104,13 @@ WAITS = {
     "metadata-wait-time-ns-total": 0.25e9,
     "flush-time-ns-total": 2e9,
 }
+TRANSACTIONS = {
+    "txn-init-time-ns-total": 1e9,
+    "txn-begin-time-ns-total": 2e9,
+    "txn-send-offsets-time-ns-total": 3e9,
+    "txn-commit-time-ns-total": 4e9,
+    "txn-abort-time-ns-total": 5e9,
+}
 TROUBLE = {
     "record-retry-total": 4,
     "record-retry-rate": 4 / 40,
@@ -120,6 +133,7 @@ TROUBLE = {
         (two_batches, BATCHES),
         (two_requests, REQUESTS),
         (waits, WAITS),
+        (transactions, TRANSACTIONS),
         (trouble, TROUBLE),
     ],
 )
@@ -136,7 +150,8 @@ def test_what_each_event_counts_in(record: Record, expected: dict[str, float]) -
 
 
 def test_all_computed_metrics_are_covered_by_the_table_above() -> None:
-    covered = BATCHES.keys() | REQUESTS.keys() | WAITS.keys() | TROUBLE.keys()
+    tables = (BATCHES, REQUESTS, WAITS, TRANSACTIONS, TROUBLE)
+    covered = {name for table in tables for name in table}
     assert read(metrics())["producer-metrics"].keys() == covered | ZERO_GAUGES.keys()
 
 
