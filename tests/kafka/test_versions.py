@@ -27,6 +27,19 @@ NEWEST = {
     Api.INIT_PRODUCER_ID: 5,
 }
 """What Kafka 4.3 and this client have in common."""
+NEWEST_IN_TRANSACTIONS = {
+    1: NEWEST
+    | {
+        Api.PRODUCE: 11,
+        Api.FIND_COORDINATOR: 6,
+        Api.ADD_PARTITIONS_TO_TXN: 3,
+        Api.ADD_OFFSETS_TO_TXN: 4,
+        Api.END_TXN: 4,
+        Api.TXN_OFFSET_COMMIT: 4,
+    },
+    2: NEWEST | {Api.FIND_COORDINATOR: 6, Api.END_TXN: 5, Api.TXN_OFFSET_COMMIT: 5},
+}
+"""The same with each version of the transaction protocol (KIP-890)."""
 LAST_PRODUCE_WITHOUT_TOPIC_IDS = 12
 FIRST_METADATA_WITH_TOPIC_IDS = 10
 FIRST_API_VERSIONS_WITH_SOFTWARE = 3
@@ -36,16 +49,29 @@ FIRST_API_VERSIONS_WITH_SOFTWARE = 3
 def talkative(kafka_distribution: KafkaDistribution) -> Iterator[KafkaCluster]:
     """One broker that logs every request."""
     with KafkaCluster(brokers=1) as cluster:
-        tool = asyncio.run(
-            cluster.tool(
-                "kafka.admin.ConfigCommand",
-                *("--bootstrap-server", cluster.bootstrap_servers, "--alter"),
-                *("--entity-type", "broker-loggers", "--entity-name", "1"),
-                *("--add-config", "kafka.request.logger=DEBUG"),
-            )
-        )
-        assert tool.returncode == 0, tool.stderr
+        talk(cluster)
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def talkative_without_epochs(kafka_distribution: KafkaDistribution) -> Iterator[KafkaCluster]:
+    """The same, whose transactions are those of version 1."""
+    level = ("--feature", "transaction.version=1")
+    with KafkaCluster(brokers=1, format_options=level) as cluster:
+        talk(cluster)
+        yield cluster
+
+
+def talk(cluster: KafkaCluster) -> None:
+    tool = asyncio.run(
+        cluster.tool(
+            "kafka.admin.ConfigCommand",
+            *("--bootstrap-server", cluster.bootstrap_servers, "--alter"),
+            *("--entity-type", "broker-loggers", "--entity-name", "1"),
+            *("--add-config", "kafka.request.logger=DEBUG"),
+        )
+    )
+    assert tool.returncode == 0, tool.stderr
 
 
 async def requests_of(cluster: KafkaCluster, client_id: str) -> list[dict[str, Any]]:
@@ -70,7 +96,13 @@ def versions_in(requests: list[dict[str, Any]]) -> dict[Api, set[int]]:
 
 
 def read(cluster: KafkaCluster, topic: str, count: int) -> list[tuple[Any, ...]]:
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "never-used"})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "never-used",
+            "isolation.level": "read_committed",
+        }
+    )
     consumer.assign([TopicPartition(topic, 0, 0)])
     messages = consumer.consume(count, 20)
     consumer.close()
@@ -118,8 +150,8 @@ async def test_the_newest_versions_are_used_and_the_software_is_named(
     ("api", "version"),
     [
         pytest.param(api, version, id=f"{api.name}-{version}")
-        for api, (lowest, highest) in SUPPORTED.items()
-        for version in range(lowest, highest + 1)
+        for api in NEWEST
+        for version in range(SUPPORTED[api][0], NEWEST[api] + 1)
     ],
 )
 async def test_every_version_works(
@@ -134,3 +166,54 @@ async def test_every_version_works(
     assert versions_in(requests) == {api: {version} for api, version in expected.items()}
     if expected[Api.API_VERSIONS] < FIRST_API_VERSIONS_WITH_SOFTWARE:
         assert requests[-1]["clientInformation"]["softwareName"] == "unknown"
+
+
+async def transact(cluster: KafkaCluster, topic: str) -> dict[Api, set[int]]:
+    """One transaction that commits and one that aborts, with offsets; the versions that it took."""
+    await cluster.create_topic(topic)
+    async with Producer(
+        bootstrap_servers=cluster.bootstrap_servers, client_id=topic, transactional_id=topic
+    ) as producer:
+        async with producer.transaction():
+            await producer.send(topic, b"first")
+            await producer.send_offsets_to_transaction({(topic, 0): 7}, topic)
+        await producer.begin_transaction()
+        await producer.send(topic, b"dropped")
+        await producer.abort_transaction()
+        async with producer.transaction():
+            producer.send(topic, b"second")
+    values = [value for _, _, _, value, _ in await asyncio.to_thread(read, cluster, topic, 2)]
+    assert values == [b"first", b"second"]
+    group = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": topic})
+    (committed,) = await asyncio.to_thread(group.committed, [TopicPartition(topic, 0)])
+    group.close()
+    assert committed.offset == 7
+    return versions_in(await requests_of(cluster, topic))
+
+
+EACH_IN_TRANSACTIONS = [
+    pytest.param(protocol, api, version, id=f"protocol {protocol}-{api.name}-{version}")
+    for protocol, newest in NEWEST_IN_TRANSACTIONS.items()
+    for api in newest
+    for version in range(SUPPORTED[api][0], newest[api] + 1)
+    if api not in (Api.METADATA, Api.API_VERSIONS)
+    # with version 2 of the protocol come brokers that have these
+    if protocol == 1 or version >= {Api.PRODUCE: 12, Api.END_TXN: 5}.get(api, newest[api])
+]
+
+
+@pytest.mark.parametrize(("protocol", "api", "version"), EACH_IN_TRANSACTIONS)
+async def test_every_version_works_in_transactions(
+    talkative: KafkaCluster,
+    talkative_without_epochs: KafkaCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    protocol: int,
+    api: Api,
+    version: int,
+) -> None:
+    cluster = talkative if protocol == 2 else talkative_without_epochs
+    supported = cast("dict[Api, tuple[int, int]]", SUPPORTED)
+    monkeypatch.setitem(supported, api, (supported[api][0], version))
+    versions = await transact(cluster, f"transact-{api.name.lower()}-{version}")
+    newest = NEWEST_IN_TRANSACTIONS[protocol]
+    assert versions == {each: {number} for each, number in (newest | {api: version}).items()}
