@@ -231,11 +231,13 @@ class Engine:
             self._manager,
             self._wakeup.wake,
             self._let_nothing_linger,
+            self.accumulator.open_short_way,
             lambda: _because(requester.obstacle or self._why_unreachable()),
             config.max_block_ms / 1000,
             self.metrics,
             monotonic,
         )
+        calls.changed()
         requester = TransactionRequester(
             self._manager,
             self.accumulator,

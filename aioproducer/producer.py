@@ -194,8 +194,7 @@ class Producer:
         self._accumulator = self._crowd = engine.accumulator
         self._append = engine.accumulator.append
         hooked = self._interceptors or self._serializing or self._partitioning
-        plain = not hooked and self._transactions is None
-        self._keyless = engine.accumulator.keyless if plain else {}
+        self._keyless = {} if hooked else engine.accumulator.keyless
         engine.start()
         self._owner_thread = get_ident()
         _LIVING.add(self)

@@ -36,8 +36,9 @@ _S: Final = TransactionState
 class TransactionCalls:
     """The calls of one producer.
 
-    ``wake`` makes the sender look, ``hurry`` lets no record linger; ``obstacle`` is what to tell of
-    the way there when time is over; ``max_block``: seconds that a call without timeout waits.
+    ``wake`` makes the sender look, ``hurry`` lets no record linger, ``on_open`` hears whether
+    records may be sent; ``obstacle`` is what to tell of the way there when time is over;
+    ``max_block``: seconds that a call without timeout waits.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class TransactionCalls:
         manager: TransactionManager,
         wake: Callable[[], None],
         hurry: Callable[[], None],
+        on_open: Callable[[bool], None],
         obstacle: Callable[[], str],
         max_block: float,
         metrics: ProducerMetrics,
@@ -53,6 +55,7 @@ class TransactionCalls:
         self.manager = manager
         self._wake = wake
         self._hurry = hurry
+        self._on_open = on_open
         self._obstacle = obstacle
         self._max_block = max_block
         self._metrics = metrics
@@ -64,6 +67,7 @@ class TransactionCalls:
 
     def changed(self) -> None:
         """The state machine may have moved: whoever waits looks again."""
+        self._on_open(self.manager.state is _S.IN_TRANSACTION)
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -130,6 +134,7 @@ class TransactionCalls:
                 await self._initialize(timeout)
             while not self.manager.begin(shared=shared):
                 await self._initialize(timeout)
+            self._on_open(True)
 
     async def _finish_untold(self, timeout: float | None) -> None:
         """Wait for a commit or abort whose caller did not, and tell if it failed."""
@@ -143,6 +148,7 @@ class TransactionCalls:
         ending = self.manager.ending
         if ending is None or ending.told or not ending.committed:
             ending = self.manager.commit()
+            self._on_open(False)
             self._hurry()
         await self._end(ending, timeout)
 
@@ -154,6 +160,7 @@ class TransactionCalls:
             raise IllegalStateError(f"{self.manager}: can't abort, the transaction was committed")
         if ending is None or ending.told or ending.committed:
             ending = self.manager.abort()
+            self._on_open(False)
         await self._end(ending, timeout)
 
     async def _end(self, ending: Ending, timeout: float | None) -> None:
@@ -208,6 +215,7 @@ class TransactionCalls:
         if self.open and not self.manager.joined:
             logger.warning("%s: closed in a transaction, which is aborted", self.manager)
             self.manager.abort().told = True
+            self._on_open(False)
         self._wake()
 
     # --- the block -------------------------------------------------------------------------

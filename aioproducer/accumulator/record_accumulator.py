@@ -53,6 +53,7 @@ class RecordAccumulator:
         self.keyless: dict[str, Callable[..., int]] = {}
         """The ``append_value`` of the batch that a topic's keyless records join: the short way in.
         A batch that is closed takes nothing, so it does no harm here."""
+        self._short_way_open = True
         self.room_wanted = False
         """Somebody waits in ``drain()``; while somebody does, nothing lingers."""
         self.crowded = False
@@ -141,9 +142,15 @@ class RecordAccumulator:
             if batch is None or not batch.append(token, timestamp_ms, key, value, headers):
                 batch = self._open_batch(queue, timestamp_ms, key, value, headers, token, now)
             queues.sticky_batch = batch
-        if batch is not None:
+        if batch is not None and self._short_way_open:
             self.keyless[queues.topic] = batch.builder.append_value
         return batch
+
+    def open_short_way(self, is_open: bool) -> None:
+        """Allow or forbid the short way in, on which nothing is asked: outside of transactions."""
+        self._short_way_open = is_open
+        if not is_open:
+            self.keyless.clear()
 
     def choose_partition(self, topic: str, key: bytes | None, value: bytes | None) -> int | None:
         """What the user's partitioner says; None: there is none, or the topic is not known yet.
