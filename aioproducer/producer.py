@@ -496,8 +496,11 @@ class Producer:
         Raises:
             SerializationError: ``values`` can't be iterated over, or is a single str or bytes; or
                 ``headers`` can't be turned into bytes.
+            IllegalStateError: there is a ``transactional_id``, and no transaction is open.
         """
         self._running()
+        if self._transactions is not None:
+            self._transactions.manager.check_open()
         if not isinstance(values, AsyncIterable):
             values = one_by_one(values, "an iterable or async iterable")
         if headers is not None:
