@@ -173,11 +173,12 @@ class BatchCompleter:
     def abort(self, error: ProducerError, now: float, *, unsent_only: bool = False) -> int:
         """Fail everything that has no outcome; how many records that were.
 
-        ``unsent_only``: but what is on its way to a broker.
+        ``unsent_only``: but what is on its way to a broker, or has to be sent again to find out
+        whether it was written.
         """
         batches = list(self._accumulator.incomplete)
         if unsent_only:
-            batches = [batch for batch in batches if not self._departures.is_on_wire(batch)]
+            batches = [batch for batch in batches if not self._is_to_be_settled(batch)]
         records = sum(batch.count for batch in batches)
         for batch in batches:
             written = self._may_have_been_written(batch)
@@ -193,6 +194,12 @@ class BatchCompleter:
             said = _saying(error, False, place)
             records += self._accumulator.fail_waiting(those, said)
         return records
+
+    def _is_to_be_settled(self, batch: ProducerBatch) -> bool:
+        """Whether a transaction may not end before ``batch`` has its outcome."""
+        fenced_by_the_end = self._transactions is not None and self._transactions.ends_the_epoch
+        doubtful = batch.uncertain and not fenced_by_the_end
+        return doubtful or self._departures.is_on_wire(batch)
 
     def _fail(
         self,

@@ -16,7 +16,8 @@ Rules that it keeps:
   asks for it (KIP-360).
 
 Source: Kafka 4's ``TransactionManager`` (KIP-98, KIP-360, KIP-447, KIP-890). Other than there,
-aborting does not send again what a broker did not take, for its epoch ends with the transaction.
+aborting does not send again what a broker did not take; with version 1 only what may be in the log,
+for its answer is the only proof that nothing of it comes behind the end.
 """
 
 from __future__ import annotations
@@ -247,6 +248,11 @@ class TransactionManager:
     def numbers_lost(self) -> None:
         """A numbered batch was given up, so the numbers behind it fit no more."""
         self._epoch_spent = True
+
+    @property
+    def ends_the_epoch(self) -> bool:
+        """Whether nothing can be written late, for the end of the transaction ends its epoch."""
+        return self.handle.version > 1
 
     @property
     def dropping(self) -> TransactionAbortedError | None:
