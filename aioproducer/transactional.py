@@ -147,6 +147,8 @@ class TransactionCalls:
             f"It goes on; what came of it is not known yet: `await {doing}` again",
         )
         ending.told = True
+        if isinstance(ending.error, IllegalStateError):
+            raise ending.error
         if ending.error is not None:
             raise self.manager.refusal("commit" if ending.committed else "abort")
 

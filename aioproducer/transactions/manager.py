@@ -31,6 +31,7 @@ from aioproducer.errors import (
     FatalTransactionError,
     Fate,
     IllegalStateError,
+    InvalidTxnStateError,
     KafkaError,
     ProducerError,
     ProducerFencedError,
@@ -374,7 +375,7 @@ class TransactionManager:
     def _complete(self) -> None:
         """The transaction has ended; what is needed before the next one?"""
         assert self.ending is not None
-        self.ending.done = True
+        self.ending.done = self.ending.error is None
         self.error = None
         self._partitions.clear()
         self._outside.clear()
@@ -395,13 +396,21 @@ class TransactionManager:
     def _not_ended(self, question: EndTransaction, error: KafkaError) -> None:
         """The coordinator has no such transaction open: it can't be committed.
 
-        If it was to be aborted, that is what it is, or a new epoch will make it so.
+        If it was to be aborted, that is what it is, or a new epoch will make it so; but one that
+        others take part in may have been committed by them.
         """
         if question.committed:
             self._doom(error)
-        else:
-            self._epoch_spent = True
-            self._complete()
+            return
+        if self.shared and isinstance(error, InvalidTxnStateError):
+            assert self.ending is not None
+            self.ending.error = IllegalStateError(
+                f"{self}: can't abort, the transaction is not open any more: another producer that "
+                "takes part may have committed it (or nobody has written anything)"
+            )
+            self.ending.error.__cause__ = error
+        self._epoch_spent = True
+        self._complete()
 
     def _doom(self, error: ProducerError) -> None:
         self._epoch_spent = True
