@@ -419,6 +419,8 @@ class TransactionManager:
             if self.state is _S.COMMITTING:
                 self._close_ending(error)
             self._go(_S.ABORTABLE_ERROR)
+        elif self.state is _S.INITIALIZING:
+            self.fail(error)  # there is nothing to abort, and asking again would get the same
 
     def fail(self, error: ProducerError) -> None:
         """The producer can't go on."""
