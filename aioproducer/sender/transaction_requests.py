@@ -30,6 +30,7 @@ _LAST_OFFSETS_WITHOUT_ADDING: Final = 4
 _FIRST_OFFSETS_WITH_MEMBER: Final = 3
 _FIRST_OFFSETS_WITH_LEADER_EPOCH: Final = 2
 _NOT_ATTEMPTED: Final = 55
+_UNKNOWN_SERVER_ERROR: Final = -1
 
 _APIS: Final[Mapping[type[Question], Api]] = {
     FindCoordinator: Api.FIND_COORDINATOR,
@@ -165,7 +166,10 @@ def read_answer(question: Question, response: Any) -> Answer:
     """``response``: kio's to the request of ``question``, of any version."""
     match question:
         case FindCoordinator():
-            found = response.coordinators[0] if hasattr(response, "coordinators") else response
+            several = getattr(response, "coordinators", (response,))
+            if not several:
+                return Answer(_UNKNOWN_SERVER_ERROR, "it names no coordinator")
+            found = several[0]
             return Answer(
                 int(found.error_code),
                 getattr(found, "error_message", None),
