@@ -137,6 +137,6 @@ class TransactionRequester:
             self._attempts += 1
             wait = self._backoff.delay(self._attempts)
             if verdict is Verdict.SOON:
-                wait = min(wait, SOON * 2 ** (self._attempts - 1))
+                wait = min(wait, SOON * 2.0 ** min(self._attempts - 1, 63))
             self._not_before = now + wait
         self._on_change()
