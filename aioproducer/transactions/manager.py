@@ -238,7 +238,9 @@ class TransactionManager:
         return True
 
     def batch_failed(self, error: ProducerError) -> None:
-        """A batch failed for good, so the transaction can't be committed."""
+        """A batch, or a record in line for one, failed: the transaction can't be committed."""
+        if isinstance(error, TransactionAbortedError):
+            return  # it was dropped on purpose
         fatal = isinstance(error, KafkaError) and error.fate is Fate.FATAL
         if fatal or isinstance(error, UnsupportedVersionError):
             self.fail(error)

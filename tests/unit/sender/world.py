@@ -8,6 +8,7 @@ import importlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from random import Random
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
@@ -36,10 +37,19 @@ from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.sender.sender import Sender, SenderSettings
 from aioproducer.sender.transaction_requester import TransactionRequester
+from aioproducer.sender.transaction_requests import TransactionRequest
 from aioproducer.sender.wakeup import Wakeup
 from aioproducer.tasks import TaskOwner
 from aioproducer.transactions.identity import ProducerIdentity
 from aioproducer.transactions.manager import TransactionManager
+from aioproducer.transactions.questions import (
+    AddPartitions,
+    CommitOffsets,
+    FindCoordinator,
+    InitProducerId,
+    Question,
+)
+from aioproducer.transactions.states import TransactionState
 
 BOOT = Node(-1, "boot", 9092)
 
@@ -177,6 +187,7 @@ class World:
             self.wakeup.wake,
             lambda _: 1.0,
             admits=None if self._manager is None else self._manager.admits,
+            on_failed=None if self._manager is None else self._manager.batch_failed,
         )
         ratios = CompressionRatios()
         refresher = MetadataRefresher(self.metadata, client, self.accumulator, ratios)
@@ -409,4 +420,61 @@ async def identified(**options: Any) -> AsyncIterator[World]:
         await world.tell_metadata()
         await world.complete(world.one(InitProducerIdRequest), identity_response(77))
         await world.answer(world.one(ProduceRequest))
+        yield world
+
+
+def coordinator_answer(
+    question: Question, code: int = 0, *, node: int = 2, producer_id: int = -1, epoch: int = -1
+) -> Any:
+    """What a coordinator says; the same ``code`` for each partition that it was asked about."""
+    match question:
+        case FindCoordinator():
+            host, port = BROKERS[node].host, BROKERS[node].port
+            return SimpleNamespace(error_code=code, node_id=node, host=host, port=port)
+        case AddPartitions(partitions):
+            topics = [
+                SimpleNamespace(
+                    name=topic,
+                    results_by_partition=[
+                        SimpleNamespace(partition_index=number, partition_error_code=code)
+                    ],
+                )
+                for topic, number in sorted(partitions)
+            ]
+            return SimpleNamespace(results_by_topic_v3_and_below=topics)
+        case CommitOffsets(offsets):
+            topics = [
+                SimpleNamespace(
+                    name=topic,
+                    partitions=[SimpleNamespace(partition_index=number, error_code=code)],
+                )
+                for topic, number in sorted(offsets)
+            ]
+            return SimpleNamespace(topics=topics)
+    return SimpleNamespace(error_code=code, producer_id=producer_id, producer_epoch=epoch)
+
+
+async def answered(world: World, code: int = 0, **said: Any) -> Question:
+    """The question that is on its way, which gets its answer."""
+    sent = world.one(TransactionRequest)
+    question: Question = sent[1].question
+    if isinstance(question, InitProducerId) and not code:
+        said = {"producer_id": 77, "epoch": world.manager.handle.epoch + 1, **said}
+    await world.complete(sent, coordinator_answer(question, code, **said))
+    return question
+
+
+@asynccontextmanager
+async def transactional(
+    version: int = 1, *, ready: bool = True, **options: Any
+) -> AsyncIterator[World]:
+    """A world of a transactional producer; ``ready``: with its identity 77, epoch 0."""
+    named = {"transactional_id": "payments", "version": version, "idempotent": True}
+    async with running(**named, **options) as world:
+        if ready:
+            world.manager.initialize()
+            await world.turn()
+            await answered(world)
+            await answered(world)
+            assert world.manager.state is TransactionState.READY
         yield world
