@@ -141,6 +141,7 @@ class Engine:
             self._expansion,
             _partition_function(partitioner, self._random),
             None if self._manager is None else self._manager.admits,
+            None if self._manager is None else self._manager.batch_failed,
         )
 
     def _is_unavailable(self, node: int) -> bool:

@@ -429,6 +429,7 @@ class Producer:
                 engine.wait_in_line(record, now)
         except ProducerError as error:
             record.fail(error)
+            self.record_failed(error)
         except asyncio.CancelledError:
             record.take_back()
             raise
@@ -491,7 +492,8 @@ class Producer:
 
         Memory is waited for between records. What is wrong with a record counts as its failure and
         does not stop the others. If it is cancelled, no further record is sent, and what still
-        waits for metadata or memory is taken back.
+        waits for metadata or memory is taken back. In a transaction a record that failed makes the
+        commit fail.
 
         Raises:
             SerializationError: ``values`` can't be iterated over, or is a single str or bytes; or
@@ -506,7 +508,18 @@ class Producer:
         if headers is not None:
             headers = shared_headers(headers, topic)
         sender = BulkSender(self, self._keyless, self._loop.create_future())
-        return await sender.send_all(topic, values, partition, headers)
+        report = await sender.send_all(topic, values, partition, headers)
+        if report.failed:
+            self.record_failed(report.errors[0])
+        return report
+
+    def record_failed(self, error: BaseException) -> None:
+        """A record failed, and no call has raised it: a transaction can't be committed then.
+
+        For ``send_many()`` and the blocking shell.
+        """
+        if self._transactions is not None and isinstance(error, ProducerError):
+            self._transactions.record_failed(error)
 
     # --- transactions ----------------------------------------------------------------------
 

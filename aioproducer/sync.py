@@ -373,6 +373,7 @@ class Producer:
                 self._core.put(*item) if len(item) > 1 else item[-1].set_result(None)
             except Exception as error:
                 item[-1].set_exception(error)
+                self._core.record_failed(error)
 
     async def _catch_up(self) -> None:
         """Wait until the pump has all that was sent before."""

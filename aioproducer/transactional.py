@@ -173,6 +173,8 @@ class TransactionCalls:
                 f"It goes on; what came of it is not known yet: `await {doing}` again",
             )
         ending.told = True
+        if isinstance(ending.error, IllegalStateError):
+            raise ending.error
         if ending.error is not None:
             raise self.manager.refusal("commit" if ending.committed else "abort")
 
@@ -204,6 +206,12 @@ class TransactionCalls:
                 "producer.transaction(shared=True)"
             )
         return self.manager.handle
+
+    def record_failed(self, error: ProducerError) -> None:
+        """A record of the open transaction failed where no call raised it: all or nothing."""
+        if self.manager.state is _S.IN_TRANSACTION:
+            self.manager.batch_failed(error)
+            self.changed()
 
     @property
     def open(self) -> bool:

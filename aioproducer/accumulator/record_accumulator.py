@@ -21,7 +21,7 @@ from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.topic_queues import TopicQueues
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import TopicInfo
-from aioproducer.errors import InvalidPartitionError
+from aioproducer.errors import InvalidPartitionError, ProducerError
 from aioproducer.model import Header, TopicPartition
 from aioproducer.partitioning import PartitionFunction, murmur2_partition
 from aioproducer.records.builder import batch_size_bound
@@ -30,6 +30,7 @@ from aioproducer.records.builder import batch_size_bound
 class RecordAccumulator:
     """Puts records into batches: at once where there is memory, else from the line where they wait.
 
+    ``on_failed`` hears of the error with which records fail that are in no batch yet.
     What becomes of the batches is in its parts: ``incomplete`` has all of them, ``departures``
     those that may leave, ``shares`` their memory.
     """
@@ -44,6 +45,7 @@ class RecordAccumulator:
         expansion: Callable[[str], float],
         partitioner: PartitionFunction | None = None,
         admits: Callable[[TopicPartition], bool] | None = None,
+        on_failed: Callable[[ProducerError], None] | None = None,
     ) -> None:
         self.rules = rules
         self.pool = pool
@@ -61,6 +63,7 @@ class RecordAccumulator:
         self._sticky = sticky
         self._wake = wake
         self._partitioner = partitioner
+        self._on_failed = on_failed
         self._ignore_keys = rules.ignore_keys
         self._one_record_each = rules.batch_size <= 1
         self._topics: dict[str, TopicQueues] = {}
@@ -285,7 +288,7 @@ class RecordAccumulator:
             self.flushes.moved(record, batch)
         self.flushes.done(record)
 
-    def fail_waiting(self, records: Iterable[WaitingRecord], error: Exception) -> int:
+    def fail_waiting(self, records: Iterable[WaitingRecord], error: ProducerError) -> int:
         """Take ``records`` out of the line with ``error``; how many were still in it."""
         failed = 0
         for record in records:
@@ -294,6 +297,8 @@ class RecordAccumulator:
             record.fail(error)
             self._settle(record)
             failed += 1
+        if failed and self._on_failed is not None:
+            self._on_failed(error)
         return failed
 
     # --- the cluster changes ---------------------------------------------------------------

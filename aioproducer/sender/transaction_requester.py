@@ -68,18 +68,22 @@ class TransactionRequester:
         dropped_for = manager.dropping
         if dropped_for is not None:
             self._completer.abort(dropped_for, now, unsent_only=True)
+        self._tell()
         if self._asked is not None:
             return None
         settled = not self._accumulator.incomplete and not self._accumulator.line
         question = manager.next_question(settled=settled)
-        if manager.moves != self._moves:
-            self._moves = manager.moves
-            self._on_change()
+        self._tell()
         if question is None:
             return None
         if self._not_before > now:
             return self._not_before
         return self._ask(question, now)
+
+    def _tell(self) -> None:
+        if self._manager.moves != self._moves:
+            self._moves = self._manager.moves
+            self._on_change()
 
     def _ask(self, question: Question, now: float) -> float | None:
         node = self._manager.coordinator(question)
@@ -142,6 +146,6 @@ class TransactionRequester:
             self._attempts += 1
             wait = self._backoff.delay(self._attempts)
             if verdict is Verdict.SOON:
-                wait = min(wait, SOON * 2 ** (self._attempts - 1))
+                wait = min(wait, SOON * 2.0 ** min(self._attempts - 1, 63))
             self._not_before = now + wait
         self._on_change()

@@ -29,8 +29,8 @@ _LAST_END_WITHOUT_EPOCH: Final = 4
 _LAST_OFFSETS_WITHOUT_ADDING: Final = 4
 _FIRST_OFFSETS_WITH_MEMBER: Final = 3
 _FIRST_OFFSETS_WITH_LEADER_EPOCH: Final = 2
-_COORDINATOR_NOT_AVAILABLE: Final = 15
 _NOT_ATTEMPTED: Final = 55
+_UNKNOWN_SERVER_ERROR: Final = -1
 
 _APIS: Final[Mapping[type[Question], Api]] = {
     FindCoordinator: Api.FIND_COORDINATOR,
@@ -166,11 +166,10 @@ def read_answer(question: Question, response: Any) -> Answer:
     """``response``: kio's to the request of ``question``, of any version."""
     match question:
         case FindCoordinator():
-            found = response
-            if hasattr(response, "coordinators"):
-                if not response.coordinators:
-                    return Answer(_COORDINATOR_NOT_AVAILABLE)
-                found = response.coordinators[0]
+            several = getattr(response, "coordinators", (response,))
+            if not several:
+                return Answer(_UNKNOWN_SERVER_ERROR, "it names no coordinator")
+            found = several[0]
             return Answer(
                 int(found.error_code),
                 getattr(found, "error_message", None),

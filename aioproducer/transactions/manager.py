@@ -32,6 +32,7 @@ from aioproducer.errors import (
     FatalTransactionError,
     Fate,
     IllegalStateError,
+    InvalidTxnStateError,
     KafkaError,
     ProducerError,
     ProducerFencedError,
@@ -238,7 +239,9 @@ class TransactionManager:
         return True
 
     def batch_failed(self, error: ProducerError) -> None:
-        """A batch failed for good, so the transaction can't be committed."""
+        """A batch, or a record in line for one, failed: the transaction can't be committed."""
+        if isinstance(error, TransactionAbortedError):
+            return  # it was dropped on purpose
         fatal = isinstance(error, KafkaError) and error.fate is Fate.FATAL
         if fatal or isinstance(error, UnsupportedVersionError):
             self.fail(error)
@@ -380,7 +383,7 @@ class TransactionManager:
     def _complete(self) -> None:
         """The transaction has ended; what is needed before the next one?"""
         assert self.ending is not None
-        self.ending.done = True
+        self.ending.done = self.ending.error is None
         self.error = None
         self._partitions.clear()
         self._outside.clear()
@@ -401,13 +404,21 @@ class TransactionManager:
     def _not_ended(self, question: EndTransaction, error: KafkaError) -> None:
         """The coordinator has no such transaction open: it can't be committed.
 
-        If it was to be aborted, that is what it is, or a new epoch will make it so.
+        If it was to be aborted, that is what it is, or a new epoch will make it so; but one that
+        others take part in may have been committed by them.
         """
         if question.committed:
             self._doom(error)
-        else:
-            self._epoch_spent = True
-            self._complete()
+            return
+        if self.shared and isinstance(error, InvalidTxnStateError):
+            assert self.ending is not None
+            self.ending.error = IllegalStateError(
+                f"{self}: can't abort, the transaction is not open any more: another producer that "
+                "takes part may have committed it (or nobody has written anything)"
+            )
+            self.ending.error.__cause__ = error
+        self._epoch_spent = True
+        self._complete()
 
     def _doom(self, error: ProducerError) -> None:
         self._epoch_spent = True
@@ -416,6 +427,8 @@ class TransactionManager:
             if self.state is _S.COMMITTING:
                 self._close_ending(error)
             self._go(_S.ABORTABLE_ERROR)
+        elif self.state is _S.INITIALIZING:
+            self.fail(error)  # there is nothing to abort, and asking again would get the same
 
     def fail(self, error: ProducerError) -> None:
         """The producer can't go on."""

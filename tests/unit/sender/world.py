@@ -8,6 +8,7 @@ import importlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from random import Random
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
@@ -24,7 +25,7 @@ from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import ProducerError
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import Node, RecordMetadata
-from aioproducer.network.apis import Api, response_type
+from aioproducer.network.apis import NO_FEATURES, Api, Features, response_type
 from aioproducer.network.client import Completion, NetworkClient
 from aioproducer.records.compression import Compression
 from aioproducer.records.compression_ratio import CompressionRatios
@@ -35,9 +36,20 @@ from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.sender.sender import Sender, SenderSettings
+from aioproducer.sender.transaction_requester import TransactionRequester
+from aioproducer.sender.transaction_requests import TransactionRequest
 from aioproducer.sender.wakeup import Wakeup
 from aioproducer.tasks import TaskOwner
 from aioproducer.transactions.identity import ProducerIdentity
+from aioproducer.transactions.manager import TransactionManager
+from aioproducer.transactions.questions import (
+    AddPartitions,
+    CommitOffsets,
+    FindCoordinator,
+    InitProducerId,
+    Question,
+)
+from aioproducer.transactions.states import TransactionState
 
 BOOT = Node(-1, "boot", 9092)
 
@@ -69,6 +81,7 @@ class Network:
         self.throttled: list[tuple[int, float]] = []
         self.reasons: dict[int, ProducerError] = {}
         self.limit = 5
+        self.features = NO_FEATURES
 
     def in_flight(self, node: int) -> int:
         return self.waiting.get(node, 0)
@@ -117,7 +130,11 @@ class Network:
 
 
 class World:
-    """A sender with all its real parts but the network."""
+    """A sender with all its real parts but the network.
+
+    ``transactional_id``: it is that of a transactional producer, whose brokers speak ``version`` of
+    the transaction protocol.
+    """
 
     def __init__(
         self,
@@ -128,6 +145,8 @@ class World:
         memory: int = 100_000,
         line: int = 10_000,
         codec: Compression | None = None,
+        transactional_id: str | None = None,
+        version: int = 1,
     ) -> None:
         self.now = 1000.0
         self.deaths: list[BaseException] = []
@@ -136,12 +155,21 @@ class World:
         metrics = ProducerMetrics(now=self.now)
         self.metrics = metrics
         self.network = Network(metrics, self.wakeup.wake)
+        self.network.features = Features(1, {"transaction.version": version})
         client = cast(NetworkClient, self.network)
         backoff = ExponentialBackoff(BACKOFF, 1.0, NoJitter())
         self.metadata = Metadata(
             [BOOT], max_age=300.0, max_idle=300.0, backoff=backoff, rebootstrap_after=None
         )
         self.owner = TaskOwner(self.deaths.append)
+        identity = ProducerIdentity(
+            idempotent=idempotent, transactional=transactional_id is not None
+        )
+        self.identity = identity
+        self.changes = 0
+        self._manager = (
+            None if transactional_id is None else TransactionManager(transactional_id, identity)
+        )
         rules = BatchingRules(
             batch_size=1000,
             max_request_size=1_000_000,
@@ -158,13 +186,37 @@ class World:
             StickyChoice(NoJitter(), rules.batch_size, adaptive=False, unavailable=lambda _: False),
             self.wakeup.wake,
             lambda _: 1.0,
+            admits=None if self._manager is None else self._manager.admits,
+            on_failed=None if self._manager is None else self._manager.batch_failed,
         )
-        identity = ProducerIdentity(idempotent=idempotent)
         ratios = CompressionRatios()
         refresher = MetadataRefresher(self.metadata, client, self.accumulator, ratios)
         completer = BatchCompleter(
-            self.accumulator, self.metadata, identity, metrics, ratios, backoff, retries
+            self.accumulator,
+            self.metadata,
+            identity,
+            metrics,
+            ratios,
+            backoff,
+            retries,
+            self._manager,
         )
+        self.completer = completer
+        producer_id: ProducerIdRequester | TransactionRequester = ProducerIdRequester(
+            identity, self.accumulator, client, self.metadata, completer, BACKOFF
+        )
+        if self._manager is not None:
+            producer_id = TransactionRequester(
+                self._manager,
+                self.accumulator,
+                client,
+                self.metadata,
+                completer,
+                backoff,
+                60_000,
+                self._changed,
+            )
+        self.requester = producer_id
         self.sender = Sender(
             SenderSettings(acks, 30_000, 1_000_000, DELIVERY),
             accumulator=self.accumulator,
@@ -173,9 +225,7 @@ class World:
             refresher=refresher,
             completer=completer,
             identity=identity,
-            producer_id=ProducerIdRequester(
-                identity, self.accumulator, client, self.metadata, completer, BACKOFF
-            ),
+            producer_id=producer_id,
             overdue=OverdueRecords(self.accumulator, self.metadata, refresher, metrics),
             compression=codec,
             ratios=ratios,
@@ -184,7 +234,17 @@ class World:
             wakeup=self.wakeup,
             clock=lambda: self.now,
             serve_waiters=self._serve_waiters,
+            transactions=self._manager,
         )
+
+    @property
+    def manager(self) -> TransactionManager:
+        """Where there is a ``transactional_id``."""
+        assert self._manager is not None
+        return self._manager
+
+    def _changed(self) -> None:
+        self.changes += 1
 
     def _serve_waiters(self) -> None:
         self.serve_waiters += 1
@@ -360,4 +420,61 @@ async def identified(**options: Any) -> AsyncIterator[World]:
         await world.tell_metadata()
         await world.complete(world.one(InitProducerIdRequest), identity_response(77))
         await world.answer(world.one(ProduceRequest))
+        yield world
+
+
+def coordinator_answer(
+    question: Question, code: int = 0, *, node: int = 2, producer_id: int = -1, epoch: int = -1
+) -> Any:
+    """What a coordinator says; the same ``code`` for each partition that it was asked about."""
+    match question:
+        case FindCoordinator():
+            host, port = BROKERS[node].host, BROKERS[node].port
+            return SimpleNamespace(error_code=code, node_id=node, host=host, port=port)
+        case AddPartitions(partitions):
+            topics = [
+                SimpleNamespace(
+                    name=topic,
+                    results_by_partition=[
+                        SimpleNamespace(partition_index=number, partition_error_code=code)
+                    ],
+                )
+                for topic, number in sorted(partitions)
+            ]
+            return SimpleNamespace(results_by_topic_v3_and_below=topics)
+        case CommitOffsets(offsets):
+            topics = [
+                SimpleNamespace(
+                    name=topic,
+                    partitions=[SimpleNamespace(partition_index=number, error_code=code)],
+                )
+                for topic, number in sorted(offsets)
+            ]
+            return SimpleNamespace(topics=topics)
+    return SimpleNamespace(error_code=code, producer_id=producer_id, producer_epoch=epoch)
+
+
+async def answered(world: World, code: int = 0, **said: Any) -> Question:
+    """The question that is on its way, which gets its answer."""
+    sent = world.one(TransactionRequest)
+    question: Question = sent[1].question
+    if isinstance(question, InitProducerId) and not code:
+        said = {"producer_id": 77, "epoch": world.manager.handle.epoch + 1, **said}
+    await world.complete(sent, coordinator_answer(question, code, **said))
+    return question
+
+
+@asynccontextmanager
+async def transactional(
+    version: int = 1, *, ready: bool = True, **options: Any
+) -> AsyncIterator[World]:
+    """A world of a transactional producer; ``ready``: with its identity 77, epoch 0."""
+    named = {"transactional_id": "payments", "version": version, "idempotent": True}
+    async with running(**named, **options) as world:
+        if ready:
+            world.manager.initialize()
+            await world.turn()
+            await answered(world)
+            await answered(world)
+            assert world.manager.state is TransactionState.READY
         yield world

@@ -1,0 +1,129 @@
+"""A transaction manager whose coordinators say what the test wants. No I/O, no clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    Node,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionHandle,
+)
+from aioproducer.transactions.identity import ProducerIdentity
+from aioproducer.transactions.manager import Ending, PendingOffsets, TransactionManager
+from aioproducer.transactions.questions import (
+    Answer,
+    CommitOffsets,
+    EndTransaction,
+    FindCoordinator,
+    InitProducerId,
+    Question,
+)
+from aioproducer.transactions.verdicts import Verdict
+
+ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
+READERS = ConsumerGroupMetadata("readers", 3, "member-1")
+CONSUMED = {TopicPartition("events", 0): OffsetAndMetadata(7)}
+HOME, OTHER = Node(1, "host1", 9092), Node(2, "host2", 9092)
+
+FENCED, INVALID_STATE, ABORTABLE, INVALID_MAPPING = 90, 48, 120, 49
+LOADING, NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT = 14, 15, 16, 51
+GROUP_UNAUTHORIZED, ILLEGAL_GENERATION, UNAUTHORIZED = 30, 22, 53
+
+
+class World:
+    """The manager, and what was asked of its coordinators; every batch has its outcome."""
+
+    def __init__(self, version: int = 1, joined: TransactionHandle | None = None) -> None:
+        self.identity = ProducerIdentity(idempotent=True, transactional=True)
+        self.manager = TransactionManager("payments", self.identity, joined)
+        self.manager.offered_version = version
+        self.version = version
+        self.settled = True
+        self.asked: list[Question] = []
+
+    def next(self) -> Question | None:
+        """What the manager wants to ask now."""
+        return self.manager.next_question(settled=self.settled)
+
+    def ask(self) -> Question:
+        """The next question, on its way."""
+        question = self.next()
+        assert question is not None
+        self.manager.asked(question)
+        self.asked.append(question)
+        return question
+
+    def answer(self, question: Question, code: int = 0, **said: Any) -> Verdict:
+        """The answer to a question; one without an error says what there is to say."""
+        if not code and isinstance(question, FindCoordinator):
+            said.setdefault("node", HOME)
+        if not code and isinstance(question, InitProducerId):
+            said.setdefault("producer_id", 70)
+            said.setdefault("epoch", self.manager.handle.epoch + 1)
+        if not code and isinstance(question, EndTransaction) and self.manager.handle.version == 2:
+            said.setdefault("producer_id", self.manager.handle.producer_id)
+            said.setdefault("epoch", self.manager.handle.epoch + 1)
+        return self.manager.answered(question, Answer(code, **said), "broker 1")
+
+    def exchange(self, code: int = 0, **said: Any) -> Question:
+        """One question and its answer."""
+        question = self.ask()
+        self.answer(question, code, **said)
+        return question
+
+    def run(self) -> list[Question]:
+        """Every question is answered without error; what was asked, but for coordinators."""
+        asked = []
+        while self.next() is not None:
+            asked.append(self.exchange())
+            assert len(asked) < 100
+        return [each for each in asked if not isinstance(each, FindCoordinator)]
+
+    def begin(self, *, shared: bool = False) -> None:
+        while not self.manager.begin(shared=shared):
+            self.run()
+
+    def write(self, *partitions: TopicPartition) -> None:
+        """Batches for ``partitions`` leave and are delivered; they are taken in before."""
+        for partition in partitions or (ONE,):
+            if not self.manager.admits(partition):
+                assert self.manager.handle.version == 1
+                self.run()
+            assert self.manager.admits(partition)
+            self.identity.stamp(partition, 1)
+
+    def offsets(self, group: ConsumerGroupMetadata = READERS) -> PendingOffsets:
+        return self.manager.add_offsets(CONSUMED, group)
+
+    def end(self, *, committed: bool) -> Ending:
+        """A commit or abort, to its outcome."""
+        ending = self.manager.commit() if committed else self.manager.abort()
+        self.run()
+        return ending
+
+
+def ready(version: int = 1) -> World:
+    """No transaction is open."""
+    world = World(version)
+    world.manager.initialize()
+    world.run()
+    return world
+
+
+def opened(version: int = 1, *, shared: bool = False) -> World:
+    """A transaction is open, and nothing is in it."""
+    world = ready(version)
+    world.begin(shared=shared)
+    return world
+
+
+def kinds(questions: list[Question]) -> list[str]:
+    """What was asked, in short."""
+    return [type(each).__name__ for each in questions]
+
+
+def is_offsets(question: Question | None) -> bool:
+    return isinstance(question, CommitOffsets)
