@@ -104,7 +104,9 @@ TABLE: Final = (
     Row(ErrorCode.invalid_producer_epoch, broker.InvalidProducerEpochError, _ABORTABLE,
         advice="a newer producer has the same identity, or its transaction was aborted because it "
         "took longer than transaction_timeout_ms"),
-    Row(ErrorCode.invalid_txn_state, broker.InvalidTxnStateError, _ABORTABLE),
+    Row(ErrorCode.invalid_txn_state, broker.InvalidTxnStateError, _ABORTABLE,
+        advice="the transaction is not open any more; it may have taken longer than "
+        "transaction_timeout_ms"),
     Row(ErrorCode.invalid_producer_id_mapping, broker.InvalidProducerIdMappingError, _ABORTABLE),
     Row(ErrorCode.invalid_transaction_timeout, broker.InvalidTransactionTimeoutError, _FATAL,
         advice="lower transaction_timeout_ms, or raise the brokers' transaction.max.timeout.ms"),

@@ -73,13 +73,19 @@ class BatchCompleter:
 
     def standing(self, batch: ProducerBatch, now: float) -> Standing:
         """What is to be known of ``batch`` to decide its outcome."""
+        dropped_soon = self._dropping and not batch.uncertain
         return Standing(
             may_retry=batch.attempts < self._retries and now < batch.deadline,
-            first_in_line=self._departures.is_first_in_line(batch),
+            first_in_line=not dropped_soon and self._departures.is_first_in_line(batch),
             uncertain=batch.uncertain,
             records=batch.count,
             may_be_numbered_anew=self._transactions is None,
         )
+
+    @property
+    def _dropping(self) -> bool:
+        """Whether a batch may not fit because those before it were dropped with a transaction."""
+        return self._transactions is not None and self._transactions.dropping is not None
 
     def settle(self, batch: ProducerBatch, outcome: Outcome, node: int, now: float) -> None:
         """Carry out ``outcome`` for a batch that was sent to ``node``."""

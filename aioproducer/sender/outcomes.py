@@ -65,7 +65,7 @@ class Standing:
     may_retry: bool
     """Attempts and time are left."""
     first_in_line: bool = True
-    """No earlier batch of its partition is still without outcome."""
+    """No earlier batch of its partition is still without outcome, or was just dropped."""
     uncertain: bool = False
     """An earlier attempt may have been written, for nobody said that it was not."""
     records: int = 1

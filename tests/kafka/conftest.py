@@ -38,6 +38,37 @@ def kafka(
             request.config.stash[KEPT_LOGS] = cluster.directory
 
 
+@pytest.fixture(scope="session", params=[1, 2], ids=["protocol 1", "protocol 2"])
+def protocol(request: pytest.FixtureRequest) -> int:
+    """Of transactions: before KIP-890, and that of KIP-890."""
+    version: int = request.param
+    return version
+
+
+@pytest.fixture(scope="session")
+def transactional(
+    request: pytest.FixtureRequest, protocol: int, kafka_distribution: KafkaDistribution
+) -> Iterator[KafkaCluster]:
+    """Three brokers with one version of the protocol; the tests of one run before the other's.
+
+    Shared like `kafka`.
+    """
+    failed_before = request.session.testsfailed
+    with KafkaCluster(
+        brokers=3,
+        config={
+            "num.partitions": 3,
+            "default.replication.factor": 3,
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
+        },
+        format_options=("--feature", f"transaction.version={protocol}"),
+    ) as cluster:
+        yield cluster
+        if request.session.testsfailed > failed_before:
+            cluster.keep_logs = True
+            request.config.stash[KEPT_LOGS] = cluster.directory
+
+
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:

@@ -1,0 +1,307 @@
+"""Transactions that fail, on a real Kafka, in both versions of the protocol.
+
+Whatever the producer says has to be true in the logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from aioproducer import (
+    AbortableTransactionError,
+    FatalTransactionError,
+    Producer,
+    ProducerFencedError,
+    RecordMetadata,
+    TransactionAbortedError,
+)
+from aioproducer.errors import (
+    InvalidProducerEpochError,
+    InvalidTransactionTimeoutError,
+    MessageTooLargeError,
+)
+from aioproducer.testing.kafka_cluster import KafkaCluster, wire
+from aioproducer.testing.kafka_distribution import KafkaDistribution
+from tests.kafka.transactional import (
+    committed,
+    nothing_is_open,
+    offset_of,
+    producer_on,
+    topics,
+    until,
+    visible,
+)
+
+pytestmark = pytest.mark.kafka
+
+
+async def write(producer: Producer, topic: str, *values: bytes) -> None:
+    async with producer.transaction():
+        for value in values:
+            await producer.send(topic, value, partition=0)
+
+
+# --- fencing -------------------------------------------------------------------------------
+
+
+async def test_a_second_producer_fences_the_first_for_good(transactional: KafkaCluster) -> None:
+    await topics(transactional, "fenced")
+    async with producer_on(transactional, "fenced") as first:
+        await write(first, "fenced", b"first")
+        async with producer_on(transactional, "fenced") as second:
+            for _ in range(3):
+                with pytest.raises(ProducerFencedError, match=r"'fenced'.*close the producer"):
+                    await write(first, "fenced", b"zombie")
+            with pytest.raises(ProducerFencedError):
+                await first.begin_transaction()
+            with pytest.raises(ProducerFencedError):
+                first.send("fenced", b"zombie")
+            with pytest.raises(ProducerFencedError):
+                await first.commit_transaction()
+            with pytest.raises(ProducerFencedError):
+                await first.abort_transaction()
+            with pytest.raises(ProducerFencedError):
+                await first.send_offsets_to_transaction({("fenced", 0): 1}, "fenced")
+            await write(second, "fenced", b"second")
+    assert await committed(transactional, "fenced") == [b"first", b"second"]
+
+
+async def test_the_open_transaction_of_the_fenced_is_aborted(transactional: KafkaCluster) -> None:
+    await topics(transactional, "taken-over")
+    async with producer_on(transactional, "taken-over") as first:
+        await first.begin_transaction()
+        await first.send("taken-over", b"zombie", partition=0)
+        await first.send_offsets_to_transaction({("taken-over", 0): 7}, "taken-over")
+        async with producer_on(transactional, "taken-over") as second:
+            await until(lambda: nothing_is_open(transactional, "taken-over"), "it was aborted")
+            assert await visible(transactional, "taken-over") == []
+            assert await offset_of(transactional, "taken-over", "taken-over") is None
+            await write(second, "taken-over", b"second")
+            with pytest.raises(ProducerFencedError):
+                await first.commit_transaction()
+    assert await committed(transactional, "taken-over") == [b"second"]
+
+
+@pytest.mark.parametrize("offsets_only", [False, True], ids=["records", "offsets"])
+async def test_a_zombie_finds_out_by_whatever_it_writes(
+    transactional: KafkaCluster, offsets_only: bool
+) -> None:
+    topic = f"zombie-{offsets_only}"
+    await topics(transactional, topic)
+
+    async def step(producer: Producer) -> None:
+        async with producer.transaction():
+            if not offsets_only:
+                producer.send(topic, b"zombie", partition=1)
+            else:
+                await producer.send_offsets_to_transaction({(topic, 0): 7}, topic)
+
+    async with producer_on(transactional, topic) as first, producer_on(transactional, topic):
+        with pytest.raises(ProducerFencedError):
+            await step(first)
+    assert await committed(transactional, topic) == []
+    assert await offset_of(transactional, topic, topic) is None
+
+
+# --- timeouts ------------------------------------------------------------------------------
+
+
+async def test_a_transaction_that_takes_too_long_is_aborted_and_the_producer_told(
+    transactional: KafkaCluster, protocol: int
+) -> None:
+    """In version 1 there is no way to tell it from fencing."""
+    await topics(transactional, "slow")
+    async with producer_on(transactional, "slow", transaction_timeout_ms=1000) as producer:
+        await producer.begin_transaction()
+        await producer.send("slow", b"too late", partition=0)
+        await until(lambda: nothing_is_open(transactional, "slow"), "the coordinator aborts it")
+        told = ProducerFencedError if protocol == 1 else AbortableTransactionError
+        with pytest.raises(told, match="longer than transaction_timeout_ms"):
+            await producer.commit_transaction()
+        if protocol == 1:
+            with pytest.raises(ProducerFencedError, match="transaction_timeout_ms"):
+                await producer.begin_transaction()
+        else:
+            await producer.abort_transaction()
+            await write(producer, "slow", b"again")
+    async with producer_on(transactional, "slow") as successor:
+        await write(successor, "slow", b"after")
+    expected = [b"after"] if protocol == 1 else [b"after", b"again"]
+    assert await committed(transactional, "slow") == expected
+
+
+async def test_records_sent_after_the_timeout_are_never_seen(
+    transactional: KafkaCluster, protocol: int
+) -> None:
+    await topics(transactional, "late")
+
+    async def dawdle(producer: Producer) -> None:
+        async with producer.transaction():
+            await producer.send("late", b"before", partition=0)
+            await until(lambda: nothing_is_open(transactional, "late"), "it is aborted")
+            await producer.send("late", b"behind", partition=0)
+
+    async with producer_on(transactional, "late", transaction_timeout_ms=1000) as producer:
+        told = ProducerFencedError if protocol == 1 else InvalidProducerEpochError
+        with pytest.raises(told, match="longer than transaction_timeout_ms"):
+            await dawdle(producer)
+        if protocol == 1:
+            with pytest.raises(ProducerFencedError, match="transaction_timeout_ms"):
+                await write(producer, "late", b"again")
+        else:
+            await write(producer, "late", b"again")
+    async with producer_on(transactional, "late") as successor:
+        await write(successor, "late", b"after")
+    expected = [b"after"] if protocol == 1 else [b"after", b"again"]
+    assert await committed(transactional, "late") == expected
+
+
+async def test_a_timeout_that_brokers_do_not_allow_is_told_at_start(
+    transactional: KafkaCluster,
+) -> None:
+    producer = producer_on(transactional, "patient", transaction_timeout_ms=16 * 60_000)
+    with pytest.raises(FatalTransactionError, match=r"INVALID_TRANSACTION_TIMEOUT") as caught:
+        await producer.start()
+    assert isinstance(caught.value.__cause__, InvalidTransactionTimeoutError)
+    assert "closed" in repr(producer)
+    async with producer_on(transactional, "patient", transaction_timeout_ms=15 * 60_000):
+        pass
+
+
+# --- records that fail -------------------------------------------------------------------------
+
+
+async def test_a_record_that_brokers_refuse_dooms_its_transaction_only(
+    transactional: KafkaCluster,
+) -> None:
+    await transactional.create_topic("narrow", 2, 3, {"max.message.bytes": 1000})
+    refused: list[asyncio.Future[RecordMetadata]] = []
+
+    async def doomed(producer: Producer) -> None:
+        async with producer.transaction():
+            producer.send("narrow", b"beside", partition=1)
+            await producer.send("narrow", b"before", partition=0)
+            refused.append(producer.send("narrow", bytes(5000), partition=0))
+            producer.send("narrow", b"behind", partition=0)
+
+    async with producer_on(transactional, "narrow") as producer:
+        for number in range(3):
+            with pytest.raises(AbortableTransactionError, match="MESSAGE_TOO_LARGE") as caught:
+                await doomed(producer)
+            assert isinstance(refused[-1].exception(), MessageTooLargeError)
+            assert caught.value.__cause__ is refused[-1].exception()
+            async with producer.transaction():
+                for partition in range(2):
+                    producer.send("narrow", b"after %d" % number, partition=partition)
+        await producer.begin_transaction()
+        with pytest.raises(MessageTooLargeError):
+            await producer.send("narrow", bytes(5000), partition=0)
+        with pytest.raises(AbortableTransactionError, match="can only be aborted"):
+            producer.send("narrow", b"behind", partition=0)
+        with pytest.raises(AbortableTransactionError, match="can only be aborted"):
+            await producer.commit_transaction()
+        await producer.abort_transaction()
+        await write(producer, "narrow", b"last")
+    expected = [b"after %d" % number for number in (0, 0, 1, 1, 2, 2)]
+    assert await committed(transactional, "narrow") == [*expected, b"last"]
+
+
+async def test_an_abort_with_batches_on_their_way(transactional: KafkaCluster) -> None:
+    """What has left is waited for, what has not is dropped; the next transaction has neither."""
+    await topics(transactional, "in-flight", partitions=6)
+    fates: list[asyncio.Future[RecordMetadata]] = []
+    async with producer_on(transactional, "in-flight", batch_size=2000, linger_ms=0) as producer:
+        for number in range(10):
+            await producer.begin_transaction()
+            fates = [
+                producer.send("in-flight", b"%d no" % number + bytes(500), partition=each % 6)
+                for each in range(600)
+            ]
+            await asyncio.wait(fates, return_when=asyncio.FIRST_COMPLETED)
+            await producer.abort_transaction()
+            for error in [future.exception() for future in fates]:
+                assert error is None or isinstance(error, TransactionAbortedError)
+            assert any(future.exception() is None for future in fates)
+            async with producer.transaction():
+                for partition in range(6):
+                    producer.send("in-flight", b"%d yes" % number, partition=partition)
+    expected = [b"%d yes" % number for number in range(10) for _ in range(6)]
+    assert await committed(transactional, "in-flight") == expected
+
+
+# --- coordinators that move --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def restless(protocol: int, kafka_distribution: KafkaDistribution) -> Iterator[KafkaCluster]:
+    """Three brokers that are restarted; one partition of each kind of coordinator."""
+    with KafkaCluster(
+        brokers=3,
+        config={
+            "min.insync.replicas": 2,
+            "transaction.state.log.min.isr": 2,
+            "transaction.state.log.num.partitions": 1,
+            "offsets.topic.num.partitions": 1,
+        },
+        format_options=("--feature", f"transaction.version={protocol}"),
+    ) as cluster:
+        yield cluster
+
+
+def leader_of(cluster: KafkaCluster, topic: str) -> int:
+    running = next(each for each in cluster.brokers if each.is_running)
+    [found] = wire.metadata(running.internal_address, topic).topics
+    return int(found.partitions[0].leader_id)
+
+
+def in_sync(cluster: KafkaCluster, *names: str) -> bool:
+    found = wire.metadata(cluster.brokers[0].internal_address, *names).topics
+    return all(len(each.isr_nodes) == 3 for topic in found for each in topic.partitions)
+
+
+class Move(NamedTuple):
+    """What happens to which coordinator, and how the transaction ends then."""
+
+    of: str
+    killed: bool
+    committing: bool
+
+
+MOVES = [
+    Move("__transaction_state", killed=False, committing=True),
+    Move("__transaction_state", killed=True, committing=False),
+    Move("__transaction_state", killed=True, committing=True),
+    Move("__consumer_offsets", killed=True, committing=True),
+    Move("__consumer_offsets", killed=False, committing=False),
+]
+
+
+@pytest.mark.slow
+async def test_the_coordinators_move_in_the_middle(restless: KafkaCluster) -> None:
+    await topics(restless, "moved")
+    watched = ("moved", "__transaction_state", "__consumer_offsets")
+    expected: list[bytes] = []
+    async with producer_on(restless, "moved", request_timeout_ms=5000) as producer:
+        async with producer.transaction():
+            await producer.send_offsets_to_transaction({("moved", 0): 1}, "g")
+        for number, move in enumerate(MOVES):
+            await until(lambda: in_sync(restless, *watched), "all are in sync", 60)
+            await producer.begin_transaction()
+            await producer.send("moved", b"%d" % number, partition=number % 3)
+            node = leader_of(restless, move.of)
+            await (restless.kill_broker if move.killed else restless.stop_broker)(node)
+            producer.send("moved", b"%d" % number, partition=(number + 1) % 3)
+            await producer.send_offsets_to_transaction({("moved", 0): 10 + number}, "g")
+            if move.committing:
+                await producer.commit_transaction()
+                expected += [b"%d" % number] * 2
+            else:
+                await producer.abort_transaction()
+            assert leader_of(restless, move.of) != node
+            await restless.start_broker(node)
+    assert await committed(restless, "moved") == expected
+    assert await offset_of(restless, "g", "moved") == 13

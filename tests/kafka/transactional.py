@@ -1,0 +1,148 @@
+"""Transactional producers, and what other clients see of what they write (confluent-kafka's)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from aioproducer import Producer
+from aioproducer.testing.kafka_cluster import KafkaCluster, wire
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+
+TIMEOUT = 30.0
+
+
+async def topics(cluster: KafkaCluster, *names: str, partitions: int = 3) -> None:
+    for name in names:
+        await cluster.create_topic(name, partitions, replication_factor=3)
+
+
+def producer_on(cluster: KafkaCluster, transactional_id: str, **options: Any) -> Producer:
+    return Producer(
+        bootstrap_servers=cluster.bootstrap_servers, transactional_id=transactional_id, **options
+    )
+
+
+async def until(
+    condition: Callable[[], bool] | Callable[[], Awaitable[bool]], what: str, timeout: float = 20.0
+) -> None:
+    deadline = time.monotonic() + timeout
+    while True:
+        met = condition()
+        if met if isinstance(met, bool) else await met:
+            return
+        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
+        await asyncio.sleep(0.02)
+
+
+async def committed(cluster: KafkaCluster, *topics: str) -> list[bytes]:
+    """The values that are visible in the end: no transaction is open there any more. Sorted."""
+    await until(lambda: nothing_is_open(cluster, *topics), f"transactions in {topics} have ended")
+    return await visible(cluster, *topics)
+
+
+async def visible(
+    cluster: KafkaCluster, *topics: str, isolation: Isolation = "read_committed"
+) -> list[bytes]:
+    """The values that are visible at this moment, sorted."""
+    logs = await asyncio.to_thread(read, cluster, topics, isolation)
+    return sorted(value for log in logs.values() for value in log)
+
+
+def partitions_of(cluster: KafkaCluster, topics: tuple[str, ...]) -> list[tuple[str, int]]:
+    address = next(each for each in cluster.brokers if each.is_running).internal_address
+    return [
+        (str(topic.name), int(partition.partition_index))
+        for topic in wire.metadata(address, *topics).topics
+        for partition in topic.partitions
+    ]
+
+
+def read(
+    cluster: KafkaCluster, topics: tuple[str, ...], isolation: Isolation
+) -> dict[tuple[str, int], list[bytes]]:
+    """Each partition to its end, or to its first open transaction."""
+    logs: dict[tuple[str, int], list[bytes]] = {
+        place: [] for place in partitions_of(cluster, topics)
+    }
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "never-used",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in logs])
+    left = set(logs)
+    deadline = time.monotonic() + TIMEOUT
+    while left:
+        assert time.monotonic() < deadline, f"{left} could not be read"
+        for message in consumer.consume(10_000, 0.2):
+            error, place = message.error(), (message.topic() or "", message.partition() or 0)
+            if error is None:
+                value = message.value()
+                assert isinstance(value, bytes)
+                logs[place].append(value)
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                left.discard(place)
+    consumer.close()
+    return logs
+
+
+async def nothing_is_open(cluster: KafkaCluster, *topics: str) -> bool:
+    """Whether the last stable offset is the end of every partition."""
+    uncommitted = await asyncio.to_thread(ends, cluster, topics, IsolationLevel.READ_UNCOMMITTED)
+    stable = await asyncio.to_thread(ends, cluster, topics, IsolationLevel.READ_COMMITTED)
+    return stable == uncommitted
+
+
+def ends(
+    cluster: KafkaCluster, topics: tuple[str, ...], isolation: IsolationLevel
+) -> dict[tuple[str, int], int]:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    wanted = [TopicPartition(*place) for place in partitions_of(cluster, topics)]
+    latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    futures = admin.list_offsets(
+        dict.fromkeys(wanted, latest), isolation_level=isolation, request_timeout=10
+    )
+    return {
+        (place.topic, place.partition): future.result(TIMEOUT).offset
+        for place, future in futures.items()
+    }
+
+
+async def offset_of(
+    cluster: KafkaCluster,
+    group: str,
+    topic: str,
+    partition: int = 0,
+    *,
+    isolation: Isolation = "read_committed",
+) -> int | None:
+    """A group's committed offset. With ``read_committed``: when no transaction holds it open."""
+
+    def ask() -> int | None:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "group.id": group,
+                "isolation.level": isolation,
+            }
+        )
+        try:
+            [found] = consumer.committed([TopicPartition(topic, partition)], TIMEOUT)
+            assert found.error is None
+            return None if found.offset < 0 else found.offset
+        finally:
+            consumer.close()
+
+    return await asyncio.to_thread(ask)
