@@ -86,18 +86,18 @@ def _parse(arguments: Sequence[str] | None) -> tuple[Plan, Path]:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "--workloads",
-        type=_names_of(WORKLOADS),
+        type=names_of(WORKLOADS),
         default=list(WORKLOADS.values()),
         help=f"comma-separated, of {', '.join(WORKLOADS)}",
     )
     parser.add_argument(
         "--clients",
-        type=_names_of(CLIENTS),
+        type=names_of(CLIENTS),
         default=list(CLIENTS.values()),
         help=f"comma-separated, of {', '.join(CLIENTS)}",
     )
-    parser.add_argument("--rounds", type=_positive, default=_ROUNDS, help="default %(default)s")
-    parser.add_argument("--records", type=_positive, help="per run; default: the workload's")
+    parser.add_argument("--rounds", type=positive, default=_ROUNDS, help="default %(default)s")
+    parser.add_argument("--records", type=positive, help="per run; default: the workload's")
     parser.add_argument("--profile", type=Path, metavar="DIR", help="one cProfile file per run")
     parser.add_argument(
         "--results", type=Path, default=_RESULTS, metavar="DIR", help="for the JSON"
@@ -108,7 +108,9 @@ def _parse(arguments: Sequence[str] | None) -> tuple[Plan, Path]:
     return plan, options.results
 
 
-def _names_of(table: Mapping[str, _Named]) -> Callable[[str], list[_Named]]:
+def names_of(table: Mapping[str, _Named]) -> Callable[[str], list[_Named]]:
+    """Parses comma-separated names of rows of ``table``."""
+
     def parse(text: str) -> list[_Named]:
         unknown = [name for name in text.split(",") if name not in table]
         if unknown:
@@ -118,7 +120,8 @@ def _names_of(table: Mapping[str, _Named]) -> Callable[[str], list[_Named]]:
     return parse
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """Parses a number from 1."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is less than 1")

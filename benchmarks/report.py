@@ -36,6 +36,7 @@ class Section:
     ratios: tuple[str, ...]
     voids: tuple[str, ...]
     settings: tuple[str, ...]
+    headings: tuple[str, ...] = HEADINGS
 
 
 def describe(
@@ -62,7 +63,7 @@ def describe(
 def print_plain(sections: Iterable[Section]) -> None:
     for section in sections:
         print(f"\n{section.title}")
-        table = [HEADINGS, *section.rows]
+        table = [section.headings, *section.rows]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         for row in table:
             first, *others = (
@@ -77,7 +78,7 @@ def print_plain(sections: Iterable[Section]) -> None:
 def print_rich(sections: Iterable[Section], console: Console) -> None:
     for section in sections:
         table = Table(title=section.title, title_justify="left", title_style="bold")
-        for heading in HEADINGS:
+        for heading in section.headings:
             table.add_column(heading, justify="left" if heading == "client" else "right")
         for row in section.rows:
             table.add_row(*row, style="bold green" if row[0].startswith("aioproducer") else None)
@@ -95,24 +96,26 @@ def print_rich(sections: Iterable[Section], console: Console) -> None:
 def _row(client: Client, summary: Summary) -> tuple[str, ...]:
     return (
         client.name,
-        _median(summary.records_per_second, ",.0f"),
-        _range(summary.records_per_second, ",.0f"),
-        _median(summary.megabytes_per_second, ".1f"),
-        _median(summary.cpu_us_per_record, ".2f"),
-        _range(summary.cpu_us_per_record, ".2f"),
-        _median(summary.peak_megabytes, ".0f"),
-        _median(summary.p50_ms, ".3f"),
-        _median(summary.p99_ms, ".3f"),
+        say_median(summary.records_per_second, ",.0f"),
+        say_range(summary.records_per_second, ",.0f"),
+        say_median(summary.megabytes_per_second, ".1f"),
+        say_median(summary.cpu_us_per_record, ".2f"),
+        say_range(summary.cpu_us_per_record, ".2f"),
+        say_median(summary.peak_megabytes, ".0f"),
+        say_median(summary.p50_ms, ".3f"),
+        say_median(summary.p99_ms, ".3f"),
         f"{summary.counted}/{summary.counted + len(summary.voids)}",
-        _range(summary.others_cores, ".1f"),
+        say_range(summary.others_cores, ".1f"),
     )
 
 
-def _median(spread: Spread | None, form: str) -> str:
+def say_median(spread: Spread | None, form: str) -> str:
+    """In the format ``form``."""
     return "-" if spread is None else format(spread.median, form)
 
 
-def _range(spread: Spread | None, form: str) -> str:
+def say_range(spread: Spread | None, form: str) -> str:
+    """In the format ``form``."""
     return "-" if spread is None else f"{spread.low:{form}}..{spread.high:{form}}"
 
 
