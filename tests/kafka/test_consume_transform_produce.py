@@ -1,0 +1,225 @@
+"""The example of exactly once: instances are killed, paused, restarted; the output has it all once.
+
+The input is written in transactions too, and every fifth of them is aborted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from random import Random, SystemRandom
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from aioproducer import Producer
+from aioproducer.testing.kafka_cluster import KafkaCluster
+from aioproducer.testing.kafka_distribution import KafkaDistribution
+from aioproducer.testing.processes import ProcessSupervisor
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "consume_transform_produce.py"
+SEED = "AIOPRODUCER_PIPELINE_SEED"
+PARTITIONS = 4
+KEYS = 16
+RECORDS = 3_000
+PER_TRANSACTION = 20
+EVERY = 0.15
+"""Seconds from one transaction of the input to the next; 22 s in all, or what the machine needs."""
+INSTANCES = ("a", "b", "c")
+PAUSE = 7.5
+"""Seconds: more than the session in the group, less than a transaction may take."""
+PATIENCE = 120.0
+SLOWLY = """
+import asyncio, runpy, sys
+from aioproducer import Producer
+drain = Producer.drain
+async def slow_drain(self):
+    await asyncio.sleep(0.01)
+    await drain(self)
+Producer.drain = slow_drain
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs the example with 10 ms for each record, so that it is met in the middle of a transaction."""
+
+
+class Instance:
+    """One process of the example, under the same name from one start to the next."""
+
+    def __init__(self, name: str, servers: str, logs: Path, children: ProcessSupervisor) -> None:
+        self.name = name
+        self._command = [sys.executable, "-c", SLOWLY, str(EXAMPLE), servers, name]
+        self._log = logs / f"instance-{name}.log"
+        self._children = children
+        self.fell = 0
+        """How often it ended by itself, with an error."""
+        self.start()
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self.process: subprocess.Popen[bytes] = self._children.start(
+                self._command, stdout=log, stderr=log
+            )
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    async def kill(self) -> None:
+        await asyncio.to_thread(self._children.kill, self.process)
+
+    async def stop(self) -> None:
+        """It ends what it has begun, if anything."""
+        code = await asyncio.to_thread(self._children.stop, self.process, PATIENCE)
+        assert code in (0, -signal.SIGTERM), self.log()
+
+    def revive(self) -> None:
+        """Start it again if it has ended by itself, which a name that was taken over makes it."""
+        if self.process.poll() is not None:
+            assert "FatalTransactionError" in self.log() or "FencedError" in self.log(), self.log()
+            self.fell += 1
+            self.start()
+
+
+async def disturb(instances: list[Instance], random: Random, done: asyncio.Event) -> Counter[str]:
+    """Kill, pause and stop instances, one at a time, until ``done``."""
+    happened: Counter[str] = Counter()
+    while not done.is_set():
+        await asyncio.sleep(random.uniform(0.5, 2.0))
+        for instance in instances:
+            instance.revive()
+        instance = random.choice(instances)
+        what = random.choices(("kill", "pause", "stop"), (4, 1, 1))[0]
+        happened[what] += 1
+        if what == "pause":
+            instance.process.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(PAUSE)
+            instance.process.send_signal(signal.SIGCONT)
+            continue
+        await (instance.kill() if what == "kill" else instance.stop())
+        await asyncio.sleep(random.choice((0.0, 0.5)))
+        instance.start()
+    return happened
+
+
+class AbortedError(Exception):
+    """The input's transaction is not to be committed."""
+
+
+async def feed(servers: str) -> None:
+    """Write the numbers below RECORDS, a key's in order, and others that nobody may see."""
+    due = time.monotonic()
+    async with Producer(bootstrap_servers=servers, transactional_id="shop") as producer:
+        for first in range(0, RECORDS, PER_TRANSACTION):
+            numbers = range(first, min(first + PER_TRANSACTION, RECORDS))
+            if first // PER_TRANSACTION % 5 == 0:
+                with pytest.raises(AbortedError):
+                    async with producer.transaction():
+                        for number in numbers:
+                            await producer.send("orders", b"never", key=b"%d" % (number % KEYS))
+                        raise AbortedError
+            async with producer.transaction():
+                for number in numbers:
+                    producer.send("orders", b"%d" % number, key=b"%d" % (number % KEYS))
+            due += EVERY
+            await asyncio.sleep(due - time.monotonic())
+
+
+def read(servers: str, isolation: str = "read_committed") -> list[tuple[int, bytes, bytes]]:
+    """Partition, key and value of every invoice, in the order of each partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "none",
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition("invoices", number, 0) for number in range(PARTITIONS)])
+        found: list[tuple[int, bytes, bytes]] = []
+        open_partitions = PARTITIONS
+        while open_partitions:
+            for message in consumer.consume(1_000, 0.5):
+                error = message.error()
+                if error is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF
+                    open_partitions -= 1
+                    continue
+                partition, key, value = message.partition(), message.key(), message.value()
+                assert partition is not None
+                assert isinstance(key, bytes)
+                assert isinstance(value, bytes)
+                found.append((partition, key, value))
+        return found
+    finally:
+        consumer.close()
+
+
+def check(invoices: list[tuple[int, bytes, bytes]]) -> None:
+    """Each once, and those of a key in the order of its orders."""
+    prefix = b"invoice of "
+    assert all(value.startswith(prefix) for _, _, value in invoices)
+    numbers = Counter(int(value.removeprefix(prefix)) for _, _, value in invoices)
+    missing = set(range(RECORDS)) - set(numbers)
+    doubled = {number: count for number, count in numbers.items() if count > 1}
+    assert (missing, doubled) == (set(), {})
+    assert len(numbers) == RECORDS
+    for key in range(KEYS):
+        mine = [int(value.removeprefix(prefix)) for _, each, value in invoices if each == b"%d" % key]
+        assert all(earlier < later for earlier, later in pairwise(mine))
+    assert len({(partition, key) for partition, key, _ in invoices}) == KEYS
+
+
+async def everything_once(cluster: KafkaCluster, logs: Path) -> None:
+    seed = int(os.environ.get(SEED) or SystemRandom().randrange(1_000_000))
+    print(f"the same again: {SEED}={seed}; logs in {logs}")
+    servers = cluster.bootstrap_servers
+    for topic in ("orders", "invoices"):
+        await cluster.create_topic(topic, PARTITIONS, 3)
+    began = time.monotonic()
+    with ProcessSupervisor() as children:
+        instances = [Instance(name, servers, logs, children) for name in INSTANCES]
+        fed = asyncio.Event()
+        disturbing = asyncio.create_task(disturb(instances, Random(seed), fed))
+        try:
+            await feed(servers)
+            print(f"fed {time.monotonic() - began:.0f} s")
+        finally:
+            fed.set()
+            happened = await disturbing
+        print(f"{dict(happened)} in {time.monotonic() - began:.0f} s")
+        deadline = time.monotonic() + PATIENCE
+        while len(await asyncio.to_thread(read, servers)) < RECORDS:
+            assert time.monotonic() < deadline, [instance.log() for instance in instances]
+            for instance in instances:
+                instance.revive()
+            await asyncio.sleep(0.5)
+        await asyncio.gather(*(instance.stop() for instance in instances))
+    written = await asyncio.to_thread(read, servers, "read_uncommitted")
+    aborts = sum(instance.log().count("once more") for instance in instances)
+    print(
+        f"{len(written) - RECORDS} invoices of aborted transactions; {aborts} aborts, "
+        f"{sum(instance.fell for instance in instances)} falls; {time.monotonic() - began:.0f} s"
+    )
+    check(await asyncio.to_thread(read, servers))
+
+
+async def test_every_order_has_one_invoice(kafka: KafkaCluster, tmp_path: Path) -> None:
+    await everything_once(kafka, tmp_path)
+
+
+async def test_so_it_is_with_version_1_of_the_protocol(
+    kafka_distribution: KafkaDistribution, tmp_path: Path
+) -> None:
+    options = ("--feature", "transaction.version=1")
+    async with KafkaCluster(brokers=3, format_options=options) as cluster:
+        await everything_once(cluster, tmp_path)
