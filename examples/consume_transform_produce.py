@@ -14,8 +14,9 @@ import asyncio
 import os
 import signal
 import sys
+from typing import Any
 
-from kafka import KafkaConsumer
+from kafka import KafkaConsumer  # type: ignore[import-untyped]
 
 from aioproducer import AbortableTransactionError, Producer, ProducerTimeoutError
 
@@ -42,7 +43,7 @@ class Orders:
         self.close = self._consumer.close
         self._member = ("", -1)
 
-    def poll(self):  # type: ignore[no-untyped-def]
+    def poll(self) -> tuple[dict[Any, list[Any]], Any]:
         """Records by partition, and the member of the group that got them."""
         records = self._consumer.poll(timeout_ms=500)
         group = self._consumer.group_metadata()
