@@ -21,6 +21,7 @@ from aioproducer.errors import (
     ProducerFencedError,
     ProducerTimeoutError,
 )
+from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import TransactionHandle
 from aioproducer.transactional import TransactionCalls
 from aioproducer.transactions.questions import EndTransaction
@@ -50,8 +51,18 @@ class Calls(TransactionCalls):
         self.wakes = 0
         self.hurries = 0
         self.told = ""
+        self.sending = False
+        self.now = 100.0
+        self.metrics = ProducerMetrics(now=self.now)
         super().__init__(
-            self.world.manager, self._woken, self._hurried, lambda: self.told, max_block=LONG
+            self.world.manager,
+            self._woken,
+            self._hurried,
+            self._opened,
+            lambda: self.told,
+            max_block=LONG,
+            metrics=self.metrics,
+            clock=lambda: self.now,
         )
 
     def _woken(self) -> None:
@@ -59,6 +70,9 @@ class Calls(TransactionCalls):
 
     def _hurried(self) -> None:
         self.hurries += 1
+
+    def _opened(self, is_open: bool) -> None:
+        self.sending = is_open
 
     def batch_fails(self, error: ProducerError = FAILED) -> None:
         self.manager.batch_failed(error)
@@ -141,7 +155,7 @@ async def test_a_producer_is_ready_when_the_coordinator_has_answered() -> None:
     calls.sender_runs()
     await task
     await calls.initialize(None)
-    assert calls.manager.state is S.READY
+    assert calls.world.state() is S.READY
 
 
 async def test_a_producer_that_is_refused_gets_the_reason() -> None:
@@ -271,7 +285,7 @@ async def test_the_next_commit_takes_up_the_one_before(how: str) -> None:
     assert calls.hurries == 1, "it is the same one"
     calls.answer()
     await task
-    assert calls.manager.state is S.READY
+    assert calls.world.state() is S.READY
 
 
 @ENDS
@@ -299,7 +313,7 @@ async def test_the_next_transaction_tells_once_that_the_commit_failed(how: str) 
     calls = await opened()
     await give_up(calls, how)
     calls.batch_fails()
-    with pytest.raises(AbortableTransactionError, match="can't commit.*orders-0") as caught:
+    with pytest.raises(AbortableTransactionError, match=r"can't commit.*orders-0") as caught:
         await calls.begin(shared=False)
     assert caught.value.__cause__ is FAILED
     with pytest.raises(AbortableTransactionError, match="can't begin"):

@@ -354,7 +354,8 @@ async def test_an_abort_drops_what_waits_for_its_partition_and_asks_nobody() -> 
 
 
 async def test_an_abort_waits_for_the_batch_on_the_wire_and_sends_it_no_second_time() -> None:
-    async with transactional() as world:
+    """With version 2: what comes late is of an epoch that has ended."""
+    async with transactional(2) as world:
         world.manager.begin()
         await written(world)
         future = world.send()
@@ -368,8 +369,27 @@ async def test_an_abort_waits_for_the_batch_on_the_wire_and_sends_it_no_second_t
         assert isinstance(error, TransactionAbortedError)
         assert error.may_have_been_written
         assert world.requests(ProduceRequest) == []
+        assert await answered(world, producer_id=77, epoch=1) == ABORT
+        assert world.state() is S.READY
+
+
+async def test_with_version_1_an_abort_finds_out_what_is_in_the_log() -> None:
+    async with transactional(1) as world:
+        world.manager.begin()
+        await written(world)
+        doubtful, later = world.send(), world.send(partition=1)
+        await world.turn()
+        sent = world.one(ProduceRequest)
+        world.manager.abort()
+        assert isinstance(await answered(world), AddPartitions), "it was asked before"
+        await world.complete(sent, error=BrokerConnectionError("broken"))
+        assert isinstance(later.exception(), TransactionAbortedError), "it had not left"
+        assert not doubtful.done()
+        await world.turn(1.0)
+        await world.answer(world.one(ProduceRequest))
+        assert doubtful.done()
         assert await answered(world) == ABORT
-        assert await answered(world) == InitProducerId(keep=True), "its number is lost"
+        assert world.state() is S.READY, "no number is lost"
 
 
 async def test_a_batch_given_up_on_its_way_dooms_the_transaction() -> None:
