@@ -217,8 +217,10 @@ class TransactionManager:
                 f"{_ADVICE[self.state]}"
             )
         else:
-            now = "no transaction is open" if self.state is _S.READY else self.state.value
-            error = IllegalStateError(f"{self}: can't {doing}, {now}; {_ADVICE[self.state]}")
+            between = self.state is _S.INITIALIZING and self.handle.producer_id >= 0
+            state = _S.READY if between else self.state
+            now = "no transaction is open" if state is _S.READY else state.value
+            error = IllegalStateError(f"{self}: can't {doing}, {now}; {_ADVICE[state]}")
         error.__cause__ = self.error
         return error
 
