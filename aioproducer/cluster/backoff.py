@@ -7,6 +7,8 @@ from typing import Final
 
 _BASE: Final = 2
 _JITTER: Final = 0.2
+_SOON: Final = 0.005
+_SOON_GROWTH: Final = 1.5
 
 
 class ExponentialBackoff:
@@ -25,3 +27,10 @@ class ExponentialBackoff:
         term = min(self._initial * float(_BASE**exponent), self._maximum)
         jittered = term * (1 + _JITTER * (2 * self._random.random() - 1))
         return min(jittered, self._maximum)
+
+    def soon(self, failures: int) -> float:
+        """For what takes milliseconds: from 5 ms, growing by half, and no more than the delay.
+
+        So what is ready after a while is asked for before another half of that while is over.
+        """
+        return min(self.delay(failures), _SOON * _SOON_GROWTH ** min(failures - 1, 63))

@@ -12,6 +12,7 @@ from aioproducer.accumulator.waiting_line import WaitingRecord
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import (
+    ConcurrentTransactionsError,
     DeliveryTimeoutError,
     Fate,
     KafkaError,
@@ -151,7 +152,10 @@ class BatchCompleter:
         )
         self._metrics.records_retried(topic, batch.count, now)
         moved = self._departures.leader_of(batch) != node
-        wait = 0.0 if moved else self._backoff.delay(batch.attempts + 1)
+        # The transaction before is being finished, which takes milliseconds; version 2.
+        soon = isinstance(error, ConcurrentTransactionsError)
+        delay = self._backoff.soon if soon else self._backoff.delay
+        wait = 0.0 if moved else delay(batch.attempts + 1)
         self._departures.retry(batch, now + wait, now)
 
     def expire(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final
 
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.cluster.backoff import ExponentialBackoff
@@ -20,9 +19,6 @@ from aioproducer.transactions.states import TransactionState
 from aioproducer.transactions.verdicts import Verdict
 
 logger = logging.getLogger(__name__)
-
-SOON: Final = 0.005
-"""Seconds before asking again while the coordinator finishes the transaction before; doubles."""
 
 
 class TransactionRequester:
@@ -144,8 +140,7 @@ class TransactionRequester:
                 self._accumulator.departures.forget_acknowledged()
         else:
             self._attempts += 1
-            wait = self._backoff.delay(self._attempts)
-            if verdict is Verdict.SOON:
-                wait = min(wait, SOON * 2.0 ** min(self._attempts - 1, 63))
-            self._not_before = now + wait
+            soon = verdict is Verdict.SOON
+            wait = self._backoff.soon if soon else self._backoff.delay
+            self._not_before = now + wait(self._attempts)
         self._on_change()

@@ -43,8 +43,8 @@ class Load:
 LOADS: Final = {
     load.name: load
     for load in (
-        Load("1-record", 1, 150, warm_up=50, partitions=3, spread=True),
-        Load("10-records", 10, 150, warm_up=50, partitions=3, spread=True),
+        Load("1-record", 1, 100, warm_up=30, partitions=3, spread=True),
+        Load("10-records", 10, 100, warm_up=30, partitions=3, spread=True),
         Load("100000-records", 100_000, 5, warm_up=2, partitions=6, spread=False),
     )
 }

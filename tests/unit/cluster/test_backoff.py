@@ -53,6 +53,15 @@ def test_zero_turns_it_off() -> None:
     assert ExponentialBackoff(0.0, 1.0, HIGHEST).delay(7) == 0.0
 
 
+def test_what_is_ready_soon_is_asked_for_soon_and_no_later_than_anything_else() -> None:
+    backoff = ExponentialBackoff(0.1, 1.0, MIDDLE)
+    soon = [backoff.soon(failures) for failures in range(1, 40)]
+    assert soon[:4] == pytest.approx([0.005, 0.0075, 0.01125, 0.016875])
+    assert soon[-1] == backoff.soon(10**9) == 1.0
+    assert all(wait <= backoff.delay(failures) for failures, wait in enumerate(soon, 1))
+    assert ExponentialBackoff(0.001, 1.0, MIDDLE).soon(1) == 0.001
+
+
 @given(st.floats(0.001, 10), st.floats(0.001, 100), st.integers(1, 100), st.integers(0, 2**32))
 def test_bounds(initial: float, maximum: float, failures: int, seed: int) -> None:
     delay = ExponentialBackoff(initial, maximum, Random(seed)).delay(failures)

@@ -23,6 +23,7 @@ from tests.unit.sender.world import (
     identity_response,
     running,
     states,
+    transactional,
 )
 
 
@@ -46,6 +47,22 @@ async def test_a_batch_is_sent_again_as_it_was_after_the_backoff(
         await world.turn(BACKOFF * 0.02)
         again = world.one(ProduceRequest)
         assert again[1].batches[0].batch is batch
+        assert states(again) == [(77, 0)]
+        await world.answer(again)
+        assert future.done()
+
+
+async def test_the_end_of_the_transaction_before_is_waited_for_in_milliseconds() -> None:
+    async with transactional(version=2) as world:
+        world.manager.begin()
+        future = world.send()
+        await world.turn()
+        for wait in (0.005, 0.0075, 0.01125):
+            await world.answer(world.one(ProduceRequest), code=51)
+            await world.turn(wait * 0.99)
+            assert world.requests(ProduceRequest) == []
+            await world.turn(wait * 0.02)
+        again = world.one(ProduceRequest)
         assert states(again) == [(77, 0)]
         await world.answer(again)
         assert future.done()

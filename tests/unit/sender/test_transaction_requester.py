@@ -19,7 +19,7 @@ from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPar
 from aioproducer.network.apis import Features
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest
-from aioproducer.sender.transaction_requester import SOON, TransactionRequester
+from aioproducer.sender.transaction_requester import TransactionRequester
 from aioproducer.sender.transaction_requests import TransactionRequest
 from aioproducer.transactions.questions import (
     AddOffsets,
@@ -192,7 +192,7 @@ async def test_the_end_of_the_transaction_before_is_waited_for_in_milliseconds()
         world.manager.begin()
         world.send()
         await world.turn()
-        for wait in (*(SOON * 2**number for number in range(8)), 1.0, 1.0):
+        for wait in (*(0.005 * 1.5**number for number in range(14)), 1.0, 1.0):
             await answered(world, CONCURRENT)
             assert await silent(world, wait * 0.99)
             await world.turn(wait * 0.02)
