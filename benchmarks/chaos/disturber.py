@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from aioproducer.testing.fault_proxy import FaultProxies, FaultScript
 from aioproducer.testing.kafka_cluster import KafkaCluster, wire
 from benchmarks.chaos.clients import TOPIC
 from benchmarks.chaos.plan import (
+    ConnectionFault,
     Disturbance,
     Disturbances,
     connection_faults,
@@ -36,13 +37,16 @@ class Disturber:
         every: float,
         cuts_every: float,
         at_once: int,
+        faults: Iterator[ConnectionFault] | None = None,
+        topics: Sequence[str] = (TOPIC,),
     ) -> None:
         self._cluster = cluster
         self._proxies = proxies
         self._seed = seed
+        self._faults = connection_faults(seed, cuts_every) if faults is None else faults
+        self._topics = topics
         self._kinds = kinds
         self._every = every
-        self._cuts_every = cuts_every
         self._lanes = at_once
         self._stopped = asyncio.Event()
         self._turns = {broker.node_id: asyncio.Lock() for broker in cluster.brokers}
@@ -89,7 +93,7 @@ class Disturber:
                 await cluster.start_broker(broker)
 
     async def _disturb_connections(self) -> None:
-        for fault in connection_faults(self._seed, self._cuts_every):
+        for fault in self._faults:
             await self._let_pass(fault.calm)
             if self._stopped.is_set():
                 return
@@ -113,9 +117,9 @@ class Disturber:
         for asked in self._cluster.brokers:
             if asked.is_running and not asked.paused:
                 try:
-                    topic = wire.metadata(asked.internal_address, TOPIC).topics[0]
+                    topics = wire.metadata(asked.internal_address, *self._topics).topics
                 except OSError:
                     return False
-                if not all(broker in each.isr_nodes for each in topic.partitions):
+                if not all(broker in each.isr_nodes for one in topics for each in one.partitions):
                     return False
         return True

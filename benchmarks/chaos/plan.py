@@ -145,14 +145,17 @@ _FAULTS: Final[tuple[Fault, ...]] = (
     Delay(0.3, ANYWHERE),
     BlackHole(),
 )
+_MOSTLY_PRODUCE: Final = (ApiKey.PRODUCE, ApiKey.PRODUCE, ApiKey.PRODUCE, None)
 
 
-def connection_faults(seed: int, every: float) -> Iterator[ConnectionFault]:
-    """Without end."""
+def connection_faults(
+    seed: int, every: float, apis: Sequence[ApiKey | None] = _MOSTLY_PRODUCE
+) -> Iterator[ConnectionFault]:
+    """Without end. ``apis``: whose frames meet them; None: of every kind."""
     random = Random(f"connections {seed}")
     for _ in count():
         fault = random.choice(_FAULTS)
-        api = random.choice((ApiKey.PRODUCE, ApiKey.PRODUCE, ApiKey.PRODUCE, None))
+        api = random.choice(apis)
         rule = Rule(fault, api, random.choice((Way.REQUEST, Way.RESPONSE)))
         broker = random.randint(1, BROKERS)
         calm = random.uniform(0.3, 1.7) * every

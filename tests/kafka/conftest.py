@@ -38,7 +38,7 @@ def kafka(
             request.config.stash[KEPT_LOGS] = cluster.directory
 
 
-@pytest.fixture(scope="session", params=[1, 2], ids=["protocol 1", "protocol 2"])
+@pytest.fixture(scope="session", params=[1, 2], ids=["protocol-1", "protocol-2"])
 def protocol(request: pytest.FixtureRequest) -> int:
     """Of transactions: before KIP-890, and that of KIP-890."""
     version: int = request.param
