@@ -143,7 +143,10 @@ class BatchCompleter:
         topic = batch.topic_partition.topic
         batch.last_error = error
         batch.uncertain = still_uncertain(batch.uncertain, error)
-        logger.info(
+        # The transaction before is being finished, which takes milliseconds; version 2.
+        soon = isinstance(error, ConcurrentTransactionsError)
+        logger.log(
+            logging.DEBUG if soon else logging.INFO,
             "Retrying %d records for %s (attempt %d failed): %s",
             batch.count,
             batch.topic_partition,
@@ -152,8 +155,6 @@ class BatchCompleter:
         )
         self._metrics.records_retried(topic, batch.count, now)
         moved = self._departures.leader_of(batch) != node
-        # The transaction before is being finished, which takes milliseconds; version 2.
-        soon = isinstance(error, ConcurrentTransactionsError)
         delay = self._backoff.soon if soon else self._backoff.delay
         wait = 0.0 if moved else delay(batch.attempts + 1)
         self._departures.retry(batch, now + wait, now)
