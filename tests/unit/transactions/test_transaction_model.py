@@ -448,14 +448,23 @@ class TransactionMachine(RuleBasedStateMachine):
             self.send(PARTITIONS[0], 2)
             self.send_offsets(GROUPS[0])
             self.calm()
+            if self.fenced:  # it may only hear of it now
+                self.finish_fenced()
+                return
             self.commit()
             self.calm()
-            if self.manager.state is S.FATAL_ERROR:
-                assert self.fenced
-                return
             assert self.current.ending is not None
             assert self.current.ending.done
             assert len(self.current.delivered) == 3
+
+    def finish_fenced(self) -> None:
+        if self.manager.state is S.IN_TRANSACTION:
+            self.commit()
+            self.calm()
+        if self.manager.state is S.ABORTABLE_ERROR:
+            self.abort()
+            self.calm()
+        assert self.manager.state in (S.READY, S.FATAL_ERROR)
 
 
 class DisturbedMachine(TransactionMachine):
@@ -482,7 +491,7 @@ class DisturbedMachine(TransactionMachine):
     def idle_in_shared(self) -> bool:
         manager = self.manager
         calm = self.settled and self.asked is None and not manager._offsets and not self.late
-        return manager.state is S.IN_TRANSACTION and manager.shared and calm
+        return self.can_write() and manager.shared and calm
 
     @precondition(idle_in_shared)
     @rule(committed=st.booleans(), writes=st.booleans())
@@ -544,7 +553,9 @@ def usual(machine: TransactionMachine, random: Random) -> None:
 
 def trouble(machine: TransactionMachine, random: Random) -> None:
     pick, late, chance = random.randrange(10), random.random() < 0.5, random.random()
-    if chance < 0.25 and machine.asked is not None:
+    if isinstance(machine, DisturbedMachine) and machine.idle_in_shared() and chance < 0.5:
+        machine.somebody_ends_a_shared_transaction(random.random() < 0.5, random.random() < 0.8)
+    elif chance < 0.25 and machine.asked is not None:
         machine.a_question_is_lost_or_its_answer(late)
     elif chance < 0.40 and machine.flying:
         machine.a_batch_is_sent_again(pick, late)
@@ -558,8 +569,6 @@ def trouble(machine: TransactionMachine, random: Random) -> None:
         machine.the_brokers_are_upgraded()
     elif chance < 0.85 or not isinstance(machine, DisturbedMachine):
         machine.the_markers_are_written()
-    elif machine.idle_in_shared():
-        machine.somebody_ends_a_shared_transaction(random.random() < 0.5, random.random() < 0.8)
     elif chance > 0.99 and machine.manager.state is not S.UNINITIALIZED:
         machine.another_producer_comes()
     elif chance > 0.98 and machine.coordinator.state is State.ONGOING:
