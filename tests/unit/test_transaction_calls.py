@@ -299,7 +299,7 @@ async def test_the_next_transaction_tells_once_that_the_commit_failed(how: str) 
     calls = await opened()
     await give_up(calls, how)
     calls.batch_fails()
-    with pytest.raises(AbortableTransactionError, match="can't commit.*orders-0") as caught:
+    with pytest.raises(AbortableTransactionError, match=r"can't commit.*orders-0") as caught:
         await calls.begin(shared=False)
     assert caught.value.__cause__ is FAILED
     with pytest.raises(AbortableTransactionError, match="can't begin"):

@@ -294,7 +294,8 @@ async def test_when_a_batch_has_failed_those_that_have_not_left_are_dropped(vers
         await world.turn()
         flying = world.requests(ProduceRequest)
         await world.complete(
-            sent, _mixed(world, {ONE: TOO_LARGE, TWO: NOT_ENOUGH}),
+            sent,
+            _mixed(world, {ONE: TOO_LARGE, TWO: NOT_ENOUGH}),
         )
         assert isinstance(refused.exception(), KafkaError)
         for future in (other, waiting):

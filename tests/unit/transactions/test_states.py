@@ -76,4 +76,6 @@ def test_the_diagram_has_each_transition_with_its_reason() -> None:
         for target, why in targets.items()
     ]
     assert "    READY --> IN_TRANSACTION: begin_transaction()" in arrows
-    assert all(why and ":" not in why for targets in TRANSITIONS.values() for why in targets.values())
+    assert all(
+        why and ":" not in why for targets in TRANSITIONS.values() for why in targets.values()
+    )

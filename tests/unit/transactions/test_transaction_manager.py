@@ -53,7 +53,6 @@ from tests.unit.transactions.world import (
     is_offsets,
     kinds,
     opened,
-    ready,
 )
 
 S = TransactionState
@@ -525,7 +524,9 @@ def test_a_lost_search_for_a_coordinator_is_begun_again() -> None:
     assert world.next() == TRANSACTIONS
 
 
-@pytest.mark.parametrize(("code", "verdict"), [(LOADING, Verdict.AGAIN), (CONCURRENT, Verdict.SOON)])
+@pytest.mark.parametrize(
+    ("code", "verdict"), [(LOADING, Verdict.AGAIN), (CONCURRENT, Verdict.SOON)]
+)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_passes_is_asked_again_and_changes_nothing(
     version: int, code: int, verdict: Verdict
@@ -692,7 +693,9 @@ def asked_to(world: World, what: str) -> None:
 
 
 @pytest.mark.parametrize("code", [FENCED, 47])
-@pytest.mark.parametrize("what", ["AddPartitions", "AddOffsets", "CommitOffsets", "COMMIT", "ABORT"])
+@pytest.mark.parametrize(
+    "what", ["AddPartitions", "AddOffsets", "CommitOffsets", "COMMIT", "ABORT"]
+)
 def test_a_producer_that_was_fenced_is_told_so(what: str, code: int) -> None:
     world = opened()
     asked_to(world, what)
@@ -702,12 +705,14 @@ def test_a_producer_that_was_fenced_is_told_so(what: str, code: int) -> None:
         assert world.manager.ending is not None
         assert isinstance(world.manager.ending.error, ProducerFencedError)
         assert not world.manager.ending.done
-    with pytest.raises(ProducerFencedError, match="payments.*broker 1") as caught:
+    with pytest.raises(ProducerFencedError, match=r"payments.*broker 1") as caught:
         world.manager.check_open()
     assert isinstance(caught.value, FatalTransactionError)
 
 
-@pytest.mark.parametrize("what", ["AddPartitions", "AddOffsets", "CommitOffsets", "COMMIT", "ABORT"])
+@pytest.mark.parametrize(
+    "what", ["AddPartitions", "AddOffsets", "CommitOffsets", "COMMIT", "ABORT"]
+)
 def test_a_producer_that_is_refused_later_is_refused_for_good(what: str) -> None:
     world = opened()
     asked_to(world, what)

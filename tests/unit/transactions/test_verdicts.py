@@ -55,9 +55,7 @@ def same(question: Question, kafka: Verdict, *names: str) -> list[Case]:
     return [Case(question, ErrorCode[name], kafka, kafka) for name in names]
 
 
-def differs(
-    question: Question, kafka: Verdict, ours: Verdict, why: str, *names: str
-) -> list[Case]:
+def differs(question: Question, kafka: Verdict, ours: Verdict, why: str, *names: str) -> list[Case]:
     return [Case(question, ErrorCode[name], kafka, ours, why) for name in names]
 
 
@@ -113,7 +111,12 @@ CASES = [
     *same(GROUP, FATAL, "invalid_producer_id_mapping"),
     *differs(GROUP, AGAIN, SOON, SOONER, "concurrent_transactions"),
     *differs(
-        GROUP, FATAL, ABORTABLE, SURVIVED, "unknown_server_error", "invalid_request",
+        GROUP,
+        FATAL,
+        ABORTABLE,
+        SURVIVED,
+        "unknown_server_error",
+        "invalid_request",
         "invalid_group_id",
     ),
     # TxnOffsetCommitHandler
