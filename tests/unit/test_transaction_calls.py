@@ -141,7 +141,7 @@ async def test_a_producer_is_ready_when_the_coordinator_has_answered() -> None:
     calls.sender_runs()
     await task
     await calls.initialize(None)
-    assert calls.manager.state is S.READY
+    assert calls.world.state() is S.READY
 
 
 async def test_a_producer_that_is_refused_gets_the_reason() -> None:
@@ -271,7 +271,7 @@ async def test_the_next_commit_takes_up_the_one_before(how: str) -> None:
     assert calls.hurries == 1, "it is the same one"
     calls.answer()
     await task
-    assert calls.manager.state is S.READY
+    assert calls.world.state() is S.READY
 
 
 @ENDS

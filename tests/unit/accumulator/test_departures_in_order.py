@@ -229,7 +229,12 @@ def test_a_batch_waits_until_its_partition_is_admitted() -> None:
 
 def test_a_partition_without_a_batch_is_not_asked_for() -> None:
     asked: list[TopicPartition] = []
-    world = World(admits=lambda place: bool(asked.append(place)) or True)
+
+    def admits(place: TopicPartition) -> bool:
+        asked.append(place)
+        return True
+
+    world = World(admits=admits)
     world.learn(1, 1)
     world.departures.release([TopicPartition("t", 0)], world.now)
     assert asked == []

@@ -106,7 +106,7 @@ def test_a_coordinator_is_asked_for_by_kind_and_key(version: int, kind: Coordina
 @pytest.mark.parametrize("code", [0, 15])
 def test_the_coordinator_that_was_found(version: int, code: int) -> None:
     parts = responses(Api.FIND_COORDINATOR, version)
-    said = {
+    said: dict[str, Any] = {
         "error_code": ErrorCode(code),
         "error_message": "wait" if code else None,
         "node_id": 3,
@@ -347,7 +347,8 @@ def test_a_produce_request_names_the_transaction(
     if handle is not None:
         made = ProduceRequest(made.batches, -1, 30_000, made.topic_ids, handle)
     payload = made.build(version)
-    read, _ = entity_reader(payload.kind)(b"".join(payload.parts), 0)
+    kind: Any = payload.kind
+    read, _ = entity_reader(kind)(b"".join(payload.parts), 0)
     assert read.transactional_id == (None if handle is None else "payments")
     highest = 11 if handle is FIRST else 12  # 13 needs the topic's id
     assert int(read.__version__) == min(version, highest)

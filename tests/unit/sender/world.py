@@ -469,7 +469,7 @@ async def transactional(
     version: int = 1, *, ready: bool = True, **options: Any
 ) -> AsyncIterator[World]:
     """A world of a transactional producer; ``ready``: with its identity 77, epoch 0."""
-    named = {"transactional_id": "payments", "version": version, "idempotent": True}
+    named: dict[str, Any] = {"transactional_id": "payments", "version": version, "idempotent": True}
     async with running(**named, **options) as world:
         if ready:
             world.manager.initialize()

@@ -346,9 +346,9 @@ def test_after_a_failure_the_next_transaction_has_a_new_epoch() -> None:
     ending = world.manager.abort()
     assert world.exchange() == ABORT
     assert ending.done
-    assert world.manager.state is S.INITIALIZING
+    assert world.state() is S.INITIALIZING
     assert world.exchange() == InitProducerId(keep=True), "it fences nobody newer"
-    assert world.manager.state is S.READY
+    assert world.state() is S.READY
     assert world.manager.handle.epoch == 1
     world.begin()
     assert world.identity.stamp(ONE, 1) == ProducerState(70, 1, 0, transactional=True)
@@ -468,7 +468,7 @@ def test_whoever_joins_writes_and_ends_with_the_handle_alone(version: int) -> No
     added = ["AddPartitions"] if version == 1 else []
     asked = [each for each in kinds(world.asked) if each != "FindCoordinator"]
     assert asked == [*added, "EndTransaction"], "it gets no epoch of its own"
-    assert world.manager.state is S.READY
+    assert world.state() is S.READY
     with pytest.raises(IllegalStateError, match="joined one transaction, which has ended"):
         world.manager.begin()
 
@@ -738,9 +738,9 @@ def test_a_commit_of_what_is_not_open_any_more_is_no_commit(version: int) -> Non
     aborted = world.manager.abort()
     assert world.answer(world.ask(), INVALID_STATE) is Verdict.ABORTABLE
     assert aborted.done
-    assert world.manager.state is S.INITIALIZING
+    assert world.state() is S.INITIALIZING
     assert world.run() == [InitProducerId(keep=True)]
-    assert world.manager.state is S.READY
+    assert world.state() is S.READY
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -526,16 +526,16 @@ LIVES = int(os.environ.get("AIOPRODUCER_LIVES", "100"))
 def usual(machine: TransactionMachine, random: Random) -> None:
     """What users, sender and coordinators do when all is well, and some loss."""
     pick, chance = random.randrange(10), random.random()
-    if chance < 0.10 and machine.manager.state is S.READY:
-        machine.begin(random.random() < 0.3)
-    elif chance < 0.20 and machine.can_write():
-        machine.send(random.choice(PARTITIONS), random.choice([1, 1, 3]))
-    elif chance < 0.24 and machine.can_write():
-        machine.send_offsets(random.choice(GROUPS))
-    elif chance < 0.27 and machine.manager.state is S.IN_TRANSACTION:
+    if chance < 0.03 and machine.manager.state is S.IN_TRANSACTION:
         machine.commit()
-    elif chance < 0.29 and machine.manager.state in (S.IN_TRANSACTION, S.ABORTABLE_ERROR):
+    elif chance < 0.05 and machine.manager.state in (S.IN_TRANSACTION, S.ABORTABLE_ERROR):
         machine.abort()
+    elif chance < 0.15 and machine.manager.state is S.READY:
+        machine.begin(random.random() < 0.3)
+    elif chance < 0.25 and machine.can_write():
+        machine.send(random.choice(PARTITIONS), random.choice([1, 1, 3]))
+    elif chance < 0.29 and machine.can_write():
+        machine.send_offsets(random.choice(GROUPS))
     elif chance < 0.55 and machine.asked is not None:
         if machine.asked.answer is not None:
             machine.the_coordinator_s_answer_comes()

@@ -21,6 +21,7 @@ from aioproducer.transactions.questions import (
     InitProducerId,
     Question,
 )
+from aioproducer.transactions.states import TransactionState
 from aioproducer.transactions.verdicts import Verdict
 
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -43,6 +44,10 @@ class World:
         self.version = version
         self.settled = True
         self.asked: list[Question] = []
+
+    def state(self) -> TransactionState:
+        """Where the manager is now."""
+        return self.manager.state
 
     def next(self) -> Question | None:
         """What the manager wants to ask now."""
