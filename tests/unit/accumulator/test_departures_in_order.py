@@ -192,3 +192,61 @@ def test_nothing_goes_to_a_new_leader_while_an_earlier_batch_is_at_the_old_one()
     world.deliver(first)
     (second,) = world.drain(2)
     assert (second.order, second.node) == (1, 2)
+
+
+# --- partitions that may not be written to yet -------------------------------------------------
+
+
+def test_a_batch_waits_until_its_partition_is_admitted() -> None:
+    """A transaction has to take it in before."""
+    inside: set[TopicPartition] = set()
+    asked: list[TopicPartition] = []
+
+    def admits(place: TopicPartition) -> bool:
+        asked.append(place)
+        return place in inside
+
+    world = World(admits=admits)
+    world.learn(1, 1)
+    one, two = TopicPartition("t", 0), TopicPartition("t", 1)
+    world.send(0, FULL)
+    world.send(1, FULL)
+    assert set(asked) == {one, two}
+    assert world.ready() is None
+    inside |= {one}
+    world.departures.release([one, TopicPartition("t", 9), TopicPartition("gone", 0)], world.now)
+    assert places(world.drain()) == [0]
+    inside |= {two}
+    world.departures.release([two], world.now)
+    (batch,) = world.drain()
+    inside.clear()
+    world.retry(batch)
+    assert world.drain_if_any(1) == [], "nor does a retry leave"
+    inside |= {two}
+    world.departures.release([two], world.now)
+    assert world.drain() == [batch]
+
+
+def test_a_partition_without_a_batch_is_not_asked_for() -> None:
+    asked: list[TopicPartition] = []
+
+    def admits(place: TopicPartition) -> bool:
+        asked.append(place)
+        return True
+
+    world = World(admits=admits)
+    world.learn(1, 1)
+    world.departures.release([TopicPartition("t", 0)], world.now)
+    assert asked == []
+    world.send(0, FULL)
+    assert asked == [TopicPartition("t", 0)]
+
+
+def test_under_another_producer_id_the_first_batch_goes_alone_again(world: World) -> None:
+    world.departures.forget_acknowledged()
+    for _ in range(2):
+        world.send(0, FULL)
+    (first,) = world.drain()
+    assert world.drain_if_any(1) == []
+    world.deliver(first)
+    assert len(world.drain()) == 1

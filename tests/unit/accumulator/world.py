@@ -16,7 +16,7 @@ from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import PartitionInfo, TopicInfo
 from aioproducer.errors import ProducerError
-from aioproducer.model import RecordMetadata
+from aioproducer.model import RecordMetadata, TopicPartition
 from aioproducer.partitioning import PartitionFunction
 
 START = 1_000.0
@@ -101,6 +101,8 @@ class World:
         partitioner: PartitionFunction | None = None,
         unavailable: Callable[[int], bool] = lambda _node: False,
         expansion: float = 1.0,
+        admits: Callable[[TopicPartition], bool] | None = None,
+        on_failed: Callable[[ProducerError], None] | None = None,
         **rules: Any,
     ) -> None:
         self.now = START
@@ -122,6 +124,8 @@ class World:
             self.wake,
             lambda _topic: expansion,
             partitioner,
+            admits,
+            on_failed,
         )
         self.departures = self.accumulator.departures
 

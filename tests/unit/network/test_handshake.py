@@ -11,7 +11,13 @@ from kio.serial import entity_writer
 from kio.static.primitive import i32Timedelta
 
 from aioproducer.errors import ProtocolError
-from aioproducer.network.apis import Api, request_module, response_type
+from aioproducer.network.apis import (
+    NO_FEATURES,
+    Api,
+    Features,
+    request_module,
+    response_type,
+)
 from aioproducer.network.handshake import ApiVersionsHandshake
 
 NUMBER = b"\0\0\0\1"
@@ -28,11 +34,22 @@ def asked(handshake: ApiVersionsHandshake) -> int:
     return version
 
 
-def answer(version: int, ranges: list[tuple[int, int, int]], code: int = 0) -> bytes:
+def answer(
+    version: int,
+    ranges: list[tuple[int, int, int]],
+    code: int = 0,
+    features: tuple[int, dict[str, int]] | None = None,
+) -> bytes:
     kind = response_type(Api.API_VERSIONS, version)
     parts: Any = importlib.import_module(kind.__module__)
     nothing = i32Timedelta.parse(datetime.timedelta(0))
-    late = {} if version < 1 else {"throttle_time": nothing}
+    late: dict[str, Any] = {} if version < 1 else {"throttle_time": nothing}
+    if features is not None:
+        late["finalized_features_epoch"] = features[0]
+        late["finalized_features"] = tuple(
+            parts.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=1)
+            for name, level in features[1].items()
+        )
     wire = io.BytesIO()
     entity_writer(kind)(
         wire,
@@ -134,3 +151,32 @@ def test_an_error_that_nobody_knows_ends_it_with_its_number(version: int) -> Non
 def test_anything_else_is_no_kafka(body: bytes) -> None:
     with pytest.raises(ProtocolError):
         receive(ApiVersionsHandshake(), body)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize(
+    ("levels", "spoken"),
+    [
+        ({"metadata.version": 25, "transaction.version": 2}, 2),
+        ({"transaction.version": 3}, 2),
+        ({"transaction.version": 1}, 1),
+        ({"metadata.version": 25}, 1),
+        ({}, 1),
+    ],
+)
+def test_what_the_cluster_has_agreed_on(version: int, levels: dict[str, int], spoken: int) -> None:
+    handshake = ApiVersionsHandshake()
+    handshake.next_version = version
+    receive(handshake, answer(version, [(0, 3, 13)], features=(41, levels)))
+    features = handshake.versions.features
+    assert features == Features(41, levels)
+    assert features.transaction_version == spoken
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_broker_that_does_not_tell_speaks_the_first_version(version: int) -> None:
+    handshake = ApiVersionsHandshake()
+    handshake.next_version = version
+    receive(handshake, answer(version, [(0, 3, 13)]))
+    assert handshake.versions.features == NO_FEATURES
+    assert handshake.versions.features.transaction_version == 1

@@ -20,7 +20,7 @@ from aioproducer.errors import (
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import Node
 from aioproducer.network import client as client_module
-from aioproducer.network.apis import Api, BrokerVersions, response_type
+from aioproducer.network.apis import NO_FEATURES, Api, BrokerVersions, Features, response_type
 from aioproducer.network.client import ClientSettings, Completion, NetworkClient
 from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
@@ -555,3 +555,24 @@ async def test_brokers_that_left_are_forgotten_unless_connected(world: World) ->
     assert set(world.client.failures()) == {3}
     assert world.client.connection_count() == 1
     assert world.client.not_before(2, world.now) is None
+
+
+# --- what the cluster has agreed on -------------------------------------------------------------
+
+
+async def test_the_newest_features_are_kept_whichever_broker_tells_them(world: World) -> None:
+    async def tells(node: Node, features: Features) -> Features:
+        world.client.connect(node, world.now)
+        await settle()
+        CONNECTIONS[-1].versions = BrokerVersions([(3, 0, 9)], features)
+        CONNECTIONS[-1].becomes_ready()
+        return world.client.features
+
+    old, new = Features(4, {"transaction.version": 1}), Features(5, {"transaction.version": 2})
+    assert world.client.features == NO_FEATURES
+    assert await tells(ONE, old) == old
+    assert await tells(TWO, new) == new
+    assert await tells(THREE, old) == new, "it has not heard of them yet"
+    await CONNECTIONS[0].breaks()
+    world.now += 10
+    assert await tells(ONE, NO_FEATURES) == new, "it does not tell"

@@ -13,9 +13,11 @@ from aioproducer.errors import (
     ProducerError,
     RecordTooLargeError,
     TopicAuthorizationFailedError,
+    TransactionAbortedError,
 )
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.transactions.states import TransactionState
 from tests.unit.sender.world import (
     BACKOFF,
     DELIVERY,
@@ -226,3 +228,55 @@ async def test_an_answer_that_comes_too_late_for_a_retry_is_the_batch_s_error() 
         error = future.exception()
         assert isinstance(error, KafkaError)
         assert error.name == "NOT_ENOUGH_REPLICAS"
+
+
+# --- in a transaction --------------------------------------------------------------------------
+
+
+async def test_in_a_transaction_a_failed_batch_leaves_no_break() -> None:
+    async with transactional(2) as world:
+        world.manager.begin()
+        world.send()
+        await world.turn()
+        sent = world.one(ProduceRequest)
+        assert not world.completer.standing(
+            sent[1].batches[0].batch, world.now
+        ).may_be_numbered_anew
+        await world.answer(sent, code=10)
+        assert not world.identity.broken
+        assert world.manager.state is TransactionState.ABORTABLE_ERROR
+        await world.turn(DELIVERY)
+        assert not world.identity.broken
+
+
+async def test_what_is_on_its_way_can_be_left_to_its_answer() -> None:
+    async with running() as world:
+        flying = world.send()
+        await world.turn()
+        sent = world.one(ProduceRequest)
+        queued, waiting = world.send(), world.send(topic="unknown")
+        error = ProducerClosedError("not now")
+        assert world.completer.abort(error, world.now, unsent_only=True) == 2
+        assert queued.done()
+        assert waiting.done()
+        assert not flying.done()
+        await world.answer(sent)
+        assert flying.exception() is None
+        assert world.completer.abort(error, world.now, unsent_only=True) == 0
+        await world.turn()
+        assert world.accumulator.pool.available == world.accumulator.pool.total
+
+
+async def test_an_abort_says_of_each_partition_what_it_does_not_say_itself() -> None:
+    async with running() as world:
+        cause = DeliveryTimeoutError("the reason")
+        error = TransactionAbortedError("aborted")
+        error.__cause__ = cause
+        futures = [world.send(partition=0), world.send(partition=1)]
+        assert world.completer.abort(error, world.now) == 2
+        for number, future in enumerate(futures):
+            failure = future.exception()
+            assert isinstance(failure, TransactionAbortedError)
+            assert str(failure) == f"orders-{number}: aborted"
+            assert failure.__cause__ is cause
+        assert str(error) == "aborted"

@@ -194,3 +194,14 @@ def test_no_record_errors(record_errors: object) -> None:
 def test_names() -> None:
     assert code_name(45) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert not OutOfOrderSequenceNumberError.retriable, "it is retried by rule, not by Kafka's word"
+
+
+@pytest.mark.parametrize("code", [45, 59])
+@pytest.mark.parametrize("uncertain", [True, False])
+def test_in_a_transaction_no_batch_gets_another_number(code: int, uncertain: bool) -> None:
+    """The transaction fails as a whole, and the next one has an epoch of its own."""
+    standing = Standing(may_retry=True, uncertain=uncertain, may_be_numbered_anew=False)
+    assert kind(decide(result(code), WHERE, standing)) == "fail"
+    behind = replace(standing, first_in_line=False)
+    assert kind(decide(result(code), WHERE, behind)) == "retry", "the earlier one decides"
+    assert kind(decide(result(19), WHERE, standing)) == "retry"

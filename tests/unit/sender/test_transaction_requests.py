@@ -347,7 +347,8 @@ def test_a_produce_request_names_the_transaction(
     if handle is not None:
         made = ProduceRequest(made.batches, -1, 30_000, made.topic_ids, handle)
     payload = made.build(version)
-    read, _ = entity_reader(payload.kind)(b"".join(payload.parts), 0)
-    assert getattr(read, "transactional_id", "") == (None if handle is None else "payments")
+    kind: Any = payload.kind
+    read, _ = entity_reader(kind)(b"".join(payload.parts), 0)
+    assert read.transactional_id == (None if handle is None else "payments")
     highest = 11 if handle is FIRST else 12  # 13 needs the topic's id
     assert int(read.__version__) == min(version, highest)

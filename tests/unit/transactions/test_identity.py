@@ -3,9 +3,11 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import pytest
+from aiokafka.record import MemoryRecords  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.model import Place, TopicPartition
 from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState, next_sequence
 from aioproducer.transactions.identity import (
@@ -14,6 +16,7 @@ from aioproducer.transactions.identity import (
     IdentityState,
     ProducerIdentity,
 )
+from tests.unit.accumulator.world import Token
 
 LAST = 2**31 - 1
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -177,3 +180,41 @@ def test_a_producer_id_that_is_on_its_way_serves_every_partition_that_needs_one(
     assert identity.state is IdentityState.REQUESTED
     identity.assigned(8, 0)
     assert identity.stamp(ONE, 1) == identity.stamp(TWO, 1) == ProducerState(8, 0, 0)
+
+
+# --- in transactions ---------------------------------------------------------------------------
+
+
+def test_a_transactional_identity_is_the_coordinator_s_to_give() -> None:
+    identity = ProducerIdentity(idempotent=True, transactional=True)
+    assert identity.state is IdentityState.REQUESTED, "nobody else is asked"
+    assert not identity.usable
+    identity.begin_epoch(7, 3)
+    assert identity.usable
+    assert identity.stamp(ONE, 2) == ProducerState(7, 3, 0, transactional=True)
+
+
+def test_in_a_new_epoch_every_partition_begins_at_0() -> None:
+    identity = ProducerIdentity(idempotent=True, transactional=True)
+    identity.begin_epoch(7, 3)
+    assert identity.fresh
+    for partition in (ONE, TWO):
+        identity.stamp(partition, 5)
+    assert not identity.fresh
+    identity.begin_epoch(7, 4)
+    assert identity.fresh
+    for partition in (ONE, TWO):
+        assert identity.stamp(partition, 1) == ProducerState(7, 4, 0, transactional=True)
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+def test_a_batch_says_whether_it_is_part_of_a_transaction(transactional: bool) -> None:
+    identity = ProducerIdentity(idempotent=True, transactional=transactional)
+    identity.begin_epoch(7, 3)
+    batch = ProducerBatch(ONE, bytearray(1000), 1000, 0.0, 1.0)
+    batch.append(Token(), 1, None, b"value", ())
+    batch.state = identity.stamp(ONE, batch.count)
+    written = MemoryRecords(bytes(batch.encode(None))).next_batch()
+    assert written.is_transactional is transactional
+    assert (written.producer_id, written.producer_epoch) == (7, 3)
+    assert written.validate_crc()

@@ -448,14 +448,23 @@ class TransactionMachine(RuleBasedStateMachine):
             self.send(PARTITIONS[0], 2)
             self.send_offsets(GROUPS[0])
             self.calm()
+            if self.fenced:  # it may only hear of it now
+                self.finish_fenced()
+                return
             self.commit()
             self.calm()
-            if self.manager.state is S.FATAL_ERROR:
-                assert self.fenced
-                return
             assert self.current.ending is not None
             assert self.current.ending.done
             assert len(self.current.delivered) == 3
+
+    def finish_fenced(self) -> None:
+        if self.manager.state is S.IN_TRANSACTION:
+            self.commit()
+            self.calm()
+        if self.manager.state is S.ABORTABLE_ERROR:
+            self.abort()
+            self.calm()
+        assert self.manager.state in (S.READY, S.FATAL_ERROR)
 
 
 class DisturbedMachine(TransactionMachine):
@@ -482,7 +491,7 @@ class DisturbedMachine(TransactionMachine):
     def idle_in_shared(self) -> bool:
         manager = self.manager
         calm = self.settled and self.asked is None and not manager._offsets and not self.late
-        return manager.state is S.IN_TRANSACTION and manager.shared and calm
+        return self.can_write() and manager.shared and calm
 
     @precondition(idle_in_shared)
     @rule(committed=st.booleans(), writes=st.booleans())
@@ -517,16 +526,16 @@ LIVES = int(os.environ.get("AIOPRODUCER_LIVES", "100"))
 def usual(machine: TransactionMachine, random: Random) -> None:
     """What users, sender and coordinators do when all is well, and some loss."""
     pick, chance = random.randrange(10), random.random()
-    if chance < 0.10 and machine.manager.state is S.READY:
-        machine.begin(random.random() < 0.3)
-    elif chance < 0.20 and machine.can_write():
-        machine.send(random.choice(PARTITIONS), random.choice([1, 1, 3]))
-    elif chance < 0.24 and machine.can_write():
-        machine.send_offsets(random.choice(GROUPS))
-    elif chance < 0.27 and machine.manager.state is S.IN_TRANSACTION:
+    if chance < 0.03 and machine.manager.state is S.IN_TRANSACTION:
         machine.commit()
-    elif chance < 0.29 and machine.manager.state in (S.IN_TRANSACTION, S.ABORTABLE_ERROR):
+    elif chance < 0.05 and machine.manager.state in (S.IN_TRANSACTION, S.ABORTABLE_ERROR):
         machine.abort()
+    elif chance < 0.15 and machine.manager.state is S.READY:
+        machine.begin(random.random() < 0.3)
+    elif chance < 0.25 and machine.can_write():
+        machine.send(random.choice(PARTITIONS), random.choice([1, 1, 3]))
+    elif chance < 0.29 and machine.can_write():
+        machine.send_offsets(random.choice(GROUPS))
     elif chance < 0.55 and machine.asked is not None:
         if machine.asked.answer is not None:
             machine.the_coordinator_s_answer_comes()
@@ -544,7 +553,9 @@ def usual(machine: TransactionMachine, random: Random) -> None:
 
 def trouble(machine: TransactionMachine, random: Random) -> None:
     pick, late, chance = random.randrange(10), random.random() < 0.5, random.random()
-    if chance < 0.25 and machine.asked is not None:
+    if isinstance(machine, DisturbedMachine) and machine.idle_in_shared() and chance < 0.5:
+        machine.somebody_ends_a_shared_transaction(random.random() < 0.5, random.random() < 0.8)
+    elif chance < 0.25 and machine.asked is not None:
         machine.a_question_is_lost_or_its_answer(late)
     elif chance < 0.40 and machine.flying:
         machine.a_batch_is_sent_again(pick, late)
@@ -558,8 +569,6 @@ def trouble(machine: TransactionMachine, random: Random) -> None:
         machine.the_brokers_are_upgraded()
     elif chance < 0.85 or not isinstance(machine, DisturbedMachine):
         machine.the_markers_are_written()
-    elif machine.idle_in_shared():
-        machine.somebody_ends_a_shared_transaction(random.random() < 0.5, random.random() < 0.8)
     elif chance > 0.99 and machine.manager.state is not S.UNINITIALIZED:
         machine.another_producer_comes()
     elif chance > 0.98 and machine.coordinator.state is State.ONGOING:

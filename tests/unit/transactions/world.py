@@ -46,7 +46,7 @@ class World:
         self.asked: list[Question] = []
 
     def state(self) -> TransactionState:
-        """Where the manager is now, whatever was looked at before."""
+        """Where the manager is now."""
         return self.manager.state
 
     def next(self) -> Question | None:
