@@ -62,6 +62,7 @@ class TransactionCalls:
         self._clock = clock
         self._waiters: list[asyncio.Future[None]] = []
         self._refusal: ProducerError | None = None
+        self._left_open = False
 
     # --- waiting ---------------------------------------------------------------------------
 
@@ -176,7 +177,8 @@ class TransactionCalls:
         if isinstance(ending.error, IllegalStateError):
             raise ending.error
         if ending.error is not None:
-            raise self.manager.refusal("commit" if ending.committed else "abort")
+            doing = "commit" if ending.committed else "abort"
+            raise self.manager.failure(doing, ending.error)
 
     async def send_offsets(
         self,
@@ -222,6 +224,7 @@ class TransactionCalls:
         """The producer is closed: what is open is aborted, unless it is another producer's."""
         if self.open and not self.manager.joined:
             logger.warning("%s: closed in a transaction, which is aborted", self.manager)
+            self._left_open = True
             self.manager.abort().told = True
             self._on_open(False)
         self._wake()
@@ -231,10 +234,12 @@ class TransactionCalls:
     @asynccontextmanager
     async def block(self, *, shared: bool) -> AsyncIterator[None]:
         """A transaction that is committed at the end, and aborted on any exception."""
+        before = self.manager.ending
+        abandoned = before is not None and not before.told
         try:
             await self.begin(shared=shared)
         except ProducerError:
-            if self.manager.state is _S.ABORTABLE_ERROR:  # a commit that nobody had waited for
+            if abandoned and self.manager.state is _S.ABORTABLE_ERROR:
                 await self.abort(None)
             raise
         before = self.manager.ending
@@ -244,9 +249,10 @@ class TransactionCalls:
             if self.manager.ending is before:
                 await self._abort_after(error)
             raise
-        if self.manager.ending is before:
+        ended = self.manager.ending
+        if ended is None or ended is before:
             await self._commit_or_abort()
-        elif self._refusal is not None:
+        elif self._refusal is not None and (self._left_open or ended.open):
             raise self._refusal
 
     async def _commit_or_abort(self) -> None:

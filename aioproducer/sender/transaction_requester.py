@@ -104,15 +104,10 @@ class TransactionRequester:
         failure = self._client.failures().get(node.id)
         if failure is None or failure is self._failure:
             return False
-        self._failure = failure
-        self._miss(question, failure)
-        return True
-
-    def _miss(self, question: Question, why: ProducerError) -> None:
-        """No answer, and no coordinator any more; the brokers' addresses may be out of date too."""
-        self.obstacle = why
+        self._failure = self.obstacle = failure
         self._manager.unreachable(question)
-        self._metadata.request_update()
+        self._metadata.request_update()  # its address may be out of date
+        return True
 
     def completed(self, completion: Completion, now: float) -> None:
         """The answer to a request, or why there is none."""
@@ -126,7 +121,9 @@ class TransactionRequester:
             if verdict is not Verdict.DONE:
                 logger.debug("%s: %s: %s", self._manager, question, answer)
         elif isinstance(error, NetworkError | RequestTimeoutError):
-            self._miss(question, error)
+            self.obstacle = error
+            self._manager.unanswered(question)
+            self._metadata.request_update()
             verdict = Verdict.ELSEWHERE
         else:
             self._manager.fail(error)

@@ -205,23 +205,28 @@ class TransactionManager:
 
     def refusal(self, doing: str) -> ProducerError:
         """Why ``doing`` is not possible now, as the error to raise."""
+        if self.state in (_S.FATAL_ERROR, _S.ABORTABLE_ERROR):
+            assert self.error is not None
+            return self.failure(doing, self.error)
+        between = self.state is _S.INITIALIZING and self.handle.producer_id >= 0
+        state = _S.READY if between else self.state
+        now = "no transaction is open" if state is _S.READY else state.value
+        return IllegalStateError(f"{self}: can't {doing}, {now}; {_ADVICE[state]}")
+
+    def failure(self, doing: str, cause: ProducerError) -> ProducerError:
+        """That ``doing`` failed because of ``cause``, as the error to raise."""
         error: ProducerError
         if self.state is _S.FATAL_ERROR:
             kind: type[ProducerError] = FatalTransactionError
-            if isinstance(self.error, ProducerFencedError):
+            if isinstance(cause, ProducerFencedError):
                 kind = ProducerFencedError
-            error = kind(f"{self}: can't {doing}: {self.error}. {_ADVICE[self.state]}")
-        elif self.state is _S.ABORTABLE_ERROR:
-            error = AbortableTransactionError(
-                f"{self}: can't {doing}, the transaction can only be aborted: {self.error}. "
-                f"{_ADVICE[self.state]}"
-            )
+            error = kind(f"{self}: can't {doing}: {cause}. {_ADVICE[_S.FATAL_ERROR]}")
         else:
-            between = self.state is _S.INITIALIZING and self.handle.producer_id >= 0
-            state = _S.READY if between else self.state
-            now = "no transaction is open" if state is _S.READY else state.value
-            error = IllegalStateError(f"{self}: can't {doing}, {now}; {_ADVICE[state]}")
-        error.__cause__ = self.error
+            error = AbortableTransactionError(
+                f"{self}: can't {doing}, the transaction can only be aborted: {cause}. "
+                f"{_ADVICE[_S.ABORTABLE_ERROR]}"
+            )
+        error.__cause__ = cause
         return error
 
     def __str__(self) -> str:
@@ -264,7 +269,7 @@ class TransactionManager:
         """What the records get that have not left: they are not sent any more."""
         if self.state in (_S.ABORTING, _S.ABORTABLE_ERROR, _S.FATAL_ERROR):
             why = f": {self.error}" if self.error is not None else ""
-            error = TransactionAbortedError(f"not sent, for its transaction is aborted{why}")
+            error = TransactionAbortedError(f"dropped, for its transaction is aborted{why}")
             error.__cause__ = self.error
             return error
         return None
@@ -317,8 +322,17 @@ class TransactionManager:
         if isinstance(question, AddPartitions | AddOffsets | CommitOffsets):
             self._started = True
 
+    def unanswered(self, question: Question) -> None:
+        """It was sent, and nobody knows whether it was read, or will be.
+
+        With version 1 one that is read late would change or end the next transaction of its epoch.
+        """
+        if not self.ends_the_epoch and not isinstance(question, FindCoordinator | InitProducerId):
+            self._epoch_spent = True
+        self.unreachable(question)
+
     def unreachable(self, question: Question) -> None:
-        """The coordinator did not answer, or can't be reached: maybe there is another one."""
+        """The coordinator can't be reached, or is none any more: maybe there is another one."""
         coordinator = coordinator_for(question, self.handle)
         if coordinator is not None:
             self._coordinators.pop(coordinator, None)

@@ -651,6 +651,53 @@ async def test_a_block_tells_of_the_commit_that_nobody_waited_for_and_aborts_it(
     await calls.during(in_block(calls))
 
 
+async def test_a_block_does_not_abort_the_failed_transaction_of_another_task() -> None:
+    calls = await ready()
+    others = asyncio.Event()
+
+    async def wait_in_block() -> None:
+        async with calls.block(shared=False):
+            calls.world.write(ONE)
+            await others.wait()
+
+    task = await waiting(wait_in_block())
+    calls.batch_fails()
+    with pytest.raises(AbortableTransactionError, match="can't begin"):
+        await calls.during(in_block(calls))
+    assert ends(calls) == [], "it is the other task's"
+    others.set()
+    with pytest.raises(AbortableTransactionError, match="can't commit"):
+        await calls.during(wait_for(task))
+    assert ends(calls) == [False]
+
+
+async def wait_for(task: asyncio.Task[Any]) -> None:
+    await task
+
+
+async def test_the_reason_of_a_failed_commit_is_told_though_it_was_aborted_meanwhile() -> None:
+    calls = await opened()
+    task = await waiting(calls.commit(None))
+    calls.batch_fails()
+    calls.manager.abort()
+    with pytest.raises(AbortableTransactionError, match="can't commit") as caught:
+        await task
+    assert caught.value.__cause__ is FAILED
+
+
+async def test_a_transaction_committed_in_the_block_stays_so_when_the_producer_is_closed() -> None:
+    calls = await ready()
+
+    async def commit_and_close() -> None:
+        calls.world.write(ONE)
+        await calls.commit(None)
+        calls.leave()
+        calls.close(CLOSED)
+
+    await calls.during(in_block(calls, commit_and_close))
+    assert ends(calls) == [True]
+
+
 async def test_a_fatal_error_replaces_an_error_of_the_producer() -> None:
     """Which may well be its consequence."""
     calls = await ready()

@@ -517,6 +517,31 @@ def test_a_coordinator_that_does_not_answer_is_looked_for_and_asked_the_same() -
     assert world.ask() == COMMIT, "the other coordinator is known still"
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("lost", ["AddPartitions", "AddOffsets", "EndTransaction"])
+def test_what_may_be_read_late_must_not_change_the_next_transaction(
+    version: int, lost: str
+) -> None:
+    """KIP-890: with version 1 the next one has the same epoch, unless another one is asked for."""
+    world = opened(version)
+    world.manager.admits(ONE)
+    world.offsets()
+    ending = world.manager.commit()
+    was_lost = False
+    for _ in range(20):
+        question = world.next()
+        if question is None or world.state() is S.INITIALIZING:
+            break
+        if type(question).__name__ == lost and not was_lost:
+            was_lost = True
+            world.manager.unanswered(world.ask())
+        else:
+            world.exchange()
+    assert ending.done
+    asked_for = version == 1 and was_lost
+    assert world.state() is (S.INITIALIZING if asked_for else S.READY)
+
+
 def test_a_lost_search_for_a_coordinator_is_begun_again() -> None:
     world = World()
     world.manager.initialize()
@@ -658,7 +683,7 @@ def test_records_that_have_not_left_are_dropped_once_there_is_no_commit_any_more
     assert world.manager.dropping is None
     world.begin()
     world.manager.abort()
-    assert str(world.manager.dropping) == "not sent, for its transaction is aborted"
+    assert str(world.manager.dropping) == "dropped, for its transaction is aborted"
     world.manager.fail(FAILED)
     assert world.manager.dropping is not None
 
