@@ -26,6 +26,7 @@ from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 
 from aioproducer.testing.fault_proxy import FaultProxy
+from tests.faults.fake_transactions import COORDINATOR_APIS, FakeTransactions
 
 PRODUCE, METADATA, API_VERSIONS, INIT_PRODUCER_ID = 0, 3, 18, 22
 UNKNOWN_TOPIC, NOT_LEADER, OUT_OF_ORDER, UNKNOWN_TOPIC_ID = 3, 6, 45, 100
@@ -165,7 +166,7 @@ class Partition:
                 expected = 0 if known else first  # of an unknown producer any first one is taken
                 known = deque(maxlen=5)
             else:
-                expected = known[-1][1]
+                expected = known[-1][1] if known else 0
             for earlier_first, earlier_next, earlier_offset in known:
                 if (first, first + len(read)) == (earlier_first, earlier_next):
                     return 0, earlier_offset
@@ -176,6 +177,11 @@ class Partition:
             self.producers[batch.producer_id] = (batch.producer_epoch, known)
         self.log += read
         return 0, offset
+
+    def mark(self, producer_id: int, epoch: int) -> None:
+        """A transaction has ended here; from now on the producer has ``epoch``."""
+        if epoch > self.producers.get(producer_id, (-1, ()))[0]:
+            self.producers[producer_id] = (epoch, deque(maxlen=5))
 
 
 class FakeKafka:
@@ -188,6 +194,7 @@ class FakeKafka:
         brokers: int = 1,
         topics: Mapping[str, int] | None = None,
         versions: Mapping[int, tuple[int, int]] | None = None,
+        transaction_version: int = 1,
     ) -> None:
         self.servers = {
             number: TcpServer(self._handler(number)) for number in range(1, brokers + 1)
@@ -199,6 +206,7 @@ class FakeKafka:
             METADATA: (4, 12),
             API_VERSIONS: (0, 4),
             INIT_PRODUCER_ID: (0, 4),
+            **dict.fromkeys(COORDINATOR_APIS, (0, 5)),
         } | dict(versions or {})
         self.host = "127.0.0.1"
         """In the metadata."""
@@ -220,6 +228,7 @@ class FakeKafka:
         """The most produce requests that one connection had unanswered."""
         self._connections = 0
         self._producer_ids = iter(range(1000, 10_000))
+        self.transactions = FakeTransactions(transaction_version, self._producer_ids, self.topics)
         self._news = asyncio.Condition()
         for topic, partitions in (topics or {}).items():
             self.create_topic(topic, partitions)
@@ -319,7 +328,14 @@ class FakeKafka:
                 late = ProduceAnswer(hold=answer.late)
                 self.late.add(asyncio.ensure_future(self._respond(broker, api, late, body)))
                 continue
-            response = await self._respond(broker, api, answer, body)
+            fault = self.transactions.fault(api)
+            if fault.cut and not fault.done:
+                writer.transport.abort()
+                return
+            response = await self._respond(broker, api, answer, body, fault.code)
+            if fault.cut:
+                writer.transport.abort()
+                return
             if response is None:
                 if answer is not None and (answer.cut or answer.cut_after_writing):
                     writer.transport.abort()
@@ -337,7 +353,9 @@ class FakeKafka:
             writer.write(data)
             await writer.drain()
 
-    async def _respond(self, broker: int, api: int, answer: ProduceAnswer | None, body: Any) -> Any:
+    async def _respond(
+        self, broker: int, api: int, answer: ProduceAnswer | None, body: Any, code: int = 0
+    ) -> Any:
         module = load_payload_module(api, body.__version__, EntityType.response)
         if api in self.mute:
             return None
@@ -349,25 +367,45 @@ class FakeKafka:
                 return self._metadata(module, body)
             case 18:
                 return self._api_versions(module)
-            case _:
-                code = self.init_errors.popleft() if self.init_errors else 0
+            case 22:
+                if self.init_errors:
+                    code = self.init_errors.popleft()
+                identity = (-1, -1)
+                if not code and body.transactional_id is not None:
+                    code, identity = self.transactions.initialize(body)
+                elif not code:
+                    identity = next(self._producer_ids), 0
                 return module.InitProducerIdResponse(
                     throttle_time=_milliseconds(0),
                     error_code=ErrorCode(code),
-                    producer_id=-1 if code else next(self._producer_ids),
-                    producer_epoch=-1 if code else 0,
+                    producer_id=identity[0],
+                    producer_epoch=identity[1],
                 )
+            case _:
+                coordinator = min(self.servers)
+                where = (coordinator, self.host, self._port(coordinator))
+                return self.transactions.answer(module, api, body, where, code)
 
     def _api_versions(self, module: Any) -> Any:
         keys = tuple(
             module.ApiVersion(api_key=key, min_version=first, max_version=last)
             for key, (first, last) in self.versions.items()
         )
+        features: dict[str, Any] = {}
+        if hasattr(module, "FinalizedFeatureKey"):
+            level = self.transactions.level
+            features["finalized_features_epoch"] = 1
+            features["finalized_features"] = (
+                module.FinalizedFeatureKey(
+                    name="transaction.version", max_version_level=level, min_version_level=level
+                ),
+            )
         return _make(
             module.ApiVersionsResponse,
             error_code=ErrorCode(0),
             api_keys=keys,
             throttle_time=_milliseconds(0),
+            **features,
         )
 
     def _metadata(self, module: Any, body: Any) -> Any:
@@ -434,8 +472,14 @@ class FakeKafka:
                     partition = self.topics[name][data.index]
                 if not code and partition.leader != broker:
                     code = NOT_LEADER
+                if not code and body.transactional_id is not None:
+                    code = self.transactions.admit(body, (str(name), data.index), data.records)
                 if not code:
+                    before = len(partition.log)
                     code, offset = partition.append(data.records)
+                    if body.transactional_id is not None:
+                        values = [record.value for record in partition.log[before:]]
+                        self.transactions.written(body, (str(name), data.index), values)
                 code = answer.lie or code
                 hint = {}
                 if code == NOT_LEADER and self.hints and partition.leader != broker:
