@@ -19,6 +19,7 @@ from aioproducer.model import (
     OffsetAndMetadata,
     ProducerRecord,
     TopicPartition,
+    TransactionHandle,
 )
 
 LONGEST_TOPIC: Final = 249
@@ -59,16 +60,39 @@ def check_timeout(timeout: Any) -> None:
     """Raise :class:`ConfigError` unless it is a number of seconds, or None."""
     if timeout is None:
         return
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
+    if (
+        isinstance(timeout, bool)
+        or not isinstance(timeout, int | float)
+        or not timeout >= 0
+        or (isinstance(timeout, int) and timeout >= 2**63)
+    ):
         raise ConfigError(f"a timeout is a number of seconds from 0, or None, not {timeout!r}")
+
+
+def check_handle(handle: Any) -> None:
+    """Raise :class:`ConfigError` unless it is the handle of a transaction."""
+    if not isinstance(handle, TransactionHandle):
+        raise ConfigError(
+            "transaction is the TransactionHandle that another producer's transaction_handle() "
+            f"returned, not {type(handle).__name__}"
+        )
+    numbers = (handle.producer_id, handle.epoch, handle.version)
+    if (
+        not isinstance(handle.transactional_id, str)
+        or any(type(number) is not int for number in numbers)
+        or not 0 <= handle.producer_id < 2**63
+        or not 0 <= handle.epoch < 2**15
+        or handle.version not in (1, 2)
+    ):
+        raise ConfigError(f"this can't be the handle of an open transaction: {handle}")
 
 
 def checked_offsets(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
     """Consumed offsets, as clients of Kafka have them.
 
-    A mapping of ``(topic, partition)`` to an offset, or to ``(offset, metadata, ...)``; or an
-    iterable of objects with ``topic``, ``partition`` and ``offset``. Raises
-    :class:`InvalidOffsetError`.
+    A mapping of ``(topic, partition)`` to an offset, or to ``(offset, metadata, leader epoch)``; or
+    an iterable of objects with ``topic``, ``partition`` and ``offset``, where those that have not
+    read anything yet (a negative offset) are left out. Raises :class:`InvalidOffsetError`.
     """
     if isinstance(offsets, Mapping):
         return {_place(place): _offset(place, each) for place, each in offsets.items()}
@@ -79,7 +103,14 @@ def checked_offsets(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
             "offsets are a mapping of TopicPartition to the next offset to read, not "
             f"{type(offsets).__name__}"
         ) from None
-    return {_place(each): _offset(each, getattr(each, "offset", None)) for each in listed}
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for each in listed:
+        offset = getattr(each, "offset", None)
+        place = _place(each)
+        if not isinstance(offset, int) or offset >= 0:
+            said = (offset, getattr(each, "metadata", None), getattr(each, "leader_epoch", None))
+            found[place] = _offset(place, said)
+    return found
 
 
 def _place(place: Any) -> TopicPartition:
@@ -87,7 +118,7 @@ def _place(place: Any) -> TopicPartition:
         topic, partition = place
     else:
         topic, partition = getattr(place, "topic", None), getattr(place, "partition", None)
-    if not isinstance(topic, str) or type(partition) is not int or partition < 0:
+    if not isinstance(topic, str) or not _is_int32(partition) or partition < 0:
         raise InvalidOffsetError(
             f"offsets are by topic and partition: TopicPartition(topic, number), not {place!r}"
         )
@@ -95,15 +126,16 @@ def _place(place: Any) -> TopicPartition:
 
 
 def _offset(place: Any, given: Any) -> OffsetAndMetadata:
-    said = tuple(given) if isinstance(given, tuple) else (given,)
-    epoch = getattr(given, "leader_epoch", said[2] if len(said) > 2 else None)
-    known = OffsetAndMetadata(said[0], (said[1] if len(said) > 1 else None) or "", epoch)
+    said = (*given, None, None) if isinstance(given, tuple) else (given, None, None)
+    epoch = getattr(given, "leader_epoch", said[2])
+    if epoch is not None and (not _is_int32(epoch) or epoch < 0):
+        epoch = None
+    known = OffsetAndMetadata(said[0], "" if said[1] is None else said[1], epoch)
     if type(known.offset) is not int or not 0 <= known.offset < 2**63:
         raise InvalidOffsetError(
             f"{place}: an offset is an int from 0, the next one to read, not {known.offset!r}"
         )
-    if not isinstance(known.metadata, str):
-        raise InvalidOffsetError(f"{place}: an offset's metadata is a str, not {known.metadata!r}")
+    _check_text(known.metadata, f"{place}: an offset's metadata")
     return known
 
 
@@ -111,10 +143,11 @@ def checked_group(group: Any) -> ConsumerGroupMetadata:
     """The consumer: its group's id, or an object that also has generation and member id."""
     if isinstance(group, str):
         group = ConsumerGroupMetadata(group)
+    generation, member = getattr(group, "generation_id", -1), getattr(group, "member_id", "")
     found = ConsumerGroupMetadata(
         getattr(group, "group_id", None) or "",
-        getattr(group, "generation_id", -1),
-        getattr(group, "member_id", ""),
+        -1 if generation is None else generation,
+        "" if member is None else member,
         getattr(group, "group_instance_id", None),
     )
     if not isinstance(found.group_id, str) or not found.group_id:
@@ -122,7 +155,29 @@ def checked_group(group: Any) -> ConsumerGroupMetadata:
             "the consumer group is its id, or a ConsumerGroupMetadata (another client's "
             f"will do if it has group_id, generation_id and member_id), not {group!r}"
         )
+    if not _is_int32(found.generation_id):
+        raise InvalidOffsetError(f"a generation of a group is an int, not {found.generation_id!r}")
+    _check_text(found.group_id, "the consumer group's id")
+    _check_text(found.member_id, "the consumer's member_id")
+    if found.group_instance_id is not None:
+        _check_text(found.group_instance_id, "the consumer's group_instance_id")
     return found
+
+
+def _is_int32(number: Any) -> bool:
+    return type(number) is int and -(2**31) <= number < 2**31
+
+
+def _check_text(text: Any, what: str) -> None:
+    """Raise :class:`InvalidOffsetError` unless a request can carry it."""
+    if not isinstance(text, str):
+        raise InvalidOffsetError(f"{what} is a str, not {text!r:.80}")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidOffsetError(f"{what} can't be encoded as UTF-8: {text!r:.80}") from None
+    if size >= 2**15:
+        raise InvalidOffsetError(f"{what} has at most 32,767 bytes, not {size}")
 
 
 def only_argument(record: ProducerRecord, *others: object) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ import logging
 import os
 import weakref
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from functools import partial
 from itertools import count
 from threading import get_ident
@@ -18,6 +18,7 @@ from aioproducer.accumulator.producer_batch import RecordFuture
 from aioproducer.accumulator.waiting_line import WaitingRecord
 from aioproducer.arguments import (
     LONGEST_TOPIC,
+    check_handle,
     check_partition,
     check_timeout,
     check_timestamp,
@@ -348,7 +349,7 @@ class Producer:
         :meth:`put_later`.
         """
         if self._transactions is not None:
-            self._transactions.manager.check_open()
+            self._transactions.check_open()
         if self._interceptors:
             token = InterceptedFuture(token, self._interceptors)
             try:
@@ -423,7 +424,7 @@ class Producer:
             await self.flush()
             engine, now = self._running(), monotonic()
             if self._transactions is not None:
-                self._transactions.manager.check_open()
+                self._transactions.check_open()
             record.sent, record.deadline = now, now + self._patience
             if engine.accumulator.append_waiting(record, now) is None:
                 engine.wait_in_line(record, now)
@@ -462,6 +463,7 @@ class Producer:
 
         Raises:
             ProducerTimeoutError: not within ``timeout`` seconds; the records go on.
+            AbortableTransactionError: it takes part in another's transaction, and a record failed.
         """
         check_timeout(timeout)
         engine = self._running()
@@ -479,6 +481,8 @@ class Producer:
         finally:
             now = monotonic()
             engine.metrics.flushed(now - began, now)
+        if self._joined is not None and self._transactions is not None:
+            self._transactions.check_not_failed()
 
     async def send_many(
         self,
@@ -501,17 +505,20 @@ class Producer:
             IllegalStateError: there is a ``transactional_id``, and no transaction is open.
         """
         self._running()
-        if self._transactions is not None:
-            self._transactions.manager.check_open()
         if not isinstance(values, AsyncIterable):
             values = one_by_one(values, "an iterable or async iterable")
         if headers is not None:
             headers = shared_headers(headers, topic)
         sender = BulkSender(self, self._keyless, self._loop.create_future())
-        report = await sender.send_all(topic, values, partition, headers)
-        if report.failed:
-            self.record_failed(report.errors[0])
+        with self.bulk():
+            report = await sender.send_all(topic, values, partition, headers)
+            if report.failed:
+                self.record_failed(report.errors[0])
         return report
+
+    def bulk(self) -> AbstractContextManager[None]:
+        """A ``send_many()`` is under way in it; its transaction is not committed before."""
+        return nullcontext() if self._transactions is None else self._transactions.bulk()
 
     def record_failed(self, error: BaseException) -> None:
         """A record failed, and no call has raised it: a transaction can't be committed then.
@@ -555,16 +562,17 @@ class Producer:
             try:
                 async with producer.transaction(): ...
             except FatalTransactionError:
-                raise  # this producer is done, another one may have taken over: close it
-            except ProducerTimeoutError:
-                ...    # the brokers do not answer; the next transaction waits for the outcome
+                raise                                 # this producer is done: close it
+            except CommitUnconfirmedError:
+                await producer.commit_transaction()   # waits on, and tells what came of it
             except ProducerError:
-                ...    # aborted: nothing of it is visible, and it may be tried again
+                ...                                   # aborted, nothing is visible: try again
 
         Raises:
             FatalTransactionError: fenced by a newer producer, or refused.
             AbortableTransactionError: a record was not delivered, so the transaction was aborted.
-            ProducerTimeoutError: the commit was not confirmed within ``max_block_ms``. It goes on.
+            CommitUnconfirmedError: the commit was not confirmed within ``max_block_ms``, or the
+                producer was closed meanwhile. It goes on, if it can.
             IllegalStateError: a transaction is open already.
         """
         return self._transactional().block(shared=shared)
@@ -591,8 +599,9 @@ class Producer:
         Raises:
             AbortableTransactionError: a record was not delivered: call :meth:`abort_transaction`.
             FatalTransactionError: fenced or refused: close the producer.
-            ProducerTimeoutError: not confirmed in time; call it again.
-            IllegalStateError: no transaction is open.
+            CommitUnconfirmedError: not confirmed in time (call it again), or before the producer
+                was closed.
+            IllegalStateError: no transaction is open, or a ``send_many()`` is under way in it.
         """
         check_timeout(timeout)
         await self._transactional().commit(timeout)
@@ -621,7 +630,9 @@ class Producer:
         ``offsets``: for each partition the offset of the next record to read, as an int, an
         :class:`OffsetAndMetadata` or another client's; or an iterable of objects with ``topic``,
         ``partition`` and ``offset``. ``group``: the group's id, or the consumer's group metadata,
-        with which the group refuses a consumer that lost its partitions (KIP-447).
+        with which the group refuses a consumer that lost its partitions (KIP-447). Offsets whose
+        wait was cancelled or timed out are still written with the transaction, unless it is
+        aborted.
 
         Raises:
             InvalidOffsetError: these are no offsets, or no group.
@@ -638,8 +649,10 @@ class Producer:
 
         For engines that coordinate many writers. The transaction has to be begun with
         ``shared=True``. Whoever has the handle can write into it, and can end it. Before it is
-        ended, every writer has to have flushed. An end that is asked for twice is the same end, so
-        this producer may ask too, and has to before its own next transaction.
+        committed, every writer has to have flushed, and its ``flush()`` raises if a record failed;
+        a writer that died is not replaced, for brokers would take what its successor writes for
+        duplicates: abort. An end that is asked for twice is the same end, so this producer may ask
+        too, and has to before its own next transaction.
 
         Raises:
             IllegalStateError: no transaction is open, or it is not shared.
@@ -706,6 +719,7 @@ class Producer:
 
 
 def _joining(config: ProducerConfig, transaction: TransactionHandle) -> ProducerConfig:
+    check_handle(transaction)
     named = config.transactional_id
     if named is not None and named != transaction.transactional_id:
         raise ConfigError(

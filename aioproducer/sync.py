@@ -172,17 +172,19 @@ class Producer:
         Ctrl-C cancels it.
         """
 
-        async def begin() -> _BulkTally:
-            return _BulkTally(asyncio.get_running_loop().create_future())
+        async def begin() -> tuple[_BulkTally, AbstractContextManager[None]]:
+            under_way = self._core.bulk()
+            under_way.__enter__()
+            return _BulkTally(asyncio.get_running_loop().create_future()), under_way
 
         async def finish() -> SendReport:
             await self._catch_up()
             return await tally.finish()
 
-        tally = self._ask(begin)
         values = one_by_one(values, "an iterable")
         if headers is not None:
             headers = shared_headers(headers, topic)
+        tally, under_way = self._ask(begin)
         try:
             for value in values:
                 record = (topic, value, None, partition, headers, None)
@@ -194,6 +196,10 @@ class Producer:
                 if self._loop is not None:
                     self._loop.call_soon_threadsafe(self._core.take_back_cancelled)
             raise
+        finally:
+            with self._room:
+                if self._loop is not None:
+                    self._loop.call_soon_threadsafe(under_way.__exit__, None, None, None)
 
     def flush(self, timeout: float | None = None) -> None:
         """As :meth:`aioproducer.Producer.flush`."""

@@ -13,8 +13,10 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from aioproducer.errors import (
+    CommitUnconfirmedError,
     FatalTransactionError,
     IllegalStateError,
+    ProducerClosedError,
     ProducerError,
     ProducerTimeoutError,
 )
@@ -63,6 +65,8 @@ class TransactionCalls:
         self._waiters: list[asyncio.Future[None]] = []
         self._refusal: ProducerError | None = None
         self._left_open = False
+        self._bulks = 0
+        """How many ``send_many()`` are under way."""
 
     # --- waiting ---------------------------------------------------------------------------
 
@@ -127,27 +131,28 @@ class TransactionCalls:
         if manager.state is _S.FATAL_ERROR:
             raise manager.refusal("initialize transactions")
 
-    async def begin(self, *, shared: bool, timeout: float | None = None) -> None:
+    async def begin(self, *, shared: bool) -> None:
         """Open a transaction, once the one before has ended."""
         with self._timed("begin"):
-            await self._finish_untold(timeout)
+            await self._finish_untold()
             if self.manager.state is _S.INITIALIZING:
-                await self._initialize(timeout)
+                await self._initialize(None)
+            self._check_no_bulk("begin a transaction")
             while not self.manager.begin(shared=shared):
-                await self._initialize(timeout)
+                await self._initialize(None)
             self._on_open(True)
 
-    async def _finish_untold(self, timeout: float | None) -> None:
+    async def _finish_untold(self) -> None:
         """Wait for a commit or abort whose caller did not, and tell if it failed."""
         ending = self.manager.ending
-        if ending is None or ending.told:
-            return
-        await self._end(ending, timeout)
+        if ending is not None and not ending.told:
+            await self._end(ending, None)
 
     async def commit(self, timeout: float | None) -> None:
         """Commit; or take up a commit whose caller was cancelled or timed out."""
         ending = self.manager.ending
         if ending is None or ending.told or not ending.committed:
+            self._check_no_bulk("commit")
             ending = self.manager.commit()
             self._on_open(False)
             self._hurry()
@@ -166,13 +171,18 @@ class TransactionCalls:
 
     async def _end(self, ending: Ending, timeout: float | None) -> None:
         doing = "commit_transaction()" if ending.committed else "abort_transaction()"
-        with self._timed("commit" if ending.committed else "abort"):
-            await self._until(
-                lambda: not ending.open,
-                timeout,
-                doing,
-                f"It goes on; what came of it is not known yet: `await {doing}` again",
-            )
+        try:
+            with self._timed("commit" if ending.committed else "abort"):
+                await self._until(
+                    lambda: not ending.open,
+                    timeout,
+                    doing,
+                    f"It goes on; what came of it is not known yet: `await {doing}` again",
+                )
+        except ProducerError as error:
+            if ending.committed:
+                raise CommitUnconfirmedError(str(error)) from error
+            raise
         ending.told = True
         if isinstance(ending.error, IllegalStateError):
             raise ending.error
@@ -209,6 +219,34 @@ class TransactionCalls:
             )
         return self.manager.handle
 
+    # --- many records ----------------------------------------------------------------------
+
+    @contextmanager
+    def bulk(self) -> Iterator[None]:
+        """A ``send_many()``: until it is over, its transaction is not committed."""
+        self.check_open()
+        self._bulks += 1
+        try:
+            yield
+        finally:
+            self._bulks -= 1
+
+    def _check_no_bulk(self, doing: str) -> None:
+        if self._bulks:
+            raise IllegalStateError(
+                f"{self.manager}: can't {doing}, a send_many() of the transaction is under way; "
+                "await it first, or cancel it"
+            )
+
+    def check_open(self) -> None:
+        """Raise the reason if nothing can be sent now."""
+        self.manager.check_open()
+
+    def check_not_failed(self) -> None:
+        """Raise the reason if the transaction can't be committed any more."""
+        if self.manager.state in (_S.ABORTABLE_ERROR, _S.FATAL_ERROR):
+            raise self.manager.refusal("flush")
+
     def record_failed(self, error: ProducerError) -> None:
         """A record of the open transaction failed where no call raised it: all or nothing."""
         if self.manager.state is _S.IN_TRANSACTION:
@@ -242,25 +280,36 @@ class TransactionCalls:
             if abandoned and self.manager.state is _S.ABORTABLE_ERROR:
                 await self.abort(None)
             raise
-        before = self.manager.ending
+        mine = self.manager.begun
         try:
             yield
         except BaseException as error:
-            if self.manager.ending is before:
+            if self._is_to_be_ended(mine):
                 await self._abort_after(error)
             raise
-        ended = self.manager.ending
-        if ended is None or ended is before:
+        if self._left_open:
+            raise self._refusal or ProducerClosedError(
+                f"{self.manager}: the producer was closed in the transaction, which is aborted"
+            )
+        if self._is_to_be_ended(mine) or self._is_untold_commit(mine):
             await self._commit_or_abort()
-        elif self._refusal is not None and (self._left_open or ended.open):
-            raise self._refusal
+
+    def _is_to_be_ended(self, number: int) -> bool:
+        """Whether this transaction is the present one, and nobody has ended it."""
+        present = self.manager.begun == number
+        return present and (self.open or self.manager.state is _S.FATAL_ERROR)
+
+    def _is_untold_commit(self, number: int) -> bool:
+        ending = self.manager.ending
+        present = self.manager.begun == number
+        return present and ending is not None and ending.committed and not ending.told
 
     async def _commit_or_abort(self) -> None:
         try:
             await self.commit(None)
-        except ProducerError:
-            if self.manager.state is _S.ABORTABLE_ERROR:
-                await self.abort(None)
+        except ProducerError as error:
+            if self.open:
+                await self._abort_after(error)
             raise
 
     async def _abort_after(self, error: BaseException) -> None:

@@ -26,6 +26,7 @@
     ├── TransactionError
     │   ├── AbortableTransactionError           the transaction fails; the next one can work
     │   │   └── TransactionAbortedError         a record that was not sent any more
+    │   ├── CommitUnconfirmedError              (TimeoutError) what came of it is not known yet
     │   └── FatalTransactionError               the producer can do no transaction any more
     ├── ProducerBrokenError                     a part of the producer died; see ``__cause__``
     └── KafkaError                              an error code of a broker; one class per code
@@ -102,6 +103,7 @@ from aioproducer.errors.client import (
     BootstrapError,
     BrokerConnectionError,
     BufferExhaustedError,
+    CommitUnconfirmedError,
     ConfigError,
     DeliveryTimeoutError,
     FatalTransactionError,
@@ -136,6 +138,7 @@ __all__ = [
     "BrokerUnsupportedVersionError",
     "BufferExhaustedError",
     "ClusterAuthorizationFailedError",
+    "CommitUnconfirmedError",
     "ConcurrentTransactionsError",
     "ConfigError",
     "CoordinatorLoadInProgressError",

@@ -117,6 +117,10 @@ class TransactionAbortedError(AbortableTransactionError):
     """The record was not sent any more, because its transaction is aborted."""
 
 
+class CommitUnconfirmedError(TransactionError, ProducerTimeoutError):
+    """The commit was asked for and is not confirmed yet: it may be done, or may still fail."""
+
+
 class FatalTransactionError(TransactionError):
     """This producer does no transaction any more (``__cause__`` has the reason). Close it."""
 

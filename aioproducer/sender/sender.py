@@ -155,6 +155,10 @@ class Sender:
             return "the partition has no leader"
         if not self._identity.usable:
             return "no producer id was assigned"
+        manager = self._transactions
+        if manager is not None and not manager.contains(batch.topic_partition):
+            said = f": {manager.answer_before}" if manager.answer_before else ""
+            return f"the coordinator did not take the partition into the transaction{said}"
         broker = self._metadata.snapshot.brokers.get(leader, f"broker {leader}")
         failure = self._client.failures().get(leader)
         return f"{broker} did not take it" if failure is None else f"last error: {failure}"

@@ -61,6 +61,8 @@ class TransactionRequester:
         """Ask what is to be asked, drop what is not to be sent; when to look again."""
         manager = self._manager
         manager.offered_version = self._client.features.transaction_version
+        if self._accumulator.closing and not manager.joined:
+            manager.abort_if_failed()  # nobody else will
         dropped_for = manager.dropping
         if dropped_for is not None:
             self._completer.abort(dropped_for, now, unsent_only=True)
@@ -119,6 +121,7 @@ class TransactionRequester:
             answer = read_answer(question, completion.response)
             verdict = self._manager.answered(question, answer, str(node))
             if verdict is not Verdict.DONE:
+                self.obstacle = self._manager.answer_before
                 logger.debug("%s: %s: %s", self._manager, question, answer)
         elif isinstance(error, NetworkError | RequestTimeoutError):
             self.obstacle = error

@@ -8,7 +8,7 @@ Rules that it keeps:
 - No batch leaves before its partition is in the transaction. In version 1 of the protocol it is
   taken in by a question, in version 2 by the batch itself.
 - The end is asked for when every batch has its outcome, and every offset is written. So nothing of
-  a transaction comes behind its end.
+  a transaction comes behind its end (but with version 1 what was given up on its way, as in Kafka).
 - One question at a time. One that was not answered is asked again: a coordinator takes the same
   end twice for one.
 - After a failure the next transaction has a new epoch, so nothing that is still on its way from the
@@ -34,6 +34,8 @@ from aioproducer.errors import (
     IllegalStateError,
     InvalidTxnStateError,
     KafkaError,
+    ProducerBrokenError,
+    ProducerClosedError,
     ProducerError,
     ProducerFencedError,
     TransactionAbortedError,
@@ -88,6 +90,8 @@ class Ending:
     done: bool = False
     error: ProducerError | None = None
     """Why it was not done."""
+    may_be_done: bool = False
+    """It was asked for once without an answer, so an error says nothing about that."""
     told: bool = False
     """Whether its caller knows what became of it; else (cancelled, timed out) the next one asks."""
 
@@ -125,6 +129,10 @@ class TransactionManager:
         """Who asks: of the open transaction, or of the next one."""
         self.offered_version = 1
         """The protocol that the brokers have now; it is taken on between transactions."""
+        self.begun = 0
+        """How many transactions have begun: the number of the present one."""
+        self.answer_before: KafkaError | None = None
+        """The last answer that was an error, and not the end of the matter."""
         self.joined = joined is not None
         self.shared = self.joined
         """Others write into the open transaction too, so it is ended whether we did or not."""
@@ -162,6 +170,7 @@ class TransactionManager:
             self._go(_S.INITIALIZING)
             return False
         self.shared = shared
+        self.begun += 1
         self._go(_S.IN_TRANSACTION)
         return True
 
@@ -177,6 +186,12 @@ class TransactionManager:
         self._outside.clear()
         self._offsets.clear()
         return self._end(Ending(committed=False), _S.ABORTING)
+
+    def abort_if_failed(self) -> None:
+        """Abort a transaction that can only be aborted, and that nobody asks about any more."""
+        if self.state is _S.ABORTABLE_ERROR:
+            logger.error("%s: closed when its transaction had failed: %s", self, self.error)
+            self.abort().told = True
 
     def _end(self, ending: Ending, state: TransactionState) -> Ending:
         self.ending = ending
@@ -197,6 +212,10 @@ class TransactionManager:
         if not pending.written and self.state not in (_S.IN_TRANSACTION, _S.COMMITTING):
             raise self.refusal("send offsets")
         return pending.written
+
+    def contains(self, partition: TopicPartition) -> bool:
+        """Whether ``partition`` is in the transaction."""
+        return partition in self._partitions
 
     def check_open(self, doing: str = "send") -> None:
         """Raise the reason if nothing can be written now."""
@@ -220,7 +239,11 @@ class TransactionManager:
             kind: type[ProducerError] = FatalTransactionError
             if isinstance(cause, ProducerFencedError):
                 kind = ProducerFencedError
-            error = kind(f"{self}: can't {doing}: {cause}. {_ADVICE[_S.FATAL_ERROR]}")
+            ending = self.ending
+            unknown = ""
+            if ending is not None and ending.committed and ending.may_be_done and not ending.done:
+                unknown = ". It was asked for before without an answer, and may have been committed"
+            error = kind(f"{self}: can't {doing}: {cause}{unknown}. {_ADVICE[_S.FATAL_ERROR]}")
         else:
             error = AbortableTransactionError(
                 f"{self}: can't {doing}, the transaction can only be aborted: {cause}. "
@@ -247,8 +270,8 @@ class TransactionManager:
 
     def batch_failed(self, error: ProducerError) -> None:
         """A batch, or a record in line for one, failed: the transaction can't be committed."""
-        if isinstance(error, TransactionAbortedError):
-            return  # it was dropped on purpose
+        if isinstance(error, TransactionAbortedError | ProducerClosedError | ProducerBrokenError):
+            return  # it was dropped on purpose, or nobody is there to go on
         fatal = isinstance(error, KafkaError) and error.fate is Fate.FATAL
         if fatal or isinstance(error, UnsupportedVersionError):
             self.fail(error)
@@ -265,9 +288,11 @@ class TransactionManager:
         return self.handle.version > 1
 
     @property
-    def dropping(self) -> TransactionAbortedError | None:
+    def dropping(self) -> ProducerError | None:
         """What the records get that have not left: they are not sent any more."""
-        if self.state in (_S.ABORTING, _S.ABORTABLE_ERROR, _S.FATAL_ERROR):
+        if self.state is _S.FATAL_ERROR:
+            return self.refusal("send")
+        if self.state in (_S.ABORTING, _S.ABORTABLE_ERROR):
             why = f": {self.error}" if self.error is not None else ""
             error = TransactionAbortedError(f"dropped, for its transaction is aborted{why}")
             error.__cause__ = self.error
@@ -329,6 +354,8 @@ class TransactionManager:
         """
         if not self.ends_the_epoch and not isinstance(question, FindCoordinator | InitProducerId):
             self._epoch_spent = True
+        if isinstance(question, EndTransaction) and self.ending is not None:
+            self.ending.may_be_done = True
         self.unreachable(question)
 
     def unreachable(self, question: Question) -> None:
@@ -349,6 +376,7 @@ class TransactionManager:
                 label = f"{label} for {answer.place}"
             error = kafka_error(answer.error_code, f"{self}: {label} on {where}: {said}")
         verdict = judge(question, error)
+        self.answer_before = None if verdict is Verdict.DONE else error
         match verdict:
             case Verdict.DONE:
                 self._done(question, answer)

@@ -21,6 +21,7 @@ PUBLIC = {
     "BootstrapError",
     "BrokerConnectionError",
     "BufferExhaustedError",
+    "CommitUnconfirmedError",
     "ConfigError",
     "ConsumerGroupMetadata",
     "DeliveryTimeoutError",
