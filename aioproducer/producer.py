@@ -561,8 +561,8 @@ class Producer:
 
             try:
                 async with producer.transaction(): ...
-            except FatalTransactionError:
-                raise                                 # this producer is done: close it
+            except (FatalTransactionError, ProducerBrokenError, UsageError):
+                raise                                 # to try again would not help
             except CommitUnconfirmedError:
                 await producer.commit_transaction()   # waits on, and tells what came of it
             except ProducerError:
@@ -630,9 +630,9 @@ class Producer:
         ``offsets``: for each partition the offset of the next record to read, as an int, an
         :class:`OffsetAndMetadata` or another client's; or an iterable of objects with ``topic``,
         ``partition`` and ``offset``. ``group``: the group's id, or the consumer's group metadata,
-        with which the group refuses a consumer that lost its partitions (KIP-447). Offsets whose
-        wait was cancelled or timed out are still written with the transaction, unless it is
-        aborted.
+        with which the group refuses a consumer that lost its partitions (KIP-447); without
+        generation and member id it refuses nobody. Offsets whose wait was cancelled or timed out
+        are still written with the transaction, unless it is aborted.
 
         Raises:
             InvalidOffsetError: these are no offsets, or no group.

@@ -249,8 +249,8 @@ class OptionTable:
     of a transaction, and whoever starts with the same name fences the one before."""
 
     transaction_timeout_ms: int = option(Milliseconds(1, INT_MAX), 60000, Group.TRANSACTIONS)
-    """How long a transaction may take before the coordinator aborts it and fences the producer. At
-    most the brokers' `transaction.max.timeout.ms`."""
+    """How long a transaction may take before the coordinator aborts it; before Kafka 4 it fences
+    the producer as well. At most the brokers' `transaction.max.timeout.ms`."""
 
     metrics_num_samples: int = option(Integer(1, INT_MAX), 2, Group.METRICS)
     """How many samples the rates and averages are computed over."""

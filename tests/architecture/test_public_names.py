@@ -27,6 +27,7 @@ PUBLIC = {
     "DeliveryTimeoutError",
     "FatalTransactionError",
     "IllegalStateError",
+    "InvalidOffsetError",
     "InvalidPartitionError",
     "InvalidTimestampError",
     "InvalidTopicError",

@@ -195,8 +195,9 @@ async def everything_once(cluster: KafkaCluster, logs: Path) -> None:
             happened = await disturbing
         print(f"{dict(happened)} in {time.monotonic() - began:.0f} s")
         deadline = time.monotonic() + PATIENCE
-        while len(await asyncio.to_thread(read, servers)) < RECORDS:
-            assert time.monotonic() < deadline, [instance.log() for instance in instances]
+        while (found := len(await asyncio.to_thread(read, servers))) < RECORDS:
+            logs_of_all = [instance.log() for instance in instances]
+            assert time.monotonic() < deadline, f"{found} invoices; {logs_of_all}"
             for instance in instances:
                 instance.revive()
             await asyncio.sleep(0.5)

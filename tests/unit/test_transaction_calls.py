@@ -12,6 +12,7 @@ import pytest
 from aioproducer.errors import (
     AbortableTransactionError,
     BrokerConnectionError,
+    CommitUnconfirmedError,
     DeliveryTimeoutError,
     FatalTransactionError,
     IllegalStateError,
@@ -486,8 +487,10 @@ async def test_who_waits_when_the_producer_ends_is_told_so(what: str) -> None:
             }[what]()
         )
     calls.close(CLOSED)
-    with pytest.raises(ProducerClosedError):
+    unknown = what in ("commit", "begin")
+    with pytest.raises(CommitUnconfirmedError if unknown else ProducerClosedError) as caught:
         await task
+    assert (caught.value.__cause__ if unknown else caught.value) is CLOSED
 
 
 async def test_what_was_done_when_the_producer_ends_is_done() -> None:

@@ -498,7 +498,7 @@ async def test_a_producer_that_is_fenced_sends_nothing_any_more() -> None:
         await world.turn()
         await answered(world, FENCED)
         assert world.manager.state is S.FATAL_ERROR
-        assert isinstance(future.exception(), TransactionAbortedError)
+        assert isinstance(future.exception(), ProducerFencedError)
         with pytest.raises(ProducerFencedError):
             world.manager.check_open()
         assert await silent(world, 10)
