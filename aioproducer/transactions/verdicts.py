@@ -27,6 +27,7 @@ from aioproducer.errors import (
     TransactionAbortableError,
     TransactionalIdAuthorizationFailedError,
     UnknownProducerIdError,
+    UnknownServerError,
 )
 from aioproducer.transactions.questions import (
     AddOffsets,
@@ -87,7 +88,12 @@ BY_QUESTION: Final[Mapping[type[Question], _Table]] = {
     AddPartitions: {InvalidTxnStateError: Verdict.FATAL},
     AddOffsets: {InvalidTxnStateError: Verdict.FATAL},
     CommitOffsets: {RequestTimedOutError: Verdict.ELSEWHERE},
-    EndTransaction: {InvalidTxnStateError: Verdict.ABORTABLE},
+    EndTransaction: {
+        InvalidTxnStateError: Verdict.ABORTABLE,
+        # It leaves open what became of the transaction, and the same end may be asked for twice. A
+        # coordinator answers so, for one, while it fences the producer (Kafka 4.3).
+        UnknownServerError: Verdict.AGAIN,
+    },
 }
 """Where it depends on what was asked."""
 

@@ -89,7 +89,7 @@ class Outcome:
                 f"{self.seconds:.1f} s; {self.verdict}; offset {self.offset}",
                 f"{self.clients} clients: {_listed(self.replaced)}; of {self.zombies} zombies "
                 f"{self.fenced} fenced, {self.done_before} were done before; "
-                f"{self.fenced_late} x fenced by what an earlier one had left behind",
+                f"{self.fenced_late} x fenced by an earlier one that asked late",
                 f"told: {_listed(self.told)}; errors: {_listed(self.errors)}",
                 f"brokers: {_listed(self.disturbed)}; connections: "
                 + _listed(Counter({kind.__name__: each for kind, each in self.faults.items()})),
