@@ -138,9 +138,11 @@ class TransactionRequester:
                 self._accumulator.departures.release(question.partitions, now)
             if self._manager.handle.producer_id != producer_id:
                 self._accumulator.departures.forget_acknowledged()
+            self._moves = self._manager.moves
+            self._on_change()
         else:
             self._attempts += 1
             soon = verdict is Verdict.SOON
             wait = self._backoff.soon if soon else self._backoff.delay
             self._not_before = now + wait(self._attempts)
-        self._on_change()
+            self._tell()

@@ -47,22 +47,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"WARNING: profiled, so the rates mean nothing; profiles in {plan.profiles}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     runs = asyncio.run(_collect(plan, console))
-    summaries = summarise(runs)
-    sections = [
-        describe(
-            protocol,
-            load,
-            plan.clients,
-            summaries[protocol, load.name],
-            plan.transactions or load.transactions,
-        )
-        for protocol in plan.protocols
-        for load in plan.loads
-    ]
-    if console.is_terminal:
-        print_rich(sections, console)
-    else:
-        print_plain(sections)
     if options.json:
         content = {
             "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -74,8 +58,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _collect(plan: Plan, console: Console) -> list[Run]:
+    """Every run; each table is printed when its last one has ended."""
+    runs: list[Run] = []
     with console.status("starting") as status:
-        return [run async for run in run_all(plan, started=status.update)]
+        async for run in run_all(plan, started=status.update):
+            runs.append(run)
+            if len(runs) % (len(plan.clients) * plan.rounds) == 0:
+                _show(plan, run, runs, console)
+    return runs
+
+
+def _show(plan: Plan, last: Run, runs: Sequence[Run], console: Console) -> None:
+    load = LOADS[last.load]
+    section = describe(
+        last.protocol,
+        load,
+        plan.clients,
+        summarise(runs)[last.protocol, last.load],
+        plan.transactions or load.transactions,
+    )
+    if console.is_terminal:
+        print_rich([section], console)
+    else:
+        print_plain([section])
+        sys.stdout.flush()
 
 
 def _parser() -> argparse.ArgumentParser:

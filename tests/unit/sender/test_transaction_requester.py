@@ -199,6 +199,19 @@ async def test_the_end_of_the_transaction_before_is_waited_for_in_milliseconds()
         await answered(world)
 
 
+async def test_an_answer_wakes_those_who_wait_only_if_something_has_changed() -> None:
+    async with transactional() as world:
+        world.manager.begin()
+        world.send()
+        await world.turn()
+        before = world.changes
+        await answered(world, CONCURRENT)
+        await world.turn(BACKOFF)
+        assert world.changes == before
+        await answered(world, FENCED)
+        assert world.changes == before + 1
+
+
 async def test_a_transaction_that_takes_hours_to_be_finished_is_waited_for() -> None:
     """As where a partition that it wrote to has no leader."""
     async with transactional() as world:
