@@ -217,6 +217,7 @@ class TransactionCalls:
                 f"{self.manager}: the transaction was not begun for others; begin it with "
                 "producer.transaction(shared=True)"
             )
+        self.manager.handed_out = True
         return self.manager.handle
 
     # --- many records ----------------------------------------------------------------------

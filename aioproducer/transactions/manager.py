@@ -135,7 +135,9 @@ class TransactionManager:
         """The last answer that was an error, and not the end of the matter."""
         self.joined = joined is not None
         self.shared = self.joined
-        """Others write into the open transaction too, so it is ended whether we did or not."""
+        """Others may write into the open transaction too."""
+        self.handed_out = self.joined
+        """Others have its handle, so its end is asked for whether we wrote or not."""
         self._identity = identity
         self._coordinators: dict[Coordinator, Node] = {}
         self._partitions: set[TopicPartition] = set()
@@ -335,7 +337,7 @@ class TransactionManager:
     @property
     def _ends_unasked(self) -> bool:
         ends = self.state is _S.ABORTING or (self.state is _S.COMMITTING and not self._offsets)
-        return ends and not (self._started or self.shared)
+        return ends and not (self._started or self.handed_out)
 
     def coordinator(self, question: Question) -> Node | None:
         """The broker to ask; None: any."""
@@ -434,9 +436,9 @@ class TransactionManager:
         self._groups.clear()
         self._offsets.clear()
         # Others have numbered batches in this epoch, if it was a shared one.
-        if self.shared and self.handle.version == 1:
+        if self.handed_out and self.handle.version == 1:
             self._epoch_spent = True
-        self._started = self.shared = False
+        self._started = self.shared = self.handed_out = False
         # What was taken in under version 1 must not count as taken in under version 2 (KIP-890).
         raised = self.offered_version > self.handle.version
         if (self._epoch_spent or raised) and not self.joined:
@@ -454,7 +456,7 @@ class TransactionManager:
         if question.committed:
             self._doom(error)
             return
-        if self.shared and isinstance(error, InvalidTxnStateError):
+        if self.handed_out and isinstance(error, InvalidTxnStateError):
             assert self.ending is not None
             self.ending.error = IllegalStateError(
                 f"{self}: can't abort, the transaction is not open any more: another producer that "

@@ -137,6 +137,8 @@ async def opened(version: int = 1, *, writes: bool = True, shared: bool = False)
     """A transaction is open, with a partition in it."""
     calls = await ready(version)
     await calls.begin(shared=shared)
+    if shared:
+        calls.share()
     if writes:
         calls.world.write(ONE)
     return calls

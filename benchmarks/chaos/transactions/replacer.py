@@ -69,9 +69,9 @@ class Replacer:
         self.done_before = 0
         """Zombies that had committed the last transaction before their successor came."""
         self.fenced_late = 0
-        """Clients that were fenced by an earlier one, as the last to ask for an epoch is the newest:
-        that one was replaced before it had asked, or its question lay in a connection to a broker
-        that stood still, and nobody can take it back."""
+        """Clients that were fenced by an earlier one, for the last to ask for an epoch is the
+        newest: that one was replaced before it had asked, or its question lay in a connection to a
+        broker that stood still, and nobody can take it back."""
 
     async def run(self) -> None:
         """Raises ClientError where a client or a zombie ends otherwise than it should."""

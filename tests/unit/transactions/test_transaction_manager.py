@@ -438,6 +438,16 @@ def test_a_shared_transaction_is_ended_whether_we_wrote_or_not(
     assert not world.manager.shared
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_shared_transaction_that_nobody_heard_of_asks_nobody(version: int) -> None:
+    world = opened(version, shared=True)
+    world.manager.handed_out = False
+    asked = len(world.asked)
+    assert world.end(committed=True).done
+    assert len(world.asked) == asked
+    assert world.state() is S.READY
+
+
 def test_a_shared_transaction_begins_in_an_epoch_that_nobody_has_used() -> None:
     world = opened()
     world.write(ONE)

@@ -136,6 +136,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(shared=st.sampled_from([False, False, False, True]))
     def begin(self, shared: bool) -> None:
         if self.manager.begin(shared=shared):
+            self.manager.handed_out = shared
             self.transactions.append(Transaction(len(self.transactions)))
             self.ended_elsewhere = False
 

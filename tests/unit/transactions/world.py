@@ -90,6 +90,7 @@ class World:
     def begin(self, *, shared: bool = False) -> None:
         while not self.manager.begin(shared=shared):
             self.run()
+        self.manager.handed_out = shared
 
     def write(self, *partitions: TopicPartition) -> None:
         """Batches for ``partitions`` leave and are delivered; they are taken in before."""
