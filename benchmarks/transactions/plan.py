@@ -68,7 +68,7 @@ class Client:
 
 
 _SMALL: Final[Settings] = {}
-_LARGE: Final[Settings] = {"batch_size": 131_072}
+_LARGE: Final[Settings] = {"batch_size": 1_000_000}  # 131,072: 30 % fewer records/s
 
 CLIENTS: Final = {
     client.name: client
@@ -80,7 +80,7 @@ CLIENTS: Final = {
             "ConfluentDriver",
             small={"linger.ms": 0},
             large={
-                "linger.ms": 5,
+                "linger.ms": 5,  # batch.size is 1,000,000 by default
                 "queue.buffering.max.messages": 2_000_000,
                 "queue.buffering.max.kbytes": 2_097_151,
             },
@@ -89,7 +89,7 @@ CLIENTS: Final = {
             "java",
             None,
             small={"linger.ms": 0},
-            large={"linger.ms": 5, "batch.size": 131_072},
+            large={"linger.ms": 5, "batch.size": 1_000_000},
         ),
     )
 }
