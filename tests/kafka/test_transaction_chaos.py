@@ -29,7 +29,7 @@ async def test_every_transaction_is_committed_once_and_every_zombie_fenced(
     print(f"the same again: {SEED}={seed} {TRANSACTIONS}={transactions}; logs in {tmp_path}")
     plan = Plan(transactions, seed, protocol)
     if transactions <= SHORT:
-        plan = replace(plan, clients_every=4.0, pause=0.2, disturbed=40.0)
+        plan = replace(plan, clients_every=4.0, pause=0.15, disturbed=30.0)
     outcome = await run(plan, tmp_path)
     print(outcome)
     assert outcome.verdict.broken_promises == 0
