@@ -44,6 +44,9 @@ QUICK: dict[str, Any] = {
 PRODUCE = ApiKey.PRODUCE
 REQUEST, RESPONSE, CONNECTION = Way.REQUEST, Way.RESPONSE, Way.CONNECTION
 
+PLAIN = (ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID)
+OF_TRANSACTIONS = tuple(api for api in ApiKey if api not in PLAIN)
+
 FAULTS: dict[str, Fault] = {
     "cut before": Cut(0),
     "cut in the length": Cut(2),
@@ -91,7 +94,7 @@ async def counted(proxy: FaultProxy, fault: Fault) -> None:
         await proxy.until(lambda: proxy.counts == {type(fault): 1})
 
 
-@pytest.mark.parametrize("api", list(ApiKey))
+@pytest.mark.parametrize("api", PLAIN)
 @pytest.mark.parametrize("fault", RESPONSE_FAULTS.values(), ids=RESPONSE_FAULTS)
 async def test_a_response_meets_a_fault(
     kafka: FakeKafka, start_proxy: StartProxy, fault: Fault, api: ApiKey
@@ -101,7 +104,7 @@ async def test_a_response_meets_a_fault(
     await counted(proxy, fault)
 
 
-@pytest.mark.parametrize("api", list(ApiKey))
+@pytest.mark.parametrize("api", PLAIN)
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_a_request_meets_a_fault(
     kafka: FakeKafka, start_proxy: StartProxy, fault: Fault, api: ApiKey
@@ -110,6 +113,25 @@ async def test_a_request_meets_a_fault(
     await deliver(kafka, proxy)
     await counted(proxy, fault)
     kafka.servers[1].failures.clear()  # it cannot read a frame of no bytes, and closes
+
+
+@pytest.mark.parametrize("way", [REQUEST, RESPONSE])
+@pytest.mark.parametrize("api", OF_TRANSACTIONS)
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_a_transaction_meets_a_fault(
+    kafka: FakeKafka, start_proxy: StartProxy, fault: Fault, api: ApiKey, way: Way
+) -> None:
+    proxy = await proxied(kafka, start_proxy, Rule(fault, api, way))
+    async with Producer(
+        bootstrap_servers=proxy.address, transactional_id="pay-7", **QUICK
+    ) as producer:
+        for number in range(3):
+            async with producer.transaction():
+                producer.send("orders", b"%d" % number)
+                await producer.send_offsets_to_transaction({("events", 0): number}, "readers")
+    assert kafka.values("orders") == [b"%d" % number for number in range(3)]
+    await counted(proxy, fault)
+    kafka.servers[1].failures.clear()
 
 
 @pytest.mark.parametrize(
