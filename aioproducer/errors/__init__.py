@@ -26,7 +26,7 @@
     ├── TransactionError
     │   ├── AbortableTransactionError           the transaction fails; the next one can work
     │   │   └── TransactionAbortedError         a record that was not sent any more
-    │   ├── CommitUnconfirmedError              (TimeoutError) what came of it is not known yet
+    │   ├── CommitUnconfirmedError              (ProducerTimeoutError)
     │   └── FatalTransactionError               the producer can do no transaction any more
     ├── ProducerBrokenError                     a part of the producer died; see ``__cause__``
     └── KafkaError                              an error code of a broker; one class per code

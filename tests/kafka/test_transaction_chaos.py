@@ -36,7 +36,6 @@ async def test_every_transaction_is_committed_once_and_every_zombie_fenced(
     assert outcome.offset == transactions
     assert outcome.fenced + outcome.done_before == outcome.zombies
     assert outcome.fenced > 0
-    assert outcome.fenced_late <= outcome.clients // 5
     assert outcome.replaced[Replacements.KILL] > 0
     assert outcome.disturbed.total() > 0
     assert outcome.faults.total() > 5
