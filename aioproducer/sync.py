@@ -213,12 +213,10 @@ class Producer:
 
     # --- transactions ----------------------------------------------------------------------
 
-    def transaction(self, *, shared: bool = False) -> AbstractContextManager[None]:
-        """As :meth:`aioproducer.Producer.transaction`, for a ``with`` block."""
-        return self._transaction(shared)
-
     @contextmanager
-    def _transaction(self, shared: bool) -> Iterator[None]:
+    def transaction(self, *, shared: bool = False) -> Iterator[None]:
+        """As :meth:`aioproducer.Producer.transaction`, for a ``with`` block."""
+
         async def enter() -> AbstractAsyncContextManager[None]:
             await self._catch_up()
             block = self._core.transaction(shared=shared)

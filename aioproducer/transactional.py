@@ -71,7 +71,7 @@ class TransactionCalls:
     # --- waiting ---------------------------------------------------------------------------
 
     def changed(self) -> None:
-        """The state machine may have moved: whoever waits looks again."""
+        """The state machine may have moved: senders and whoever waits look again."""
         self._on_open(self.manager.state is _S.IN_TRANSACTION)
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
@@ -140,7 +140,7 @@ class TransactionCalls:
             self._check_no_bulk("begin a transaction")
             while not self.manager.begin(shared=shared):
                 await self._initialize(None)
-            self._on_open(True)
+            self.changed()
 
     async def _finish_untold(self) -> None:
         """Wait for a commit or abort whose caller did not, and tell if it failed."""
@@ -154,7 +154,7 @@ class TransactionCalls:
         if ending is None or ending.told or not ending.committed:
             self._check_no_bulk("commit")
             ending = self.manager.commit()
-            self._on_open(False)
+            self.changed()
             self._hurry()
         await self._end(ending, timeout)
 
@@ -166,7 +166,7 @@ class TransactionCalls:
             raise IllegalStateError(f"{self.manager}: can't abort, the transaction was committed")
         if ending is None or ending.told or ending.committed:
             ending = self.manager.abort()
-            self._on_open(False)
+            self.changed()
         await self._end(ending, timeout)
 
     async def _end(self, ending: Ending, timeout: float | None) -> None:
@@ -211,14 +211,7 @@ class TransactionCalls:
 
     def share(self) -> TransactionHandle:
         """The open transaction, for others to write into it."""
-        self.manager.check_open("hand out a transaction")
-        if not self.manager.shared:
-            raise IllegalStateError(
-                f"{self.manager}: the transaction was not begun for others; begin it with "
-                "producer.transaction(shared=True)"
-            )
-        self.manager.handed_out = True
-        return self.manager.handle
+        return self.manager.hand_out()
 
     # --- many records ----------------------------------------------------------------------
 
@@ -265,7 +258,7 @@ class TransactionCalls:
             logger.warning("%s: closed in a transaction, which is aborted", self.manager)
             self._left_open = True
             self.manager.abort().told = True
-            self._on_open(False)
+            self.changed()
         self._wake()
 
     # --- the block -------------------------------------------------------------------------

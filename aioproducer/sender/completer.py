@@ -86,7 +86,7 @@ class BatchCompleter:
     @property
     def _dropping(self) -> bool:
         """Whether a batch may not fit because those before it were dropped with a transaction."""
-        return self._transactions is not None and self._transactions.dropping is not None
+        return self._transactions is not None and self._transactions.drops
 
     def settle(self, batch: ProducerBatch, outcome: Outcome, node: int, now: float) -> None:
         """Carry out ``outcome`` for a batch that was sent to ``node``."""

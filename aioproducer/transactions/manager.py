@@ -200,6 +200,17 @@ class TransactionManager:
         self._go(state)
         return ending
 
+    def hand_out(self) -> TransactionHandle:
+        """The open transaction, for others to write into it."""
+        self.check_open("hand out a transaction")
+        if not self.shared:
+            raise IllegalStateError(
+                f"{self}: the transaction was not begun for others; begin it with "
+                "producer.transaction(shared=True)"
+            )
+        self.handed_out = True
+        return self.handle
+
     def add_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> PendingOffsets:
@@ -290,16 +301,21 @@ class TransactionManager:
         return self.handle.version > 1
 
     @property
+    def drops(self) -> bool:
+        """Whether records that have not left are not sent any more."""
+        return self.state in (_S.ABORTING, _S.ABORTABLE_ERROR, _S.FATAL_ERROR)
+
+    @property
     def dropping(self) -> ProducerError | None:
-        """What the records get that have not left: they are not sent any more."""
+        """What the records get that are not sent any more; None: they are sent."""
+        if not self.drops:
+            return None
         if self.state is _S.FATAL_ERROR:
             return self.refusal("send")
-        if self.state in (_S.ABORTING, _S.ABORTABLE_ERROR):
-            why = f": {self.error}" if self.error is not None else ""
-            error = TransactionAbortedError(f"dropped, for its transaction is aborted{why}")
-            error.__cause__ = self.error
-            return error
-        return None
+        why = f": {self.error}" if self.error is not None else ""
+        error = TransactionAbortedError(f"dropped, for its transaction is aborted{why}")
+        error.__cause__ = self.error
+        return error
 
     # --- what to ask next ------------------------------------------------------------------
 

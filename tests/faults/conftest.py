@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import datetime
 import io
+import logging
 import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from random import Random
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -25,6 +27,8 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 
+from aioproducer import engine
+from aioproducer import producer as producer_module
 from aioproducer.testing.fault_proxy import FaultProxy
 from tests.faults.fake_transactions import COORDINATOR_APIS, FakeTransactions
 
@@ -588,3 +592,16 @@ async def start_proxy() -> AsyncIterator[StartProxy]:
             return await started.enter_async_context(FaultProxy(*arguments))
 
         yield start
+
+
+@pytest.fixture
+def simulated_time(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A producer reads the clock of the loop it runs on, and draws the same numbers each time."""
+
+    def now() -> float:
+        return asyncio.get_running_loop().time()
+
+    monkeypatch.setattr(engine, "monotonic", now)
+    monkeypatch.setattr(producer_module, "monotonic", now)
+    monkeypatch.setattr(engine, "Random", lambda: Random(5))
+    caplog.set_level(logging.CRITICAL, "aioproducer")

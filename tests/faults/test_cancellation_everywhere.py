@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any
 
 import pytest
 
-from aioproducer import Producer, ProducerClosedError, ProducerError, RecordMetadata, engine
-from aioproducer import producer as producer_module
+from aioproducer import Producer, ProducerClosedError, ProducerError, RecordMetadata
 from aioproducer.accumulator.buffer_pool import BufferPool
 from tests.faults.conftest import FakeKafka
 from tests.faults.simulated_loop import SimulatedLoop
@@ -33,16 +30,7 @@ SMALL: dict[str, Any] = {"buffer_memory": 12_000, "batch_size": 1_000}
 BIG = bytes(900)
 QUICK_CLOSE = 1.0
 
-
-@pytest.fixture(autouse=True)
-def simulated_time(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    def now() -> float:
-        return asyncio.get_running_loop().time()
-
-    monkeypatch.setattr(engine, "monotonic", now)
-    monkeypatch.setattr(producer_module, "monotonic", now)
-    monkeypatch.setattr(engine, "Random", lambda: Random(5))
-    caplog.set_level(logging.CRITICAL, "aioproducer")
+pytestmark = pytest.mark.usefixtures("simulated_time")
 
 
 @dataclass

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any
 
 import pytest
@@ -23,9 +21,7 @@ from aioproducer import (
     IllegalStateError,
     Producer,
     ProducerClosedError,
-    engine,
 )
-from aioproducer import producer as producer_module
 from tests.faults.conftest import FakeKafka
 from tests.faults.fake_transactions import (
     ADD_OFFSETS,
@@ -42,15 +38,7 @@ SOON = 100.0
 """Seconds of a clock that jumps."""
 
 
-@pytest.fixture(autouse=True)
-def simulated_time(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    def now() -> float:
-        return asyncio.get_running_loop().time()
-
-    monkeypatch.setattr(engine, "monotonic", now)
-    monkeypatch.setattr(producer_module, "monotonic", now)
-    monkeypatch.setattr(engine, "Random", lambda: Random(5))
-    caplog.set_level(logging.CRITICAL, "aioproducer")
+pytestmark = pytest.mark.usefixtures("simulated_time")
 
 
 @dataclass

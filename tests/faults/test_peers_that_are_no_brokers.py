@@ -127,7 +127,7 @@ async def test_one_dead_bootstrap_server_of_several(
     hanging = await start_server(hang_up)
     servers = f"127.0.0.1:1,{silent.address},{hanging.address},{kafka.bootstrap_servers}"
     for _ in range(5):  # whichever comes first
-        options = QUICK | {"max_block_ms": 5_000}
+        options = QUICK | {"max_block_ms": 30_000, "delivery_timeout_ms": 30_000}
         async with Producer(bootstrap_servers=servers, **options) as producer:
             sent = await asyncio.wait_for(producer.send("orders", b"v"), PATIENCE)
             assert sent.topic == "orders"

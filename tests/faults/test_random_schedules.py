@@ -22,10 +22,9 @@ from tests.faults.test_cancellation_everywhere import (
     PATIENCE,
     Hook,
     World,
-    simulated_time,
 )
 
-__all__ = ["simulated_time"]
+pytestmark = pytest.mark.usefixtures("simulated_time")
 
 SCHEDULES = int(os.environ.get("AIOPRODUCER_SCHEDULES", "150"))
 SEEDS = [int(seed) for seed in os.environ.get("AIOPRODUCER_SEED", "").split()]

@@ -10,7 +10,6 @@ from random import SystemRandom
 import pytest
 
 from aioproducer.testing.kafka_distribution import KafkaDistribution
-from benchmarks.chaos.transactions.plan import Replacements
 from benchmarks.chaos.transactions.run import Plan, run
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -29,15 +28,13 @@ async def test_every_transaction_is_committed_once_and_every_zombie_fenced(
     print(f"the same again: {SEED}={seed} {TRANSACTIONS}={transactions}; logs in {tmp_path}")
     plan = Plan(transactions, seed, protocol)
     if transactions <= SHORT:
-        plan = replace(plan, clients_every=1.5, pause=0.15, disturbed=30.0)
+        plan = replace(plan, clients_every=2.0, pause=0.3, disturbed=20.0)
     outcome = await run(plan, tmp_path)
     print(outcome)
     assert outcome.verdict.broken_promises == 0
     assert outcome.offset == transactions
     assert outcome.fenced + outcome.done_before == outcome.zombies
-    if transactions > SHORT:  # a quick machine is done before much has happened
-        assert outcome.fenced > 0
-        assert outcome.replaced[Replacements.KILL] > 0
-        assert outcome.disturbed.total() > 0
-        assert outcome.faults.total() > 5
+    assert outcome.fenced > 0
+    assert outcome.fenced_late <= outcome.clients // 2
+    assert outcome.enough, "less has happened than this is about"
     assert "IllegalStateError" not in outcome.errors

@@ -6,7 +6,6 @@ What is visible is told by other clients.
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -33,14 +32,9 @@ from tests.kafka.transactional import (
     visible,
 )
 
-with warnings.catch_warnings():
-    warnings.filterwarnings("ignore", ".*_text is deprecated", DeprecationWarning)
-    import kafka as kafka_python  # type: ignore[import-untyped]
+pytestmark = pytest.mark.kafka
 
-pytestmark = [
-    pytest.mark.kafka,
-    pytest.mark.filterwarnings("ignore:.*_text is deprecated"),  # kafka-python, Python 3.11
-]
+PATIENCE = 60.0
 
 
 # --- records -------------------------------------------------------------------------------
@@ -319,27 +313,23 @@ async def test_offsets_move_with_the_data_and_only_then(transactional: KafkaClus
 
 
 class Member:
-    """A kafka-python consumer in a group, driven from a thread."""
+    """An aiokafka consumer in a group; it joins again by itself."""
 
     def __init__(self, cluster: KafkaCluster, group: str, topic: str) -> None:
-        self.consumer = kafka_python.KafkaConsumer(
+        self.group = group
+        self.consumer = aiokafka.AIOKafkaConsumer(
             topic,
-            bootstrap_servers=cluster.bootstrap_servers.split(","),
+            bootstrap_servers=cluster.bootstrap_servers,
             group_id=group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
+            heartbeat_interval_ms=200,
         )
 
-    async def poll(self) -> list[Any]:
-        found = await asyncio.to_thread(self.consumer.poll, 100)
-        return [record for records in found.values() for record in records]
-
     @property
-    def metadata(self) -> Any:
-        return self.consumer.group_metadata()
-
-    async def close(self) -> None:
-        await asyncio.to_thread(self.consumer.close)
+    def metadata(self) -> ConsumerGroupMetadata:
+        member = self.consumer._coordinator
+        return ConsumerGroupMetadata(self.group, member.generation, member.member_id)
 
 
 async def test_the_metadata_of_a_member_is_accepted_until_the_group_moves_on(
@@ -357,27 +347,27 @@ async def test_the_metadata_of_a_member_is_accepted_until_the_group_moves_on(
         for partition in range(3):
             feeder.send("members", b"%d" % partition, partition=partition)
     first = Member(transactional, "members", "members")
-    second: Member | None = None
-    read: list[Any] = []
+    second = Member(transactional, "members", "members")
+
+    def shared_out() -> bool:
+        generations = {member.metadata.generation_id for member in (first, second)}
+        parts = [member.consumer.assignment() for member in (first, second)]
+        return len(generations) == 1 and all(parts) and len(parts[0] | parts[1]) == 3
+
     async with producer_on(transactional, "of-members") as producer:
-        try:
-            while len(read) < 3:
-                read += await first.poll()
+        async with first.consumer:
+            async with asyncio.timeout(PATIENCE):
+                read = [await first.consumer.getone() for _ in range(3)]
             before = first.metadata
             assert before.generation_id > 0
             await write(producer, read[0].value, 1, before)
-            second = Member(transactional, "members", "members")
-            while first.metadata.generation_id == before.generation_id:
-                await first.poll()
-                await second.poll()
-            with pytest.raises(AbortableTransactionError, match="ILLEGAL_GENERATION"):
-                await write(producer, b"stale", 2, before)
-            assert await offset_of(transactional, "members", "members") == 1
-            last = first.metadata
-            await write(producer, b"fresh", 3, last)
-        finally:
-            for member in filter(None, (first, second)):
-                await member.close()
+            async with second.consumer:
+                await until(shared_out, "both have partitions", PATIENCE)
+                with pytest.raises(AbortableTransactionError, match="ILLEGAL_GENERATION"):
+                    await write(producer, b"stale", 2, before)
+                assert await offset_of(transactional, "members", "members") == 1
+                last = first.metadata
+                await write(producer, b"fresh", 3, last)
         with pytest.raises(AbortableTransactionError, match="UNKNOWN_MEMBER_ID"):
             await write(producer, b"gone", 4, last)
         async with producer.transaction():

@@ -124,7 +124,7 @@ PASSING = [
         for code in (LOADING, NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT, DISCONNECT)
     ],
     *[(COMMIT_OFFSETS, code) for code in (LOADING, NOT_AVAILABLE, NOT_COORDINATOR, 7, DISCONNECT)],
-    *[(COMMIT_OFFSETS, 3), (ADD_PARTITIONS, 3), (END, 7)],
+    *[(COMMIT_OFFSETS, 3), (ADD_PARTITIONS, 3), (END, 7), (END, -1)],
 ]
 
 
@@ -270,7 +270,6 @@ FATAL = [
     ],
     (ADD_PARTITIONS, 48, FatalTransactionError, "INVALID_TXN_STATE"),
     (ADD_OFFSETS, 48, FatalTransactionError, "INVALID_TXN_STATE"),
-    (END, -1, FatalTransactionError, "UNKNOWN_SERVER_ERROR"),
     (PRODUCE, 90, ProducerFencedError, "PRODUCER_FENCED.*a newer producer"),
     (PRODUCE, 53, FatalTransactionError, "DESCRIBE and WRITE permissions"),
     (PRODUCE, 31, FatalTransactionError, "CLUSTER_AUTHORIZATION_FAILED"),

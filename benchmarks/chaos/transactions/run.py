@@ -38,6 +38,7 @@ from benchmarks.chaos.transactions.verdict import Judge, Verdict
 _PLACES: Final = [Place(topic, number) for topic in TOPICS for number in range(PARTITIONS)]
 _OFFSETS_WITHIN: Final = 60.0
 _ENDED_WITHIN: Final = 60.0
+_FAULTS: Final = 6
 _SETTINGS: Final = {
     "min.insync.replicas": 2,
     "transaction.state.log.min.isr": 2,
@@ -48,7 +49,8 @@ _SETTINGS: Final = {
 class Plan:
     """Seconds: ``every`` from a broker's return to the next disturbance, ``cuts_every`` between
     faults of connections, ``clients_every`` of a client's work, ``pause`` between transactions,
-    ``disturbed`` until nothing happens any more (None: when all is done), ``longest`` of a run."""
+    ``disturbed`` until nothing happens any more, if enough has (None: when all is done),
+    ``longest`` of a run."""
 
     transactions: int
     seed: int
@@ -78,6 +80,11 @@ class Outcome:
     fenced_late: int
     disturbed: Counter[Disturbances]
     faults: Counter[type[Fault]]
+
+    @property
+    def enough(self) -> bool:
+        """Whether clients were replaced in each way, brokers and connections disturbed."""
+        return _enough(self.disturbed, self.replaced, self.faults)
 
     @property
     def zombies(self) -> int:
@@ -137,7 +144,7 @@ async def run(plan: Plan, directory: Path) -> Outcome:
             began = time.monotonic()
             async with asyncio.timeout(plan.longest), asyncio.TaskGroup() as group:
                 disturbing = group.create_task(disturber.run())
-                calming = group.create_task(_calm(plan.disturbed, disturber, replacer))
+                calming = group.create_task(_calm(plan.disturbed, disturber, replacer, proxies))
                 await replacer.run()
                 seconds = time.monotonic() - began
                 calming.cancel()
@@ -169,11 +176,27 @@ async def run(plan: Plan, directory: Path) -> Outcome:
     )
 
 
-async def _calm(after: float | None, disturber: Disturber, replacer: Replacer) -> None:
-    if after is not None:
-        await asyncio.sleep(after)
-        disturber.stop()
-        replacer.stop()
+async def _calm(
+    after: float | None, disturber: Disturber, replacer: Replacer, proxies: FaultProxies
+) -> None:
+    if after is None:
+        return
+    await asyncio.sleep(after)
+    while not _enough(disturber.counts, replacer.counts, proxies.counts):  # noqa: ASYNC110
+        await asyncio.sleep(0.1)
+    disturber.stop()
+    replacer.stop()
+
+
+def _enough(
+    disturbed: Counter[Disturbances], replaced: Counter[Replacements], faults: Counter[type[Fault]]
+) -> bool:
+    """Whether what is to be survived has happened."""
+    return (
+        disturbed.total() > 0
+        and all(replaced[kind] for kind in Replacements)
+        and faults.total() >= _FAULTS
+    )
 
 
 def _all_committed(bootstrap_servers: str) -> list[tuple[Place, bytes]]:

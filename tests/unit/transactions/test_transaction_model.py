@@ -136,7 +136,8 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(shared=st.sampled_from([False, False, False, True]))
     def begin(self, shared: bool) -> None:
         if self.manager.begin(shared=shared):
-            self.manager.handed_out = shared
+            if shared:
+                self.manager.hand_out()
             self.transactions.append(Transaction(len(self.transactions)))
             self.ended_elsewhere = False
 

@@ -90,7 +90,8 @@ class World:
     def begin(self, *, shared: bool = False) -> None:
         while not self.manager.begin(shared=shared):
             self.run()
-        self.manager.handed_out = shared
+        if shared:
+            self.manager.hand_out()
 
     def write(self, *partitions: TopicPartition) -> None:
         """Batches for ``partitions`` leave and are delivered; they are taken in before."""
