@@ -8,6 +8,8 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 
 COMPILED := aioproducer/records/_compiled
 BIN := $(VENV)/bin
+# Tests that share no broker run side by side.
+BESIDE := --numprocesses logical --maxprocesses 4
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
@@ -31,11 +33,12 @@ demo: env ## Publish 336,776 flight records to a Kafka cluster, read them back, 
 	"$(BIN)/python" examples/demo.py
 
 test: env pure ## Run every test; starts the servers that it needs, and ends them
-	"$(BIN)/python" -m pytest
+	"$(BIN)/python" -m pytest -m "not kafka" $(BESIDE)
+	"$(BIN)/python" -m pytest -m kafka
 
 pure: env ## Run the tests of what is compiled without its compiled part
-	AIOPRODUCER_PURE_PYTHON=1 "$(BIN)/python" -m pytest tests/unit/records tests/unit/accumulator \
-		tests/protocol tests/mock_cluster/test_producer_sends.py \
+	AIOPRODUCER_PURE_PYTHON=1 "$(BIN)/python" -m pytest $(BESIDE) tests/unit/records \
+		tests/unit/accumulator tests/protocol tests/mock_cluster/test_producer_sends.py \
 		tests/mock_cluster/test_producer_order.py tests/mock_cluster/test_memory_on_the_wire.py
 
 lint: env ## Check format, lint, types and import contracts
@@ -45,7 +48,7 @@ lint: env ## Check format, lint, types and import contracts
 	"$(BIN)/lint-imports"
 
 check: lint ## make lint, and the fast tests
-	"$(BIN)/python" -m pytest -m "not kafka and not slow"
+	"$(BIN)/python" -m pytest -m "not kafka and not slow" $(BESIDE)
 
 bench: env ## Measure against confluent-kafka and aiokafka, interleaved
 	"$(BIN)/python" -m benchmarks
