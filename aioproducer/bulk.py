@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from time import time_ns
 from typing import Any, Final, Protocol
 
 from aioproducer.errors import ProducerError
@@ -168,17 +167,17 @@ class BulkProducer(Protocol):
 class BulkSender:
     """Sends many records of one ``send_many()`` as fast as there is room for them.
 
-    ``keyless``: by topic, what appends a value without anything else, see ``RecordAccumulator``.
+    ``append``: puts a record where it belongs, if nothing else has to be asked: see ``Entrance``.
     """
 
     def __init__(
         self,
         producer: BulkProducer,
-        keyless: Mapping[str, Callable[..., int]],
+        append: Callable[..., int],
         future: asyncio.Future[None],
     ) -> None:
         self._producer = producer
-        self._keyless = keyless
+        self._append = append
         self._tally = Tally(future)
 
     async def send_all(
@@ -235,19 +234,14 @@ class BulkSender:
         key = timestamp_ms = None
         if isinstance(value, ProducerRecord):
             topic, value, key, partition, headers, timestamp_ms = value.fields()
-        self._producer.check_usable()
         tally.add()
         if (
-            type(value) is bytes
-            and key is None
-            and partition is None
-            and headers is None
+            headers is None
             and timestamp_ms is None
-            and type(topic) is str
+            and self._append(tally, topic, value, key, partition)
         ):
-            join = self._keyless.get(topic)
-            if join is not None and join(tally, time_ns(), value):
-                return None
+            return None
+        self._producer.check_usable()
         try:
             return self._producer.put(
                 topic, value, key, partition, headers, timestamp_ms, tally, patient=True

@@ -6,11 +6,10 @@ import asyncio
 import logging
 import os
 import weakref
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from functools import partial
 from itertools import count
-from threading import get_ident
 from time import monotonic, time_ns
 from typing import Any, Final, Self, Unpack
 
@@ -31,6 +30,7 @@ from aioproducer.arguments import (
 from aioproducer.bulk import BulkSender, Crowd, SendReport
 from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.engine import Engine
+from aioproducer.entrance import Entrance
 from aioproducer.errors import (
     BufferExhaustedError,
     ConfigError,
@@ -51,13 +51,13 @@ from aioproducer.model import (
     RecordMetadata,
     TransactionHandle,
 )
+from aioproducer.records.acceleration import ShortWay
 from aioproducer.serialization import checked_headers, serialize, shared_headers
 from aioproducer.transactional import TransactionCalls
 
 logger = logging.getLogger(__name__)
 
 _NUMBERS: Final = count(1)
-_NOBODY: Final = -1
 
 
 class _Unstarted:
@@ -127,11 +127,10 @@ class Producer:
         self._engine: Engine | None = None
         self._transactions: TransactionCalls | None = None
         self._crowd: Crowd = _Unstarted()
-        self._create_future: Callable[[], asyncio.Future[RecordMetadata]]
         self._closing: asyncio.Task[int] | None = None
         self._closed = False
         self._broken: ProducerBrokenError | None = None
-        self._owner_thread = _NOBODY
+        self._entrance = Entrance()
         self._process = os.getpid()
 
     def _make(self, hook: Any) -> Any:
@@ -176,8 +175,6 @@ class Producer:
             )
         self._process = os.getpid()
         self._loop = asyncio.get_running_loop()
-        self._is_running = self._loop.is_running
-        self._create_future = self._loop.create_future
         try:
             partitioner = self._make(self.config.partitioner)
             self._engine = engine = Engine(
@@ -195,9 +192,8 @@ class Producer:
         self._accumulator = self._crowd = engine.accumulator
         self._append = engine.accumulator.append
         hooked = self._interceptors or self._serializing or self._partitioning
-        self._keyless = {} if hooked else engine.accumulator.keyless
         engine.start()
-        self._owner_thread = get_ident()
+        self._entrance.open(self._loop, ShortWay() if hooked else engine.accumulator.short_way)
         _LIVING.add(self)
         if self._transactions is not None:
             try:
@@ -233,7 +229,7 @@ class Producer:
                 raise WrongLoopError(self._why_forked())
             if asyncio.get_running_loop() is not self._loop:
                 raise WrongLoopError(self._why_other_loop())
-            self._owner_thread = _NOBODY
+            self._entrance.close()
             self._closed = True
             self._closing = self._loop.create_task(
                 self._close(engine, timeout), name="aioproducer-close"
@@ -265,7 +261,7 @@ class Producer:
     def _on_death(self, cause: BaseException) -> None:
         if self._broken is not None or self._closed or self._engine is None:
             return
-        self._owner_thread = _NOBODY
+        self._entrance.close()
         why = f"{type(cause).__name__}: {cause}"
         if isinstance(cause, asyncio.CancelledError):
             why = f"{cause}; was its event loop ended before `await producer.close()`?"
@@ -308,25 +304,17 @@ class Producer:
             ProducerClosedError, ProducerBrokenError, IllegalStateError, WrongLoopError: not now,
                 not here, or not any more.
         """
-        if get_ident() != self._owner_thread or not self._is_running():
-            self._refuse()
-        if (
-            key is None
-            and type(value) is bytes
-            and partition is None
-            and timestamp_ms is None
-            and headers is None
-        ):
-            join = self._keyless.get(topic) if type(topic) is str else None
-            if join is not None:
-                future = self._create_future()
-                if join(future, time_ns(), value):
-                    return future
+        if headers is None and timestamp_ms is None:
+            sent: asyncio.Future[RecordMetadata] | None
+            sent = self._entrance.send(topic, value, key, partition)
+            if sent is not None:
+                return sent
+        self.check_usable()
         if isinstance(topic, ProducerRecord):
             topic, value, key, partition, headers, timestamp_ms = only_argument(
                 topic, value, key, partition, headers, timestamp_ms
             )
-        future = self._create_future()
+        future = self._loop.create_future()
         self.put(topic, value, key, partition, headers, timestamp_ms, future)
         return future
 
@@ -509,7 +497,7 @@ class Producer:
             values = one_by_one(values, "an iterable or async iterable")
         if headers is not None:
             headers = shared_headers(headers, topic)
-        sender = BulkSender(self, self._keyless, self._loop.create_future())
+        sender = BulkSender(self, self._entrance.append, self._loop.create_future())
         with self.bulk():
             report = await sender.send_all(topic, values, partition, headers)
             if report.failed:
@@ -670,7 +658,7 @@ class Producer:
 
     def check_usable(self) -> None:
         """Raise the reason if the producer can't be used here and now."""
-        if get_ident() != self._owner_thread or not self._is_running():
+        if not self._entrance.serves():
             self._refuse()
 
     # --- looking at it ---------------------------------------------------------------------
@@ -734,7 +722,7 @@ _LIVING: Final[weakref.WeakSet[Producer]] = weakref.WeakSet()
 
 def _disown_after_fork() -> None:
     for producer in _LIVING:
-        producer._owner_thread = _NOBODY
+        producer._entrance.close()
         producer._crowd = _Unstarted()
 
 

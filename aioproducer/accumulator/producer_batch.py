@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final, Protocol
 
 from aioproducer.model import Place, RecordMetadata, TopicPartition
-from aioproducer.records.acceleration import RecordsBuilder, deliver_records
+from aioproducer.records.acceleration import RecordsBuilder, deliver_records, fail_record
 from aioproducer.records.builder import BATCH_OVERHEAD
 from aioproducer.records.compression import Compression
 from aioproducer.records.record_batch import (
@@ -139,17 +139,13 @@ class ProducerBatch:
         """Fail every future that has no outcome yet."""
         self.done = True
         for token in self.builder.tokens:
-            if not token.done():
-                token.set_exception(error)
-                token.exception()
+            fail_record(token, error)
 
     def fail_records(self, errors: Mapping[int, BaseException], otherwise: BaseException) -> None:
         """Fail each record with its own error, by its index, or with ``otherwise``."""
         self.done = True
         for index, token in enumerate(self.builder.tokens):
-            if not token.done():
-                token.set_exception(errors.get(index, otherwise))
-                token.exception()
+            fail_record(token, errors.get(index, otherwise))
 
     def release(self) -> bytearray | None:
         """The buffer, to be given back to the pool; the batch lets go of its records."""

@@ -24,6 +24,7 @@ from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.errors import InvalidPartitionError, ProducerError
 from aioproducer.model import Header, TopicPartition
 from aioproducer.partitioning import PartitionFunction, murmur2_partition
+from aioproducer.records.acceleration import ShortWay
 from aioproducer.records.builder import batch_size_bound
 
 
@@ -52,10 +53,8 @@ class RecordAccumulator:
         self.line = line
         self.closing = False
         """See :meth:`close`."""
-        self.keyless: dict[str, Callable[..., int]] = {}
-        """The ``append_value`` of the batch that a topic's keyless records join: the short way in.
-        A batch that is closed takes nothing, so it does no harm here."""
-        self._short_way_open = True
+        self.short_way = ShortWay(ignore_keys=rules.ignore_keys)
+        """Into the batches that records have joined by :meth:`append` and that are still open."""
         self.room_wanted = False
         """Somebody waits in ``drain()``; while somebody does, nothing lingers."""
         self.crowded = False
@@ -108,9 +107,11 @@ class RecordAccumulator:
         else:
             return self._append_keyless(queues, timestamp_ms, key, value, headers, token, now)
         batch = queue.open
-        if batch is not None and batch.append(token, timestamp_ms, key, value, headers):
-            return batch
-        return self._open_batch(queue, timestamp_ms, key, value, headers, token, now)
+        if batch is None or not batch.append(token, timestamp_ms, key, value, headers):
+            batch = self._open_batch(queue, timestamp_ms, key, value, headers, token, now)
+        if batch is not None:
+            queues.open.partitions[queue.topic_partition.partition] = batch.builder
+        return batch
 
     def append_waiting(self, record: WaitingRecord, now: float) -> ProducerBatch | None:
         """:meth:`append` for a record that could not be in a batch before."""
@@ -145,15 +146,13 @@ class RecordAccumulator:
             if batch is None or not batch.append(token, timestamp_ms, key, value, headers):
                 batch = self._open_batch(queue, timestamp_ms, key, value, headers, token, now)
             queues.sticky_batch = batch
-        if batch is not None and self._short_way_open:
-            self.keyless[queues.topic] = batch.builder.append_value
+        if batch is not None:
+            queues.open.keyless = batch.builder
         return batch
 
     def open_short_way(self, is_open: bool) -> None:
         """Allow or forbid the short way in, on which nothing is asked: outside of transactions."""
-        self._short_way_open = is_open
-        if not is_open:
-            self.keyless.clear()
+        self.short_way.is_open = is_open
 
     def choose_partition(self, topic: str, key: bytes | None, value: bytes | None) -> int | None:
         """What the user's partitioner says; None: there is none, or the topic is not known yet.
@@ -308,6 +307,7 @@ class RecordAccumulator:
         queues = self._topics.get(info.name)
         if queues is None:
             queues = self._topics[info.name] = TopicQueues(info.name)
+            self.short_way.topics[info.name] = queues.open
         queues.resize(len(info.partitions))
         for queue, partition in zip(queues.partitions, info.partitions, strict=False):
             if queue.leader != partition.leader:
@@ -347,7 +347,7 @@ class RecordAccumulator:
         if self.line.awaiting(topic) or (queues is not None and queues.busy):
             return False
         self._topics.pop(topic, None)
-        self.keyless.pop(topic, None)
+        self.short_way.topics.pop(topic, None)
         return True
 
     # --- room and time ---------------------------------------------------------------------

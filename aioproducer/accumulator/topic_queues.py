@@ -9,13 +9,14 @@ from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.model import TopicPartition
 from aioproducer.partitioning import PartitionFunction, Partitions
+from aioproducer.records.acceleration import OpenBatches
 from aioproducer.records.builder import BATCH_OVERHEAD
 
 
 class TopicQueues:
     """A queue for each partition of ``topic``."""
 
-    __slots__ = ("partitions", "produced", "retired", "sticky", "sticky_batch", "topic")
+    __slots__ = ("open", "partitions", "produced", "retired", "sticky", "sticky_batch", "topic")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -28,6 +29,8 @@ class TopicQueues:
         """The last batch that was begun for a keyless record."""
         self.produced = 0
         """Bytes of the earlier such batches since ``sticky`` was chosen."""
+        self.open = OpenBatches()
+        """Where records can go at once."""
 
     @property
     def busy(self) -> bool:
@@ -71,6 +74,9 @@ class TopicQueues:
             if queue is self.sticky:
                 self.sticky = None
         del self.partitions[count:]
+        self.open.partitions = [
+            None if queue.open is None else queue.open.builder for queue in self.partitions
+        ]
         self.retired = {number: queue for number, queue in self.retired.items() if queue.busy}
 
     def ask(self, partitioner: PartitionFunction, key: bytes | None, value: bytes | None) -> int:

@@ -1,4 +1,10 @@
 """The compiled twins have the types of their references."""
 
+from aioproducer.entrance import PythonEntrance
 from aioproducer.records.builder import RecordsBuilder as RecordsBuilder
 from aioproducer.records.delivery import deliver_records as deliver_records
+from aioproducer.records.delivery import fail_record as fail_record
+from aioproducer.records.short_way import OpenBatches as OpenBatches
+from aioproducer.records.short_way import ShortWay as ShortWay
+
+Entrance = PythonEntrance

@@ -1,5 +1,5 @@
 # cython: language_level=3, binding=False, wraparound=False
-"""The innermost loops for C: the same as in ``builder`` and ``delivery``, their reference.
+"""The innermost loops for C: the same as their references ``builder``, ``short_way``, ``entrance``, ``delivery``.
 
 Every record is written straight into the buffer, whose size is looked at each time: the caller may
 have replaced it. Nothing between that look and the last byte runs code of Python.
@@ -9,19 +9,35 @@ cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromObject, PyBytes_GET_SIZE
 from cpython.long cimport PyLong_AsLongLongAndOverflow
-from cpython.object cimport PyObject, PyTypeObject
-from libc.stdint cimport int64_t, uint64_t
+from cpython.object cimport PyObject, PyObject_Call
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
+from libc.time cimport time_t
 
 cdef extern from "Python.h":
+    object PyType_GenericAlloc(type, Py_ssize_t)
     void PyObject_GC_UnTrack(PyObject*)
+    void PyObject_GC_Track(PyObject*)
+    bint PyObject_GC_IsTracked(object)
+    unsigned long PyThread_get_thread_ident()
+
+cdef extern from "time.h":
+    struct timespec:
+        time_t tv_sec
+        long tv_nsec
+    enum: TIME_UTC
+    int timespec_get(timespec*, int) nogil
+
+from asyncio import Future
 
 from aioproducer.model import RecordMetadata
 from aioproducer.records.builder import BATCH_OVERHEAD, check_fields, header_bytes
 
 cdef Py_ssize_t RECORDS_BEGIN = BATCH_OVERHEAD
 cdef type METADATA = RecordMetadata
-cdef PyTypeObject* TUPLE = <PyTypeObject*>tuple
+cdef type FUTURE = Future
 
 
 cdef inline uint64_t zigzag(int64_t number) noexcept:
@@ -98,18 +114,6 @@ cdef class RecordsBuilder:
     def close(self):
         self.limit = 0
 
-    def append_value(self, token, now_ns, value):
-        cdef int overflow = 1
-        cdef int64_t nanoseconds = 0
-        if type(now_ns) is int:
-            nanoseconds = PyLong_AsLongLongAndOverflow(now_ns, &overflow)
-        if overflow or nanoseconds < 0 or type(value) is not bytes:
-            timestamp_ms = now_ns // 1_000_000
-            if value is None:
-                raise TypeError("a record that is nothing but a value has one: use append()")
-            return self.append(token, timestamp_ms, None, value)
-        return self.write(token, <uint64_t>nanoseconds // 1_000_000, None, value, None)
-
     def append(self, token, timestamp_ms, key, value, headers=()):
         if (
             type(timestamp_ms) is not int
@@ -185,6 +189,147 @@ cdef class RecordsBuilder:
         return size
 
 
+cdef inline int64_t now_ms() noexcept:
+    cdef timespec now
+    timespec_get(&now, TIME_UTC)
+    return <int64_t>now.tv_sec * 1000 + now.tv_nsec // 1_000_000
+
+
+cdef uint32_t murmur2(bytes key) noexcept:
+    """Kafka's ``Utils.murmur2``."""
+    cdef const unsigned char* at = <const unsigned char*>PyBytes_AS_STRING(key)
+    cdef Py_ssize_t rest = PyBytes_GET_SIZE(key)
+    cdef uint32_t mixed
+    cdef uint32_t digest = <uint32_t>0x9747B28C ^ <uint32_t>rest
+    while rest >= 4:
+        mixed = at[0] | <uint32_t>at[1] << 8 | <uint32_t>at[2] << 16 | <uint32_t>at[3] << 24
+        mixed *= <uint32_t>0x5BD1E995
+        mixed ^= mixed >> 24
+        mixed *= <uint32_t>0x5BD1E995
+        digest *= <uint32_t>0x5BD1E995
+        digest ^= mixed
+        at += 4
+        rest -= 4
+    if rest > 2:
+        digest ^= <uint32_t>at[2] << 16
+    if rest > 1:
+        digest ^= <uint32_t>at[1] << 8
+    if rest > 0:
+        digest ^= at[0]
+        digest *= <uint32_t>0x5BD1E995
+    digest ^= digest >> 13
+    digest *= <uint32_t>0x5BD1E995
+    return digest ^ digest >> 15
+
+
+@cython.final
+cdef class OpenBatches:
+    """See ``short_way.OpenBatches``."""
+
+    cdef public RecordsBuilder keyless
+    cdef public list partitions
+
+    def __init__(self):
+        self.partitions = []
+
+
+@cython.final
+cdef class ShortWay:
+    """See ``short_way.ShortWay``."""
+
+    cdef public bint ignore_keys
+    cdef public bint is_open
+    cdef readonly dict topics
+
+    def __init__(self, *, ignore_keys=False):
+        self.ignore_keys = ignore_keys
+        self.is_open = True
+        self.topics = {}
+
+    def append(self, token, timestamp_ms, topic, value, key, partition):
+        cdef RecordsBuilder builder = self.find(topic, value, key, partition)
+        return 0 if builder is None else builder.append(token, timestamp_ms, key, value)
+
+    cpdef RecordsBuilder find(self, topic, value, key, partition):
+        cdef OpenBatches batches
+        cdef Py_ssize_t number, count
+        if (
+            not self.is_open
+            or type(topic) is not str
+            or (value is not None and type(value) is not bytes)
+            or (key is not None and type(key) is not bytes)
+        ):
+            return None
+        batches = self.topics.get(topic)
+        if batches is None:
+            return None
+        count = len(batches.partitions)
+        if partition is None:
+            if key is None or self.ignore_keys:
+                return batches.keyless
+            if count == 0:
+                return None
+            number = (murmur2(key) & 0x7FFFFFFF) % <uint32_t>count
+        elif type(partition) is not int or not 0 <= partition < count:
+            return None
+        else:
+            number = partition
+        return batches.partitions[number]
+
+
+@cython.final
+cdef class Entrance:
+    """See ``entrance.PythonEntrance``."""
+
+    cdef unsigned long thread
+    cdef object is_running
+    cdef object create_future
+    cdef dict plain_future
+    cdef ShortWay short_way
+
+    def open(self, loop, ShortWay short_way not None):
+        self.thread = PyThread_get_thread_ident()
+        self.is_running = loop.is_running
+        self.create_future = loop.create_future
+        self.plain_future = {"loop": loop} if type(loop.create_future()) is FUTURE else None
+        self.short_way = short_way
+
+    def close(self):
+        self.thread = 0
+
+    cpdef bint serves(self) except -1:
+        return self.thread == PyThread_get_thread_ident() and self.is_running()
+
+    def send(self, topic, value, key, partition):
+        cdef RecordsBuilder builder
+        if self.serves():
+            builder = self.short_way.find(topic, value, key, partition)
+            if builder is not None:
+                future = self.new_future()
+                if builder.write(future, now_ms(), key, value, None):
+                    return future
+        return None
+
+    cdef new_future(self):
+        if self.plain_future is None:
+            return self.create_future()
+        future = PyObject_Call(FUTURE, (), self.plain_future)
+        # The collector need not look at it either, over and over for each of thousands: what holds
+        # a pending future is let go when it has its outcome, which the producer sees to; it is
+        # shown to the collector again if that is an exception, through whose frames it may hold
+        # itself.
+        PyObject_GC_UnTrack(<PyObject*>future)
+        return future
+
+    def append(self, token, topic, value, key, partition):
+        cdef RecordsBuilder builder
+        if self.serves():
+            builder = self.short_way.find(topic, value, key, partition)
+            if builder is not None:
+                return builder.write(token, now_ms(), key, value, None)
+        return 0
+
+
 def deliver_records(
     list tokens not None, list runs not None, topic, partition, base_offset, log_append_time_ms
 ):
@@ -201,11 +346,30 @@ def deliver_records(
         for index in range(first, end):
             token = tokens[index]
             if not token.done():
-                fields = ((topic, partition, offset, timestamp_ms, key_size, value_size),)
-                metadata = TUPLE.tp_new(METADATA, <PyObject*>fields, NULL)
+                metadata = PyType_GenericAlloc(METADATA, 6)
+                put(metadata, 0, topic)
+                put(metadata, 1, partition)
+                put(metadata, 2, offset)
+                put(metadata, 3, timestamp_ms)
+                put(metadata, 4, key_size)
+                put(metadata, 5, value_size)
                 # It holds str and int alone, so no cycle goes through it, and the collector need
                 # not look at it; of a plain tuple, CPython finds that out for itself.
                 PyObject_GC_UnTrack(<PyObject*>metadata)
                 token.set_result(metadata)
             if step:
                 offset = offset + 1
+
+
+def fail_record(token, error):
+    """See ``delivery.fail_record``."""
+    if not token.done():
+        if type(token) is FUTURE and not PyObject_GC_IsTracked(token):
+            PyObject_GC_Track(<PyObject*>token)
+        token.set_exception(error)
+        token.exception()
+
+
+cdef inline void put(metadata, Py_ssize_t place, field) noexcept:
+    Py_INCREF(field)
+    PyTuple_SET_ITEM(metadata, place, field)

@@ -13,7 +13,7 @@ ACCELERATED = False
 
 if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
     try:
-        from aioproducer.records import _compiled
+        from aioproducer.records import _compiled as compiled
 
         ACCELERATED = True
     except ImportError:
@@ -21,9 +21,21 @@ if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
 
 if TYPE_CHECKING or not ACCELERATED:
     from aioproducer.records.builder import RecordsBuilder
-    from aioproducer.records.delivery import deliver_records
+    from aioproducer.records.delivery import deliver_records, fail_record
+    from aioproducer.records.short_way import OpenBatches, ShortWay
 else:
-    RecordsBuilder = _compiled.RecordsBuilder
-    deliver_records = _compiled.deliver_records
+    OpenBatches = compiled.OpenBatches
+    RecordsBuilder = compiled.RecordsBuilder
+    ShortWay = compiled.ShortWay
+    deliver_records = compiled.deliver_records
+    fail_record = compiled.fail_record
 
-__all__ = ["ACCELERATED", "RecordsBuilder", "deliver_records"]
+__all__ = [
+    "ACCELERATED",
+    "OpenBatches",
+    "RecordsBuilder",
+    "ShortWay",
+    "compiled",
+    "deliver_records",
+    "fail_record",
+]

@@ -145,10 +145,6 @@ class RecordsBuilder:
         """Take no more records."""
         self.limit = self._shape_until = 0
 
-    def append_value(self, token: Any, now_ns: int, value: bytes) -> int:
-        """:meth:`append` for a record that is nothing but a value, at ``time.time_ns()``."""
-        return self._append_value(token, now_ns // 1_000_000, value)
-
     def _append_value(self, token: Any, timestamp_ms: int, value: bytes) -> int:
         count = self.count
         if (
@@ -169,8 +165,6 @@ class RecordsBuilder:
             self.count = count + 1
             self.tokens.append(token)
             return size
-        if value is None:
-            raise TypeError("a record that is nothing but a value has one: use append()")
         return self._append_other(token, timestamp_ms, None, value, ())
 
     def append(

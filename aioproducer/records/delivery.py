@@ -9,6 +9,13 @@ from aioproducer.model import RecordMetadata
 from aioproducer.records.builder import Run
 
 
+def fail_record(token: Any, error: BaseException) -> None:
+    """Fail the token if it is not done, and look at it, so that asyncio does not complain."""
+    if not token.done():
+        token.set_exception(error)
+        token.exception()
+
+
 def deliver_records(
     tokens: Sequence[Any],
     runs: Sequence[Run],

@@ -135,11 +135,9 @@ class AccumulatorMachine(RuleBasedStateMachine):
         """What ``Producer.send`` does."""
         token = Token(len(self.tokens))
         accumulator = self.accumulator
-        if partition is None and key is None:
-            join = accumulator.keyless.get(topic)
-            if join is not None and join(token, self.timestamp_ms * 1_000_000, value):
-                self.tokens.append(token)
-                return
+        if accumulator.short_way.append(token, self.timestamp_ms, topic, value, key, partition):
+            self.tokens.append(token)
+            return
         batch = accumulator.append(
             topic, partition, self.timestamp_ms, key, value, (), token, self.now
         )

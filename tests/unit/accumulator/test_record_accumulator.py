@@ -95,7 +95,7 @@ def test_the_short_way_in_is_closed_while_records_wait() -> None:
     world = World(memory=BATCH)
     world.learn(1)
     sent = [world.send(None, size) for size in (FULL, FULL, 10)]
-    assert world.accumulator.keyless["t"](Token(), TIMESTAMP_MS, b"") == 0
+    assert not world.accumulator.short_way.append(Token(), TIMESTAMP_MS, "t", b"", None, None)
     assert len(world.line) == 2
     batch = world.drain_one()
     assert batch.builder.tokens == sent[:1]

@@ -98,7 +98,7 @@ def test_a_topic_is_forgotten_once_nothing_of_it_is_left(world: World) -> None:
     assert not forget("t")
     world.deliver(batch)
     assert forget("t")
-    assert "t" not in world.accumulator.keyless
+    assert "t" not in world.accumulator.short_way.topics
     token = world.send(None)
     assert [record.token for record in world.line.awaiting("t")] == [token]
     assert not forget("t")

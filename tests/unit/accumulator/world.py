@@ -151,10 +151,8 @@ class World:
     ) -> Token:
         """What ``Producer.send()`` does."""
         token, value, accumulator = Token(), bytes(size), self.accumulator
-        if partition is None and key is None:
-            join = accumulator.keyless.get(topic)
-            if join is not None and join(token, TIMESTAMP_MS * 1_000_000, value):
-                return token
+        if self.accumulator.short_way.append(token, TIMESTAMP_MS, topic, value, key, partition):
+            return token
         if partition is None:
             partition = accumulator.choose_partition(topic, key, value)
         found = accumulator.append(topic, partition, TIMESTAMP_MS, key, value, (), token, self.now)

@@ -22,7 +22,6 @@ compiled = pytest.importorskip(
 )
 
 NOW: Final = 1_700_000_000_000
-NOW_NS: Final = NOW * 1_000_000 + 5
 DIRT: Final = 0xA5
 IMPLEMENTATIONS: Final[list[type[RecordsBuilder]]] = [
     reference.RecordsBuilder,
@@ -81,11 +80,6 @@ def append(*arguments: Any) -> Step:
     return lambda builder: builder.append(token, *arguments)
 
 
-def append_value(*arguments: Any) -> Step:
-    token = object()
-    return lambda builder: builder.append_value(token, *arguments)
-
-
 def replace_buffer(size: int) -> Step:
     def step(builder: RecordsBuilder) -> None:
         builder.buffer = bytearray([DIRT]) * size
@@ -104,7 +98,6 @@ def release(builder: RecordsBuilder) -> None:
 
 
 timestamps = st.sampled_from([NOW, NOW, NOW, NOW, NOW + 1, NOW - 1, NOW + 10_000, 0, 2**63 - 1])
-clocks = timestamps.map(lambda timestamp: timestamp * 1_000_000 + 999_999)
 fields = st.sampled_from(
     [b"", b"a", b"bc", b"bc", b"bc", b"x" * 63, b"y" * 64, b"z" * 200, bytearray(b"de"), Text(b"f")]
 )
@@ -139,17 +132,15 @@ bad_headers = st.sampled_from(
 )
 
 records = st.builds(append, timestamps, st.none() | fields, st.none() | fields, headers)
-values = st.builds(append_value, clocks, fields)
+values = st.builds(append, timestamps, st.none(), fields)
 wrong = st.one_of(
     st.builds(append, timestamps | bad_timestamps, fields | bad_fields | st.none(), bad_fields),
     st.builds(append, timestamps | bad_timestamps, bad_fields, fields | st.none()),
     st.builds(append, bad_timestamps, fields | st.none(), fields | st.none(), headers),
     st.builds(append, timestamps, fields | st.none(), fields | st.none(), bad_headers),
-    st.builds(append_value, clocks | bad_timestamps, bad_fields | st.none()),
-    st.builds(append_value, bad_timestamps, fields),
     st.just(append()),
     st.just(append(NOW, None, b"", (), "too many")),
-    st.just(append_value(NOW_NS)),
+    st.just(append(NOW)),
 )
 rare = st.one_of(
     st.just(close),
@@ -161,7 +152,7 @@ programs = st.lists(repeated | st.tuples(rare, st.just(1)), min_size=1, max_size
     lambda groups: [step for step, times in groups for _ in range(times)]
 )
 
-V = append_value(NOW_NS, b"bc")
+V = append(NOW, None, b"bc")
 K = append(NOW, b"k", b"bc")
 
 
@@ -172,9 +163,9 @@ K = append(NOW, b"k", b"bc")
 @settings(max_examples=1_000)
 @example([V, V, V, replace_buffer(70), V, V], 300, 300)
 @example([V, V, V, release, V], 300, 300)
-@example([V, V, append_value(NOW_NS, memoryview(b"bc")), append_value(NOW_NS, "bc"), V], 300, 300)
+@example([V, V, append(NOW, None, memoryview(b"bc")), append(NOW, None, "bc"), V], 300, 300)
 @example([K, K, K, append(NOW, "k", b"bc"), append(NOW, b"k", "bc"), K], 300, 300)
-@example([V, V, append_value(NOW_NS, bytearray(b"bc")), V], 300, 2**63 - 1)
+@example([V, V, append(NOW, None, bytearray(b"bc")), V], 300, 2**63 - 1)
 @example([V, V], 300, -(2**63))
 def test_whatever_is_appended_both_do_the_same(steps: list[Step], size: int, limit: int) -> None:
     check_twins(steps, size, limit)
@@ -182,7 +173,7 @@ def test_whatever_is_appended_both_do_the_same(steps: list[Step], size: int, lim
 
 @given(st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=20))
 def test_any_distance_of_timestamps(chosen: list[int]) -> None:
-    check_twins([append_value(each, b"v") for each in chosen], 1_000, 1_000)
+    check_twins([append(each, None, b"v") for each in chosen], 1_000, 1_000)
 
 
 @pytest.mark.parametrize("size", [8_191, 8_192, 1_048_575, 1_048_576])
@@ -233,7 +224,7 @@ def test_a_builder_that_holds_itself_is_collected(make: type[RecordsBuilder]) ->
 
     token = Token()
     token.builder = make(bytearray(100), 100)
-    assert token.builder.append_value(token, NOW_NS, b"v")
+    assert token.builder.append(token, NOW, None, b"v")
     gone = weakref.ref(token)
     del token
     gc.collect()
@@ -270,6 +261,14 @@ class Token:
         self._log.append((self._number, metadata))
         if self._kind == "refuses":
             raise OSError
+
+    def set_exception(self, error: BaseException) -> None:
+        self._log.append((self._number, error))
+        if self._kind == "refuses":
+            raise OSError
+
+    def exception(self) -> None:
+        self._log.append(("exception", self._number))
 
 
 kinds = st.sampled_from(["open"] * 10 + ["done"] * 4 + ["refuses", "refuses to tell"])
@@ -308,3 +307,15 @@ async def test_futures_get_their_metadata_and_a_cancelled_one_is_left_alone(deli
         RecordMetadata("orders", 3, 43, NOW + 1, 3, -1),
     ]
     assert hash(futures[0].result()) == hash(("orders", 3, 40, NOW, -1, 7))
+
+
+@pytest.mark.parametrize("kind", ["open", "done", "refuses", "refuses to tell"])
+def test_a_token_that_fails_is_told_the_same(kind: str) -> None:
+    error = OSError("no")
+    told = []
+    for fail in (delivery.fail_record, compiled.fail_record):
+        log: list[Any] = []
+        token = Token(kind, 1, log)
+        log.append(outcome(lambda to=fail, of=token: to(of, error)))  # type: ignore[misc]
+        told.append(log)
+    assert told[0] == told[1]
