@@ -4,13 +4,12 @@
 keeps each record's own future. Neither awaits a record before it sends the next.
 """
 
-import asyncio
 import os
 import sys
 import time
 from collections import Counter
 
-from aioproducer import Producer, ProducerRecord
+from aioproducer import Producer, ProducerRecord, loops
 
 SERVERS = (
     sys.argv[1] if len(sys.argv) > 1 else os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
@@ -50,4 +49,4 @@ async def main() -> None:
             print(f"  {RECORDS / (time.perf_counter() - began):,.0f} records/s")
 
 
-asyncio.run(main())
+loops.run(main())

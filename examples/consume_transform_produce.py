@@ -18,7 +18,7 @@ from typing import Any
 
 from kafka import KafkaConsumer  # type: ignore[import-untyped]
 
-from aioproducer import AbortableTransactionError, Producer, ProducerTimeoutError
+from aioproducer import AbortableTransactionError, Producer, ProducerTimeoutError, loops
 
 SERVERS = (
     sys.argv[1] if len(sys.argv) > 1 else os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
@@ -100,4 +100,4 @@ async def main() -> None:
             await asyncio.to_thread(orders.close)
 
 
-asyncio.run(main())
+loops.run(main())

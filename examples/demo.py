@@ -37,7 +37,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from aioproducer import Producer, ProducerError, RecordMetadata
+from aioproducer import Producer, ProducerError, RecordMetadata, loops
 from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaUnavailableError
 from aioproducer.testing.mock_cluster import MockCluster
 
@@ -374,7 +374,7 @@ def main() -> int:
     parser.add_argument("--mock", action="store_true", help="use the mock cluster in any case")
     arguments = parser.parse_args()
     try:
-        asyncio.run(demo(mock=arguments.mock))
+        loops.run(demo(mock=arguments.mock))
     except (CheckError, ProducerError) as error:
         console.print(f"[red]✗[/] {error}", markup=True)
         return 1

@@ -4,12 +4,11 @@
 and else waits for it, so that a slow broker slows this loop down and does not fill the memory.
 """
 
-import asyncio
 import json
 import os
 import sys
 
-from aioproducer import Producer
+from aioproducer import Producer, loops
 
 SERVERS = (
     sys.argv[1] if len(sys.argv) > 1 else os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
@@ -30,4 +29,4 @@ async def main() -> None:
     print(f"{sent:,.0f} events sent, {failed:,.0f} failed")
 
 
-asyncio.run(main())
+loops.run(main())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
 import sys
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from aioproducer import loops
 from aioproducer.cli.console import Console, ConsoleJob
 from aioproducer.cli.settings import (
     one_topic,
@@ -138,7 +138,7 @@ def produce(
         headers=parse_headers(header or ()),
         sync=sync,
     )
-    return asyncio.run(Console(job, _open(file), terminal).run())
+    return loops.run(Console(job, _open(file), terminal).run())
 
 
 produce.__doc__ = HELP

@@ -1,0 +1,26 @@
+"""The faster event loop, where it is installed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """As ``asyncio.run``, but on uvloop where that is installed: the extra ``aioproducer[uvloop]``.
+
+    The producer works on either; with uvloop a record costs less, and comes back sooner.
+    """
+    with asyncio.Runner(loop_factory=_uvloop()) as runner:
+        return runner.run(main)
+
+
+def _uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
