@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from itertools import count
 from typing import Any, TypeVar, TypeVarTuple, Unpack
+from weakref import WeakSet
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -40,8 +41,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Called before each of them."""
         self.complaints: list[dict[str, Any]] = []
         """What asyncio found wrong: exceptions that nobody has seen, tasks that were lost."""
-        self.tasks: list[asyncio.Task[Any]] = []
-        """All that were ever started."""
+        self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
+        """All that were started and are still there."""
         self._delay = delay
         self._now = 1000.0
         self._due: deque[asyncio.Handle] = deque()
@@ -156,7 +157,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         task = asyncio.Task(
             coro, loop=self, name=None if name is None else str(name), context=context
         )
-        self.tasks.append(task)
+        self.tasks.add(task)
         return task
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
