@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
@@ -21,6 +21,7 @@ _LONGEST_QUERY: Final = 60.0
 _TOPICS_PER_REQUEST: Final = 250
 _POLL: Final = 0.2
 _WARNINGS: Final = 4
+_RETRIED: Final = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 # With the compilers that Kafka has in production.
 _JVM_OPTIONS: Final = ("-Xmx1g", "-XX:+UseSerialGC")
 # So that a long benchmark does not fill the disk.
@@ -52,7 +53,7 @@ def _mock_cluster(workload: Workload) -> Iterator[str]:
 @contextmanager
 def _kafka_brokers() -> Iterator[Serving]:
     with KafkaCluster(_BROKERS, config=_KAFKA_CONFIG, jvm_options=_JVM_OPTIONS) as cluster:
-        admin = _admin(cluster.bootstrap_servers)
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
 
         @contextmanager
         def serve(workload: Workload) -> Iterator[str]:
@@ -71,8 +72,20 @@ BROKERS: Final[Mapping[str, Callable[[], AbstractContextManager[Serving]]]] = {
 
 def log_size(bootstrap_servers: str, workload: Workload) -> int:
     """How many records the topics ever took: what the brokers say, not the client."""
+    # Kept until it has answered, else its futures never end.
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": _WARNINGS})
+    deadline = time.monotonic() + _LONGEST_QUERY
+    while True:
+        try:
+            return _ends(admin, workload)
+        except KafkaException as error:  # such as a leader that does not know yet that it is one
+            if time.monotonic() > deadline or not error.args[0].code() not in _RETRIED:
+                raise
+            time.sleep(_POLL)
+
+
+def _ends(admin: AdminClient, workload: Workload) -> int:
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    admin = _admin(bootstrap_servers)  # kept until it has answered, else its futures never end
     ends = admin.list_offsets(
         {
             TopicPartition(topic, number): latest
@@ -82,10 +95,6 @@ def log_size(bootstrap_servers: str, workload: Workload) -> int:
         request_timeout=_LONGEST_QUERY,
     )
     return sum(end.result().offset for end in ends.values())
-
-
-def _admin(bootstrap_servers: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": _WARNINGS})
 
 
 def _create_topics(admin: AdminClient, workload: Workload) -> None:

@@ -9,6 +9,7 @@ import json
 import random
 import string
 from collections.abc import Sequence
+from functools import cache
 
 _DISTINCT = 1_000
 _DISTINCT_WHERE_IT_COUNTS = 10_000
@@ -18,20 +19,23 @@ _WORDS = ("checkout", "search", "basket", "product", "login", "account", "wishli
 _AGENTS = ("Firefox/128.0 (X11; Linux x86_64)", "Safari/17.5 (Macintosh)", "Chrome/126.0 (Windows)")
 
 
+@cache
 def random_values(seed: str, size: int) -> Sequence[bytes]:
     """Letters and digits by lot, ``size`` bytes each."""
     return _strings(seed, size, _DISTINCT)
 
 
+@cache
 def keys(seed: str, size: int) -> Sequence[bytes]:
     """All different, ``size`` bytes each."""
     return _strings(f"{seed} keys", size, _DISTINCT_WHERE_IT_COUNTS)
 
 
+@cache
 def json_values(seed: str, size: int) -> Sequence[bytes]:
     """Events of a shop, ``size`` bytes each: names repeat, numbers and identities do not."""
     generator = random.Random(seed)
-    return [_event(generator, number, size) for number in range(_DISTINCT_WHERE_IT_COUNTS)]
+    return tuple(_event(generator, number, size) for number in range(_DISTINCT_WHERE_IT_COUNTS))
 
 
 def _event(generator: random.Random, number: int, size: int) -> bytes:
@@ -55,4 +59,4 @@ def _event(generator: random.Random, number: int, size: int) -> bytes:
 
 def _strings(seed: str, size: int, number: int) -> Sequence[bytes]:
     generator = random.Random(seed)
-    return ["".join(generator.choices(_LETTERS, k=size)).encode() for _ in range(number)]
+    return tuple("".join(generator.choices(_LETTERS, k=size)).encode() for _ in range(number))

@@ -75,22 +75,16 @@ def test_every_client_does_every_shape(client: str, name: str) -> None:
 
 
 def test_a_tiny_round_of_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    workloads = "lz4,topics_10"
-    arguments = ["--workloads", workloads, "--rounds", "1", "--records", "1200"]
+    clients = "aioproducer,confluent,kafka-python"
+    arguments = ["--workloads", "lz4", "--clients", clients, "--rounds", "1", "--records", "1200"]
     assert main([*arguments, "--results", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "cores" in printed
     assert "VOID" not in printed
     (path,) = tmp_path.glob("*.json")
     runs = json.loads(path.read_text())["runs"]
-    expected = {
-        (workload, client.name)
-        for client in CLIENTS.values()
-        for workload in workloads.split(",")
-        if workload in client.settings and "mock" in client.brokers
-    }
-    assert {(run["workload"], run["client"]) for run in runs} == expected
-    assert len(runs) == len(expected)
+    assert {run["client"] for run in runs} == set(clients.split(","))
+    assert len(runs) == 3
     for each in runs:
         assert each["void"] is None
         assert each["numbers"].keys() == ALWAYS
