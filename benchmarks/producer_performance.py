@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
@@ -44,6 +44,7 @@ class Progress:
     when: float
     """Seconds."""
     cpu_seconds: float
+    peak_bytes: int
 
 
 def run(client: Client, workload: Workload, records: int, bootstrap_servers: str) -> Costs:
@@ -58,12 +59,11 @@ def run(client: Client, workload: Workload, records: int, bootstrap_servers: str
         ) as process:
             assert process.stdout is not None
             assert process.stderr is not None
-            progress = list(_watch(process.pid, process.stdout))
-            peak = peak_bytes(process.pid)
+            progress = list(watch(process.pid, process.stdout))
             errors = process.stderr.read()
     if process.returncode:
         raise RuntimeError(f"{_MAIN_CLASS}: exit code {process.returncode}: {errors[-2_000:]}")
-    return costs(workload, records, warm_up, progress, peak)
+    return costs(workload, records, warm_up, progress)
 
 
 def _command(
@@ -82,19 +82,17 @@ def _command(
     )
 
 
-def _watch(process_id: int, lines: Iterable[str]) -> Iterable[Progress]:
+def watch(process_id: int, lines: Iterable[str]) -> Iterator[Progress]:
     """What the process says, the last of it with all records."""
     process, records = psutil.Process(process_id), 0
     for line in lines:
         if found := _SENT.match(line):
             records = int(found[1]) if _SUMMARY.search(line) else records + int(found[1])
             used = process.cpu_times()
-            yield Progress(records, perf_counter(), used.user + used.system)
+            yield Progress(records, perf_counter(), used.user + used.system, peak_bytes(process_id))
 
 
-def costs(
-    workload: Workload, records: int, warm_up: int, progress: Sequence[Progress], peak: int
-) -> Costs:
+def costs(workload: Workload, records: int, warm_up: int, progress: Sequence[Progress]) -> Costs:
     """Of what came after the warm-up."""
     sent = progress[-1].records if progress else 0
     warm = next((each for each in progress if each.records >= warm_up), None)
@@ -103,7 +101,7 @@ def costs(
         seconds, cpu = progress[-1].when - warm.when, progress[-1].cpu_seconds - warm.cpu_seconds
         numbers = {
             **per_record(sent - warm.records, workload.value_bytes, seconds, cpu),
-            "peak_megabytes": peak / 1e6,
+            "peak_megabytes": max(each.peak_bytes for each in progress) / 1e6,
         }
     # The tool counts what was acknowledged, and goes on after an error.
     return Costs(records, warm_up, sent - warm_up, 0, None, numbers)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks.producer_performance import Progress, _watch, costs
+from benchmarks.producer_performance import Progress, costs, watch
 from benchmarks.workloads import WORKLOADS
 
 PRINTED = """\
@@ -21,14 +21,18 @@ Reading payloads from: values.txt
 
 def test_the_records_of_each_report_and_the_whole_are_seen() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        progress = list(_watch(process.pid, PRINTED.splitlines()))
+        progress = list(watch(process.pid, PRINTED.splitlines()))
         process.communicate(b"\n")
     assert [each.records for each in progress] == [1_000, 3_500, 4_000]
 
 
 def test_costs_are_of_what_came_after_the_warm_up() -> None:
-    progress = [Progress(100, 1.0, 9.0), Progress(1_200, 2.0, 10.0), Progress(2_000, 4.0, 10.8)]
-    found = costs(WORKLOADS["bulk"], 1_000, 1_000, progress, 5_000_000)
+    progress = [
+        Progress(100, 1.0, 9.0, 1_000_000),
+        Progress(1_200, 2.0, 10.0, 5_000_000),
+        Progress(2_000, 4.0, 10.8, 0),
+    ]
+    found = costs(WORKLOADS["bulk"], 1_000, 1_000, progress)
     assert (found.records, found.warm_up, found.confirmed, found.failed) == (1_000, 1_000, 1_000, 0)
     assert found.numbers == pytest.approx(
         {
@@ -40,8 +44,8 @@ def test_costs_are_of_what_came_after_the_warm_up() -> None:
     )
 
 
-@pytest.mark.parametrize("progress", [[], [Progress(1_500, 1.0, 9.0)]])
+@pytest.mark.parametrize("progress", [[], [Progress(1_500, 1.0, 9.0, 0)]])
 def test_what_was_not_acknowledged_is_not_confirmed(progress: list[Progress]) -> None:
-    found = costs(WORKLOADS["bulk"], 1_000, 1_000, progress, 0)
+    found = costs(WORKLOADS["bulk"], 1_000, 1_000, progress)
     assert found.confirmed < 1_000
     assert found.numbers == {}
