@@ -13,10 +13,10 @@ BESIDE := --numprocesses logical --maxprocesses 4
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test pure lint check bench chaos clean
+.PHONY: help env demo test pure lint check bench bench-report chaos clean
 
 help: ## Show these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 env: $(READY) ## Create .venv with everything, again only when what it is made from changed
 
@@ -50,8 +50,11 @@ lint: env ## Check format, lint, types and import contracts
 check: lint ## make lint, and the fast tests
 	"$(BIN)/python" -m pytest -m "not kafka and not slow" $(BESIDE)
 
-bench: env ## Measure against confluent-kafka and aiokafka, interleaved
+bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interleaved
 	"$(BIN)/python" -m benchmarks
+
+bench-report: env ## Draw the newest measurement: a page with plots beside its JSON
+	"$(BIN)/python" -m benchmarks.page
 
 chaos: env ## A million records each while brokers are killed, paused, cut off: the promises counted
 	"$(BIN)/python" -m benchmarks.chaos

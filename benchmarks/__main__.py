@@ -13,6 +13,8 @@ from typing import TypeVar
 
 from rich.console import Console
 
+from aioproducer.testing.kafka_distribution import kafka_version
+from benchmarks.brokers import BROKERS
 from benchmarks.clients import CLIENTS
 from benchmarks.machine import Machine, look_at_machine
 from benchmarks.report import Section, describe, print_plain, print_rich
@@ -30,7 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 1 if a run was void: such a benchmark proves nothing."""
     plan, results = _parse(arguments)
     console = Console()
-    machine = look_at_machine([*(client.distribution for client in plan.clients), "uvloop"])
+    distributions = [client.distribution for client in plan.clients if client.distribution]
+    machine = look_at_machine([*distributions, "uvloop"])
+    if plan.brokers == "kafka":
+        machine.versions["Apache Kafka"] = kafka_version()
     print(machine.describe())
     if machine.warning:
         print(f"WARNING: {machine.warning}")
@@ -75,6 +80,7 @@ def _write(
         "workloads": [dataclasses.asdict(workload) for workload in plan.workloads],
         "clients": [dataclasses.asdict(client) for client in plan.clients],
         "records": plan.records,
+        "brokers": plan.brokers,
         "runs": [dataclasses.asdict(run) for run in runs],
         "sections": [dataclasses.asdict(section) for section in sections],
     }
@@ -87,7 +93,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[Plan, Path]:
     parser.add_argument(
         "--workloads",
         type=names_of(WORKLOADS),
-        default=list(WORKLOADS.values()),
+        default=[workload for workload in WORKLOADS.values() if workload.standard],
         help=f"comma-separated, of {', '.join(WORKLOADS)}",
     )
     parser.add_argument(
@@ -96,6 +102,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[Plan, Path]:
         default=list(CLIENTS.values()),
         help=f"comma-separated, of {', '.join(CLIENTS)}",
     )
+    parser.add_argument("--brokers", choices=BROKERS, default="mock", help="default %(default)s")
     parser.add_argument("--rounds", type=positive, default=_ROUNDS, help="default %(default)s")
     parser.add_argument("--records", type=positive, help="per run; default: the workload's")
     parser.add_argument("--profile", type=Path, metavar="DIR", help="one cProfile file per run")
@@ -104,7 +111,17 @@ def _parse(arguments: Sequence[str] | None) -> tuple[Plan, Path]:
     )
     options = parser.parse_args(arguments)
     profiles = options.profile and options.profile.resolve()
-    plan = Plan(options.workloads, options.clients, options.rounds, options.records, profiles)
+    for workload in options.workloads:
+        if workload.rtt_ms and options.brokers != "mock":
+            parser.error(f"{workload.name} needs brokers that can be told to be slow: mock")
+    plan = Plan(
+        options.workloads,
+        options.clients,
+        options.rounds,
+        options.records,
+        profiles,
+        options.brokers,
+    )
     return plan, options.results
 
 

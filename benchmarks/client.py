@@ -11,7 +11,6 @@ import asyncio
 import dataclasses
 import importlib
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,37 +25,42 @@ async def run(
     workload: Workload,
     records: int,
     bootstrap_servers: str,
-    topic: str,
     profile: Path | None = None,
 ) -> Costs:
     module = importlib.import_module(f"benchmarks.clients.{client.module}")
-    driver: Driver = module.Driver(bootstrap_servers, topic, client.settings[workload.name])
+    driver: Driver = module.Driver(bootstrap_servers, client.settings[workload.name])
     await driver.start()
     try:
-        return await measure(driver, workload, workload.values(records), profile)
+        return await measure(driver, workload, records, profile)
     finally:
         await driver.stop()
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.client", description=__doc__)
+def parse(arguments: Sequence[str] | None, description: str | None) -> argparse.Namespace:
+    """What every program that measures a client is told."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("client", choices=CLIENTS)
     parser.add_argument("workload", choices=WORKLOADS)
     parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT,…")
-    parser.add_argument("--topic", required=True)
     parser.add_argument("--records", type=int, help="default: the workload's")
     parser.add_argument("--profile", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
-    client, workload = CLIENTS[options.client], WORKLOADS[options.workload]
-    loop_factory = importlib.import_module("uvloop").new_event_loop if client.uvloop else None
+    options.client, options.workload = CLIENTS[options.client], WORKLOADS[options.workload]
+    options.records = options.records or options.workload.records
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(arguments, __doc__)
+    uvloop = options.client.uvloop
+    loop_factory = importlib.import_module("uvloop").new_event_loop if uvloop else None
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         costs = runner.run(
             run(
-                client,
-                workload,
-                options.records or workload.records,
+                options.client,
+                options.workload,
+                options.records,
                 options.bootstrap,
-                options.topic,
                 options.profile,
             )
         )
@@ -64,7 +68,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    # Where it is installed, kio imports it; users do not have it, and the garbage collector looks
-    # at all that was imported.
-    sys.modules["hypothesis"] = None  # type: ignore[assignment]
     main()

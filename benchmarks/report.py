@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.clients import Client
+from benchmarks.metrics import METRICS
 from benchmarks.summary import Ratio, Spread, Summary, ratios
 from benchmarks.workloads import Workload
-
-HEADINGS = (
-    "client",
-    "records/s",
-    "range",
-    "MB/s",
-    "CPU-µs/record",
-    "range",
-    "peak MB",
-    "p50 ms",
-    "p99 ms",
-    "runs",
-    "others' cores",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +23,7 @@ class Section:
     ratios: tuple[str, ...]
     voids: tuple[str, ...]
     settings: tuple[str, ...]
-    headings: tuple[str, ...] = HEADINGS
+    headings: tuple[str, ...]
 
 
 def describe(
@@ -46,18 +33,33 @@ def describe(
     by_name = {summary.client: summary for summary in summaries}
     ours = [client.name for client in clients if client.ours]
     done = [client for client in clients if client.name in by_name]
+    measured = [name for name in METRICS if any(name in summary.numbers for summary in summaries)]
     return Section(
-        title=(
-            f"{workload.name}: {workload.meaning}; {records:,} records of "
-            f"{workload.value_bytes} bytes to {workload.partitions} partitions, acks=all"
-        ),
-        rows=tuple(_row(client, by_name[client.name]) for client in done),
+        title=_title(workload, records),
+        headings=("client", *_headings(measured), "runs", "others' cores"),
+        rows=tuple(_row(by_name[client.name], measured) for client in done),
         ratios=tuple(map(_say_ratio, ratios(summaries, ours))),
         voids=tuple(
             f"VOID {summary.client}, {void}" for summary in summaries for void in summary.voids
         ),
         settings=tuple(f"{client.name}: {_say_settings(client, workload)}" for client in done),
     )
+
+
+def _title(workload: Workload, records: int) -> str:
+    topics = f"{workload.topics:,} topics of " if workload.topics > 1 else ""
+    partitions = "1 partition" if workload.partitions == 1 else f"{workload.partitions} partitions"
+    return (
+        f"{workload.name}: {workload.meaning}; {records:,} records of "
+        f"{workload.value_bytes:,} bytes to {topics}{partitions}, acks=all"
+    )
+
+
+def _headings(measured: Iterable[str]) -> Iterator[str]:
+    for metric in map(METRICS.__getitem__, measured):
+        yield metric.heading
+        if metric.ranged:
+            yield "range"
 
 
 def print_plain(sections: Iterable[Section]) -> None:
@@ -93,20 +95,21 @@ def print_rich(sections: Iterable[Section], console: Console) -> None:
                 console.print(line, style=style, markup=False, highlight=False)
 
 
-def _row(client: Client, summary: Summary) -> tuple[str, ...]:
+def _row(summary: Summary, measured: Iterable[str]) -> tuple[str, ...]:
     return (
-        client.name,
-        say_median(summary.records_per_second, ",.0f"),
-        say_range(summary.records_per_second, ",.0f"),
-        say_median(summary.megabytes_per_second, ".1f"),
-        say_median(summary.cpu_us_per_record, ".2f"),
-        say_range(summary.cpu_us_per_record, ".2f"),
-        say_median(summary.peak_megabytes, ".0f"),
-        say_median(summary.p50_ms, ".3f"),
-        say_median(summary.p99_ms, ".3f"),
+        summary.client,
+        *_cells(summary, measured),
         f"{summary.counted}/{summary.counted + len(summary.voids)}",
         say_range(summary.others_cores, ".1f"),
     )
+
+
+def _cells(summary: Summary, measured: Iterable[str]) -> Iterator[str]:
+    for name in measured:
+        metric, numbers = METRICS[name], summary.numbers.get(name)
+        yield say_median(numbers, metric.form)
+        if metric.ranged:
+            yield say_range(numbers, metric.form)
 
 
 def say_median(spread: Spread | None, form: str) -> str:
@@ -120,11 +123,8 @@ def say_range(spread: Spread | None, form: str) -> str:
 
 
 def _say_ratio(ratio: Ratio) -> str:
-    text = (
-        f"{ratio.ours} / {ratio.peer}: {ratio.records_per_second:.2f} x records/s, "
-        f"{ratio.cpu_us_per_record:.2f} x CPU"
-    )
-    return text if ratio.p99_ms is None else f"{text}, {ratio.p99_ms:.2f} x p99"
+    said = (f"{number:.2f} x {METRICS[name].ratio}" for name, number in ratio.numbers.items())
+    return f"{ratio.ours} / {ratio.peer}: {', '.join(said)}"
 
 
 def _say_settings(client: Client, workload: Workload) -> str:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
-
-from aioproducer.testing.mock_cluster import MockCluster
+from benchmarks import launch
+from benchmarks.brokers import BROKERS, log_size
 from benchmarks.clients import Client
 from benchmarks.machine import Neighbours
+from benchmarks.measure import Costs
 from benchmarks.summary import Run, why_void
 from benchmarks.workloads import Workload
 
-_BROKERS = 3
-_TOPIC = "benchmark"
 _LONGEST_RUN = 120.0
-_LONGEST_QUERY = 10.0
+_SLOWEST = 5_000
+"""Records/s, for runs of more records than these can be sent in the longest run."""
 _ROOT = Path(__file__).parent.parent
+
+
+class RunError(Exception):
+    """A client's process failed, or did not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,76 +38,70 @@ class Plan:
     rounds: int
     records: int | None = None
     profiles: Path | None = None
+    brokers: str = "mock"
+    """A name of `BROKERS`."""
+
+    def clients_of(self, workload: Workload) -> Sequence[Client]:
+        """Those that can do it, with these brokers."""
+        return [
+            client
+            for client in self.clients
+            if workload.name in client.settings and self.brokers in client.brokers
+        ]
 
 
 def run_all(plan: Plan, started: Callable[[str], None]) -> Iterator[Run]:
     """Every run, as it ends. ``started`` is told what runs now.
 
-    The rounds are interleaved, A B C A B C: what slows the machine down for a while slows all.
+    The rounds are interleaved, A B C, B C A: what slows the machine down for a while slows all, and
+    nobody always follows the same one.
     """
-    for workload in plan.workloads:
-        clients = [client for client in plan.clients if workload.name in client.settings]
-        # One cluster for all clients of a workload: it keeps no more than 5 MiB per partition.
-        with MockCluster(brokers=_BROKERS, topics={_TOPIC: workload.partitions}) as cluster:
-            for number in range(1, plan.rounds + 1):
-                for client in clients:
-                    started(f"{workload.name}, round {number} of {plan.rounds}: {client.name}")
-                    yield _run(plan, workload, client, number, cluster.bootstrap_servers)
+    with BROKERS[plan.brokers]() as serving:
+        for workload in plan.workloads:
+            clients = plan.clients_of(workload)
+            with serving(workload) as bootstrap_servers:
+                if plan.brokers == "kafka" and clients:
+                    started(f"{workload.name}: warming up the brokers")
+                    _run(plan, workload, clients[0], 0, bootstrap_servers)
+                for number in range(1, plan.rounds + 1):
+                    first = (number - 1) % max(1, len(clients))
+                    for client in (*clients[first:], *clients[:first]):
+                        started(f"{workload.name}, round {number} of {plan.rounds}: {client.name}")
+                        yield _run(plan, workload, client, number, bootstrap_servers)
 
 
-def _run(plan: Plan, workload: Workload, client: Client, number: int, bootstrap: str) -> Run:
+def _run(
+    plan: Plan, workload: Workload, client: Client, number: int, bootstrap_servers: str
+) -> Run:
     records = plan.records or workload.records
-    command = [sys.executable, "-m", "benchmarks.client", client.name, workload.name]
-    command += ["--bootstrap", bootstrap, "--topic", _TOPIC, "--records", str(records)]
+    arguments = [client.name, workload.name, "--bootstrap", bootstrap_servers]
+    arguments += ["--records", str(records)]
     if plan.profiles:
         name = f"{workload.name}-{client.name}-{number}.prof"
-        command += ["--profile", str(plan.profiles / name)]
-    before = _log_size(bootstrap, workload.partitions)
+        arguments += ["--profile", str(plan.profiles / name)]
+    before = log_size(bootstrap_servers, workload)
     neighbours = Neighbours()
+    try:
+        costs = _costs(
+            launch.command(client.program, *arguments), _LONGEST_RUN + records / _SLOWEST
+        )
+    except RunError as error:
+        return Run(client.name, workload.name, number, neighbours.cores_used(), str(error))
+    others = neighbours.cores_used()
+    in_log = log_size(bootstrap_servers, workload) - before - costs.warm_up
+    void = why_void(records, costs.confirmed, costs.failed, in_log, costs.first_error)
+    numbers = {} if void else costs.numbers
+    return Run(client.name, workload.name, number, others, void, numbers)
 
-    def void(why: str) -> Run:
-        return Run(client.name, workload.name, number, others, why)
 
+def _costs(command: Sequence[str], longest: float) -> Costs:
     try:
         done = subprocess.run(
-            command, cwd=_ROOT, capture_output=True, text=True, timeout=_LONGEST_RUN, check=False
+            command, cwd=_ROOT, capture_output=True, text=True, timeout=longest, check=False
         )
     except subprocess.TimeoutExpired:
-        others = neighbours.cores_used()
-        return void(f"the client did not end within {_LONGEST_RUN:g} s")
-    others = neighbours.cores_used()
+        raise RunError(f"the client did not end within {longest:g} s") from None
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        return void(f"the client's process failed: {lines[-1]}")
-    costs = json.loads(done.stdout.splitlines()[-1])
-    warm_up = workload.warm_up(records)
-    in_log = _log_size(bootstrap, workload.partitions) - before - warm_up
-    why = why_void(records, costs["confirmed"], costs["failed"], in_log, costs["first_error"])
-    if why:
-        return void(why)
-    rate = records / costs["seconds"]
-    return Run(
-        client.name,
-        workload.name,
-        number,
-        others,
-        None,
-        records_per_second=rate,
-        megabytes_per_second=rate * workload.value_bytes / 1e6,
-        cpu_us_per_record=(costs["cpu_user"] + costs["cpu_system"]) / records * 1e6,
-        peak_megabytes=costs["peak_bytes"] / 1e6,
-        p50_ms=costs["p50_ms"],
-        p99_ms=costs["p99_ms"],
-    )
-
-
-def _log_size(bootstrap: str, partitions: int) -> int:
-    """How many records the topic ever took: what the brokers say, not the client."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "benchmark"})
-    try:
-        return sum(
-            consumer.get_watermark_offsets(TopicPartition(_TOPIC, number), _LONGEST_QUERY)[1]
-            for number in range(partitions)
-        )
-    finally:
-        consumer.close()
+        raise RunError(f"the client's process failed: {lines[-1]}")
+    return Costs(**json.loads(done.stdout.splitlines()[-1]))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
+
+from benchmarks.metrics import METRICS
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of one client; what could not be measured is None."""
+    """One run of one client; one that is void has no numbers."""
 
     client: str
     workload: str
@@ -18,13 +20,8 @@ class Run:
     """How many cores others used meanwhile: over some tenths, wall times mean little."""
     void: str | None
     """Why the run does not count."""
-    records_per_second: float = 0.0
-    megabytes_per_second: float = 0.0
-    """Of values, 1 MB = 1,000,000 bytes."""
-    cpu_us_per_record: float = 0.0
-    peak_megabytes: float = 0.0
-    p50_ms: float | None = None
-    p99_ms: float | None = None
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """By the names of `METRICS`; what was not measured is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +35,14 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All runs of one client at one workload. Without a run that counts, ``spread`` is None."""
+    """All runs of one client at one workload. Without a run that counts there are no numbers."""
 
     client: str
     workload: str
     counted: int
     voids: tuple[str, ...]
     others_cores: Spread | None
-    records_per_second: Spread | None
-    megabytes_per_second: Spread | None
-    cpu_us_per_record: Spread | None
-    peak_megabytes: Spread | None
-    p50_ms: Spread | None
-    p99_ms: Spread | None
+    numbers: Mapping[str, Spread]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +51,7 @@ class Ratio:
 
     ours: str
     peer: str
-    records_per_second: float
-    cpu_us_per_record: float
-    p99_ms: float | None
+    numbers: Mapping[str, float]
 
 
 def percentile(ascending: Sequence[float], fraction: float) -> float:
@@ -99,22 +89,14 @@ def summarise(runs: Iterable[Run]) -> list[Summary]:
 
 def _summarise(group: Sequence[Run]) -> Summary:
     counted = [run for run in group if run.void is None]
-
-    def of(number: Callable[[Run], float | None]) -> Spread | None:
-        return spread(map(number, counted))
-
+    spreads = {name: spread(run.numbers.get(name) for run in counted) for name in METRICS}
     return Summary(
         client=group[0].client,
         workload=group[0].workload,
         counted=len(counted),
         voids=tuple(f"round {run.round}: {run.void}" for run in group if run.void is not None),
-        others_cores=of(lambda run: run.others_cores),
-        records_per_second=of(lambda run: run.records_per_second),
-        megabytes_per_second=of(lambda run: run.megabytes_per_second),
-        cpu_us_per_record=of(lambda run: run.cpu_us_per_record),
-        peak_megabytes=of(lambda run: run.peak_megabytes),
-        p50_ms=of(lambda run: run.p50_ms),
-        p99_ms=of(lambda run: run.p99_ms),
+        others_cores=spread(run.others_cores for run in counted),
+        numbers={name: found for name, found in spreads.items() if found is not None},
     )
 
 
@@ -124,13 +106,12 @@ def ratios(summaries: Sequence[Summary], ours: Iterable[str]) -> list[Ratio]:
     found = []
     for mine in (summary for summary in summaries if summary.client in own):
         for peer in (summary for summary in summaries if summary.client not in own):
-            rate = _divide(mine.records_per_second, peer.records_per_second)
-            cpu = _divide(mine.cpu_us_per_record, peer.cpu_us_per_record)
-            if rate is not None and cpu is not None:
-                p99 = _divide(mine.p99_ms, peer.p99_ms)
-                found.append(Ratio(mine.client, peer.client, rate, cpu, p99))
+            numbers = {
+                name: mine.numbers[name].median / peer.numbers[name].median
+                for name, metric in METRICS.items()
+                if metric.ratio and name in mine.numbers and name in peer.numbers
+                if peer.numbers[name].median
+            }
+            if numbers:
+                found.append(Ratio(mine.client, peer.client, numbers))
     return found
-
-
-def _divide(one: Spread | None, other: Spread | None) -> float | None:
-    return one.median / other.median if one and other and other.median else None

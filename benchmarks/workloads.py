@@ -2,45 +2,188 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
 
-_DISTINCT_VALUES = 1_000
+from benchmarks.values import json_values, keys, random_values
+
+
+class Shape(StrEnum):
+    """How records are handed to a client; the drivers have a method of the same name."""
+
+    BULK = "bulk"
+    """A future or callback per record, to one topic, none awaited singly."""
+    ROUTED = "routed"
+    """As bulk; each record has a topic of its own, and a key if there are keys."""
+    FLOW = "flow"
+    """As bulk; only the client's own flow control holds the sender up, which lets others run."""
+    TASKS = "tasks"
+    """Tasks that each await one record after another."""
+    SPAWN = "spawn"
+    """A task for each record, so many at once."""
+    SEND_MANY = "send_many"
+    """The client's own way to take many values in one call."""
+
+
+class Watch(StrEnum):
+    """What is measured besides costs."""
+
+    STALLS = "stalls"
+    """How late the event loop is, and how long a call of the client holds it."""
+    MEMORY = "memory"
+    """The memory of the process over time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The records of one run."""
+
+    topics: Sequence[str]
+    """In turn, a record each."""
+    values: Sequence[bytes]
+    keys: Sequence[bytes] = ()
+    """As many as values, or none."""
+    tasks: int = 1
+    """How many tasks send at the same time."""
+
+    @property
+    def window(self) -> int:
+        """How many futures a sender holds before it awaits them: nobody keeps all of them."""
+        return max(_WINDOW, _WINDOW_PER_TOPIC * len(self.topics))
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One way to send records; the drivers have a method of the same name."""
+    """One way to send records."""
 
     name: str
     meaning: str
     records: int
     """How many are sent in a round, unless the command line says otherwise."""
+    shape: Shape = Shape.BULK
     value_bytes: int = 100
+    json: bool = False
+    """Whether values are JSON, which compresses; else letters and digits by lot."""
+    key_bytes: int = 0
+    compression: str = "none"
+    topics: int = 1
     partitions: int = 6
+    """Of each topic."""
     tasks: int = 1
-    """How many tasks send at the same time."""
+    watch: Watch | None = None
+    rtt_ms: int = 0
+    """By how much the brokers delay each answer."""
+    standard: bool = True
+    """Whether it is measured when no workload is named."""
+
+    def topic_names(self) -> Sequence[str]:
+        """Those of this workload alone: its topics have their own number of partitions."""
+        return [f"{self.name}-{number}" for number in range(self.topics)]
 
     def warm_up(self, records: int) -> int:
         """How many records are sent before the measured ones: metadata, connections, caches."""
-        return max(self.tasks, min(records, self.records // 10))
+        share = min(records, self.records // 10, _LONGEST_WARM_UP)
+        return max(self.tasks, self.topics, share)
 
-    def values(self, records: int) -> Sequence[bytes]:
-        """The same values in every process: a thousand random ones, over and over."""
-        generator = random.Random(self.name)
-        distinct = [generator.randbytes(self.value_bytes) for _ in range(_DISTINCT_VALUES)]
-        return (distinct * (records // _DISTINCT_VALUES + 1))[:records]
+    def load(self, records: int) -> Load:
+        """The same in every process: a few thousand distinct values and keys, over and over."""
+        make = json_values if self.json else random_values
+        return Load(
+            self.topic_names(),
+            _repeat(make(self.name, self.value_bytes), records),
+            _repeat(keys(self.name, self.key_bytes), records) if self.key_bytes else (),
+            self.tasks,
+        )
 
+
+_LONGEST_WARM_UP = 100_000
+_WINDOW = 10_000
+_WINDOW_PER_TOPIC = 20
+
+
+def _repeat(distinct: Sequence[bytes], number: int) -> list[bytes]:
+    repeated = [*distinct] * (number // len(distinct))
+    repeated.extend(islice(distinct, number - len(repeated)))
+    return repeated
+
+
+_STALL = "with a heartbeat task every millisecond"
 
 WORKLOADS = {
     workload.name: workload
     for workload in (
         Workload("bulk", "a future or callback per record, none awaited singly", 400_000),
+        Workload("bulk_1k", "bulk, 1 KB values", 200_000, value_bytes=1_000),
         Workload(
-            "tasks", "1,000 tasks, each awaits one record after another", 200_000, tasks=1_000
+            "tasks",
+            "1,000 tasks, each awaits one record after another",
+            200_000,
+            Shape.TASKS,
+            tasks=1_000,
         ),
-        Workload("single", "one task awaits one record after another", 3_000),
-        Workload("send_many", "one call for many values, the client's own batch API", 400_000),
+        Workload("single", "one task awaits one record after another", 3_000, Shape.TASKS),
+        Workload(
+            "topics",
+            "bulk, 5,000 topics in turn",
+            200_000,
+            Shape.ROUTED,
+            topics=5_000,
+            partitions=1,
+        ),
+        Workload(
+            "topics_10", "bulk, 10 topics in turn", 200_000, Shape.ROUTED, topics=10, partitions=1
+        ),
+        Workload(
+            "lz4", "bulk, JSON in lz4", 300_000, value_bytes=300, json=True, compression="lz4"
+        ),
+        Workload(
+            "zstd", "bulk, JSON in zstd", 300_000, value_bytes=300, json=True, compression="zstd"
+        ),
+        Workload("keyed", "bulk, 16-byte keys", 200_000, Shape.ROUTED, key_bytes=16, partitions=12),
+        Workload(
+            "spawn",
+            "16,000 tasks at once, each awaits one record",
+            160_000,
+            Shape.SPAWN,
+            tasks=16_000,
+        ),
+        Workload(
+            "send_many",
+            "one call for many values, the client's own batch API",
+            1_000_000,
+            Shape.SEND_MANY,
+        ),
+        Workload("stall", f"bulk {_STALL}", 400_000, Shape.FLOW, watch=Watch.STALLS),
+        Workload(
+            "stall_lz4",
+            f"JSON in lz4 {_STALL}",
+            300_000,
+            Shape.FLOW,
+            value_bytes=300,
+            json=True,
+            compression="lz4",
+            watch=Watch.STALLS,
+        ),
+        Workload(
+            "stall_zstd",
+            f"JSON in zstd {_STALL}",
+            300_000,
+            Shape.FLOW,
+            value_bytes=300,
+            json=True,
+            compression="zstd",
+            watch=Watch.STALLS,
+        ),
+        Workload(
+            "memory",
+            "bulk to brokers that answer 200 ms late",
+            10_000_000,
+            Shape.FLOW,
+            watch=Watch.MEMORY,
+            rtt_ms=200,
+            standard=False,
+        ),
     )
 }

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]
 
 from benchmarks.clients import Settings
-from benchmarks.clients.driver import WINDOW, Fates, await_each, await_window, count_futures
+from benchmarks.clients.driver import (
+    Fates,
+    Flow,
+    await_each,
+    await_window,
+    count,
+    routes,
+    spawn,
+)
+from benchmarks.workloads import Load
 
 
 class Driver:
-    def __init__(self, bootstrap_servers: str, topic: str, settings: Settings) -> None:
+    def __init__(self, bootstrap_servers: str, settings: Settings) -> None:
         options: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, **settings}
         self._producer = AIOKafkaProducer(**options)
-        self._topic = topic
+        self.send = self._producer.send
 
     async def start(self) -> None:
         await self._producer.start()
@@ -24,35 +32,60 @@ class Driver:
     async def stop(self) -> None:
         await self._producer.stop()
 
-    async def bulk(self, values: Sequence[bytes], tasks: int) -> Fates:
-        producer, topic = self._producer, self._topic
+    async def bulk(self, load: Load) -> Fates:
+        send = self.send
+        (topic,) = load.topics
         fates = Fates()
-        futures = []
-        for value in values:
-            futures.append(await producer.send(topic, value))
-            if len(futures) == WINDOW:
+        futures, window = [], load.window
+        for value in load.values:
+            futures.append(await send(topic, value))
+            if len(futures) == window:
                 await await_window(futures, fates)
         await await_window(futures, fates)
         return fates
 
-    async def tasks(self, values: Sequence[bytes], tasks: int) -> Fates:
-        return await await_each(partial(self._producer.send_and_wait, self._topic), values, tasks)
+    async def routed(self, load: Load) -> Fates:
+        send = self.send
+        # Else it asks for one topic after another, each time also for those that it knows.
+        await self._producer.client.set_topics(load.topics)
+        fates = Fates()
+        futures, window = [], load.window
+        for topic, key, value in routes(load):
+            futures.append(await send(topic, value, key=key))
+            if len(futures) == window:
+                await await_window(futures, fates)
+        await await_window(futures, fates)
+        return fates
 
-    single = tasks
+    async def flow(self, load: Load) -> Fates:
+        send = self.send
+        (topic,) = load.topics
+        flow = Flow()
+        for values in flow.steps(load.values):
+            for value in values:
+                flow.add(await send(topic, value))
+            await flow.breathe()
+        return await flow.end()
 
-    async def send_many(self, values: Sequence[bytes], tasks: int) -> Fates:
+    async def tasks(self, load: Load) -> Fates:
+        return await await_each(partial(self._producer.send_and_wait, *load.topics), load)
+
+    async def spawn(self, load: Load) -> Fates:
+        return await spawn(partial(self._producer.send_and_wait, *load.topics), load)
+
+    async def send_many(self, load: Load) -> Fates:
         """Fill batches by hand, a partition after another: ``create_batch``, ``send_batch``."""
-        producer, topic = self._producer, self._topic
+        producer, (topic,) = self._producer, load.topics
         partitions = sorted(await producer.partitions_for(topic))
         sent: list[tuple[Any, int]] = []
         batch = producer.create_batch()
 
         async def send() -> None:
             partition = partitions[len(sent) % len(partitions)]
-            count = batch.record_count()
-            sent.append((await producer.send_batch(batch, topic, partition=partition), count))
+            records = batch.record_count()
+            sent.append((await producer.send_batch(batch, topic, partition=partition), records))
 
-        for value in values:
+        for value in load.values:
             if batch.append(key=None, value=value, timestamp=None) is None:
                 await send()
                 batch = producer.create_batch()
@@ -61,9 +94,10 @@ class Driver:
             await send()
         await producer.flush()
         fates = Fates()
-        for future, count in sent:
-            counted = count_futures([future])
-            fates.confirmed += counted.confirmed * count
-            if counted.first_error is not None:
-                fates.fail(counted.first_error, count)
+        for future, records in sent:
+            of_batch = Fates()
+            count(future, of_batch)
+            fates.confirmed += of_batch.confirmed * records
+            if of_batch.first_error is not None:
+                fates.fail(of_batch.first_error, records)
         return fates

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from aioproducer import Producer
 from benchmarks.clients import Settings
-from benchmarks.clients.driver import WINDOW, Fates, await_each, await_window
+from benchmarks.clients.driver import (
+    Fates,
+    Flow,
+    await_each,
+    await_window,
+    routes,
+    spawn,
+)
+from benchmarks.workloads import Load
 
 
 class Driver:
-    def __init__(self, bootstrap_servers: str, topic: str, settings: Settings) -> None:
+    def __init__(self, bootstrap_servers: str, settings: Settings) -> None:
         options: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, **settings}
         self._producer = Producer(**options)
-        self._topic = topic
+        self.send = self._producer.send
 
     async def start(self) -> None:
         await self._producer.start()
@@ -23,25 +30,51 @@ class Driver:
     async def stop(self) -> None:
         await self._producer.close()
 
-    async def bulk(self, values: Sequence[bytes], tasks: int) -> Fates:
-        producer, topic = self._producer, self._topic
+    async def bulk(self, load: Load) -> Fates:
+        send, drain = self.send, self._producer.drain
+        (topic,) = load.topics
         fates = Fates()
-        futures = []
-        for value in values:
-            futures.append(producer.send(topic, value))
-            await producer.drain()
-            if len(futures) == WINDOW:
+        futures, window = [], load.window
+        for value in load.values:
+            futures.append(send(topic, value))
+            await drain()
+            if len(futures) == window:
                 await await_window(futures, fates)
         await await_window(futures, fates)
         return fates
 
-    async def tasks(self, values: Sequence[bytes], tasks: int) -> Fates:
-        return await await_each(partial(self._producer.send, self._topic), values, tasks)
+    async def routed(self, load: Load) -> Fates:
+        send, drain = self.send, self._producer.drain
+        fates = Fates()
+        futures, window = [], load.window
+        for topic, key, value in routes(load):
+            futures.append(send(topic, value, key=key))
+            await drain()
+            if len(futures) == window:
+                await await_window(futures, fates)
+        await await_window(futures, fates)
+        return fates
 
-    single = tasks
+    async def flow(self, load: Load) -> Fates:
+        send, drain = self.send, self._producer.drain
+        (topic,) = load.topics
+        flow = Flow()
+        for values in flow.steps(load.values):
+            for value in values:
+                flow.add(send(topic, value))
+                await drain()
+            await flow.breathe()
+        return await flow.end()
 
-    async def send_many(self, values: Sequence[bytes], tasks: int) -> Fates:
-        report = await self._producer.send_many(self._topic, values)
+    async def tasks(self, load: Load) -> Fates:
+        return await await_each(partial(self.send, *load.topics), load)
+
+    async def spawn(self, load: Load) -> Fates:
+        return await spawn(partial(self.send, *load.topics), load)
+
+    async def send_many(self, load: Load) -> Fates:
+        (topic,) = load.topics
+        report = await self._producer.send_many(topic, load.values)
         fates = Fates()
         fates.confirmed = report.delivered
         if report.failed:

@@ -1,14 +1,18 @@
-"""What a driver is: one client behind methods named as the workloads."""
+"""What a driver is: one client behind methods named as the shapes of workloads."""
 
 from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import cycle, repeat
+from operator import attrgetter
 from time import perf_counter_ns
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from benchmarks.clients import Settings
+from benchmarks.workloads import Load
 
 
 class Fates:
@@ -30,25 +34,43 @@ class Fates:
 class Driver(Protocol):
     """One client, made and used on one event loop.
 
-    For each workload that the client's settings name there is a method of that name,
-    ``async def workload(values, tasks) -> Fates``; it returns when every record has its fate.
+    For each workload that the client's settings name there is a method named as its shape,
+    ``async def shape(load) -> Fates``; it returns when every record has its fate.
     """
 
-    def __init__(self, bootstrap_servers: str, topic: str, settings: Settings) -> None: ...
+    send: Callable[..., Any]
+    """The client's own call for one record, which the methods call; measuring may watch it."""
+
+    def __init__(self, bootstrap_servers: str, settings: Settings) -> None: ...
 
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
 
 
-async def await_each(
-    send: Callable[[bytes], Awaitable[Any]], values: Sequence[bytes], tasks: int
-) -> Fates:
-    """Send ``values`` from so many tasks, each awaiting one record after another."""
+def routes(load: Load) -> Iterator[tuple[str, bytes | None, bytes]]:
+    """Topic, key and value of every record."""
+    return zip(cycle(load.topics), load.keys or repeat(None), load.values, strict=False)
+
+
+async def await_each(send: Callable[[bytes], Awaitable[Any]], load: Load) -> Fates:
+    """Send the values from so many tasks, each awaiting one record after another."""
     fates = Fates()
     async with asyncio.TaskGroup() as group:
-        for first in range(tasks):
-            group.create_task(_await_one_after_another(send, values[first::tasks], fates))
+        for first in range(load.tasks):
+            group.create_task(
+                _await_one_after_another(send, load.values[first :: load.tasks], fates)
+            )
+    return fates
+
+
+async def spawn(send: Callable[[bytes], Awaitable[Any]], load: Load) -> Fates:
+    """So many tasks at once, each awaiting one record, again and again."""
+    fates = Fates()
+    for first in range(0, len(load.values), load.tasks):
+        async with asyncio.TaskGroup() as group:
+            for value in load.values[first : first + load.tasks]:
+                group.create_task(_await_one_after_another(send, (value,), fates))
     return fates
 
 
@@ -67,10 +89,6 @@ async def _await_one_after_another(
             fates.confirmed += 1
 
 
-WINDOW = 10_000
-"""How many futures a bulk sender holds before it awaits them: nobody keeps all of them."""
-
-
 async def await_window(futures: list[asyncio.Future[Any]], fates: Fates) -> None:
     """Await every future of a window in turn, count its fate, and empty the window."""
     for future in futures:
@@ -86,18 +104,61 @@ async def await_window(futures: list[asyncio.Future[Any]], fates: Fates) -> None
     futures.clear()
 
 
-def count_futures(futures: Sequence[asyncio.Future[Any]]) -> Fates:
-    """The fates of records whose futures should all be done."""
-    fates = Fates()
-    for future in futures:
-        if not future.done():
-            continue
-        if future.cancelled():
-            fates.fail("the future was cancelled")
-            continue
-        error = future.exception()
-        if error is None and future.result().offset >= 0:
-            fates.confirmed += 1
-        else:
-            fates.fail(error or "a result without an offset")
-    return fates
+class Flow:
+    """The futures of a sender that waits for none of them, the oldest first.
+
+    Its application does not hold the event loop: it lets others run after a hundred records, and
+    looks at no more than twice as many futures then.
+    """
+
+    RECORDS: Final = 100
+    """How many are sent before others run."""
+
+    def __init__(self, offset_of: Callable[[Any], Any] = attrgetter("offset")) -> None:
+        self.fates = Fates()
+        self._offset_of = offset_of
+        self._futures: deque[asyncio.Future[Any]] = deque()
+        self.add = self._futures.append
+
+    def steps(self, values: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+        """The values that are sent before each :meth:`breathe`."""
+        for first in range(0, len(values), self.RECORDS):
+            yield values[first : first + self.RECORDS]
+
+    async def breathe(self) -> None:
+        """Count and forget the oldest futures that are done, and let others run."""
+        futures = self._futures
+        done: list[asyncio.Future[Any]] = []
+        while futures and len(done) < 2 * self.RECORDS and futures[0].done():
+            done.append(futures.popleft())
+        self._count(done)
+        await asyncio.sleep(0)
+
+    async def end(self) -> Fates:
+        """Wait for the rest."""
+        while self._futures:
+            await asyncio.wait([self._futures[0]])
+            await self.breathe()
+        return self.fates
+
+    def _count(self, done: Iterable[asyncio.Future[Any]]) -> None:
+        for future in done:
+            count(future, self.fates, self._offset_of)
+
+
+def count(
+    future: asyncio.Future[Any],
+    fates: Fates,
+    offset_of: Callable[[Any], Any] = attrgetter("offset"),
+) -> None:
+    """The fate of a record whose future should be done; else it stays unconfirmed."""
+    if not future.done():
+        return
+    if future.cancelled():
+        fates.fail("the future was cancelled")
+        return
+    error = future.exception()
+    if error is None and offset_of(future.result()) >= 0:
+        fates.confirmed += 1
+    else:
+        fates.fail(error or "a result without an offset")

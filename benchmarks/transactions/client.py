@@ -14,7 +14,6 @@ import gc
 import importlib
 import json
 import resource
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +97,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    # Where it is installed, kio imports it; users do not have it, and the garbage collector looks
-    # at all that was imported.
-    sys.modules["hypothesis"] = None  # type: ignore[assignment]
     main()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
+from benchmarks import launch
 from benchmarks.machine import Neighbours
 from benchmarks.summary import percentile
 from benchmarks.transactions.client import Costs
@@ -114,7 +114,7 @@ def _command(
     client: Client, load: Load, bootstrap_servers: str, topic: str, transactions: int
 ) -> list[str]:
     if client.driver is not None:
-        command = [sys.executable, "-m", "benchmarks.transactions.client", client.name, load.name]
+        command = launch.command("benchmarks.transactions.client", client.name, load.name)
         command += ["--bootstrap", bootstrap_servers, "--topic", topic]
         command += ["--transactional-id", _TRANSACTIONAL_ID]
         return [*command, "--transactions", str(transactions)]

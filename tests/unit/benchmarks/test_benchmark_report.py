@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import pytest
 from rich.console import Console
 
 from benchmarks.clients import CLIENTS
-from benchmarks.report import HEADINGS, Section, describe, print_plain, print_rich
+from benchmarks.report import Section, describe, print_plain, print_rich
 from benchmarks.summary import Run, summarise
 from benchmarks.workloads import WORKLOADS
 
+NAMES = (
+    *("records_per_second", "megabytes_per_second", "cpu_us_per_record", "peak_megabytes"),
+    *("p50_ms", "p99_ms"),
+)
+
+
+def run(client: str, *numbers: float) -> Run:
+    return Run(client, "tasks", 1, 0.1, None, dict(zip(NAMES, numbers, strict=True)))
+
+
 RUNS = [
-    Run("aioproducer", "tasks", 1, 0.1, None, 400_000.0, 40.0, 2.0, 60.0, 1.0, 2.5),
-    Run("aiokafka", "tasks", 1, 0.1, None, 100_000.0, 10.0, 8.0, 50.0, 4.0, 10.0),
+    run("aioproducer", 400_000.0, 40.0, 2.0, 60.0, 1.0, 2.5),
+    run("aiokafka", 100_000.0, 10.0, 8.0, 50.0, 4.0, 10.0),
     Run("aioproducer", "tasks", 2, 0.1, "2 of 9 records failed, the first with OSError()"),
 ]
 
@@ -32,11 +43,13 @@ def test_a_row_for_each_client_that_ran_in_the_order_they_were_asked_for(section
         "1/2",
         "0.1..0.1",
     )
-    assert all(len(row) == len(HEADINGS) for row in section.rows)
+    assert all(len(row) == len(section.headings) for row in section.rows)
 
 
 def test_ratios_voids_and_settings_are_said(section: Section) -> None:
-    assert section.ratios == ("aioproducer / aiokafka: 4.00 x records/s, 0.25 x CPU, 0.25 x p99",)
+    assert section.ratios == (
+        "aioproducer / aiokafka: 4.00 x records/s, 0.25 x CPU, 0.25 x p50, 0.25 x p99",
+    )
     assert section.voids == (
         "VOID aioproducer, round 2: 2 of 9 records failed, the first with OSError()",
     )
@@ -63,6 +76,25 @@ def test_on_a_terminal_everything_is_said_too(section: Section) -> None:
 
 
 def test_what_was_not_measured_is_a_dash() -> None:
-    void = [Run("confluent", "bulk", 1, 0.1, "it failed")]
-    section = describe(WORKLOADS["bulk"], [CLIENTS["confluent"]], summarise(void), 9)
-    assert section.rows == (("confluent", *["-"] * 8, "0/1", "-"),)
+    runs = [Run("confluent", "bulk", 1, 0.1, "it failed"), run("aiokafka", *range(1, 7))]
+    runs = [dataclasses.replace(each, workload="bulk") for each in runs]
+    clients = [CLIENTS["confluent"], CLIENTS["aiokafka"]]
+    section = describe(WORKLOADS["bulk"], clients, summarise(runs), 9)
+    assert section.rows[0] == ("confluent", *["-"] * 8, "0/1", "-")
+
+
+def test_only_what_was_measured_has_a_column() -> None:
+    stall = Run("aiokafka", "stall", 1, 0.1, None, {"late_p50_ms": 0.5, "late_p999_ms": 4.0})
+    section = describe(WORKLOADS["stall"], [CLIENTS["aiokafka"]], summarise([stall]), 9)
+    assert section.headings == (
+        *("client", "late p50 ms", "p99.9", "range", "runs", "others' cores"),
+    )
+    assert section.rows == (("aiokafka", "0.50", "4.00", "4.00..4.00", "1/1", "0.1..0.1"),)
+
+
+@pytest.mark.parametrize(
+    ("workload", "to"),
+    [("bulk", "to 6 partitions"), ("topics", "to 5,000 topics of 1 partition, acks=all")],
+)
+def test_the_title_says_where_records_go(workload: str, to: str) -> None:
+    assert to in describe(WORKLOADS[workload], [], [], 9).title

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import json
+import zlib
 
 import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.clients import CLIENTS
-from benchmarks.clients.driver import count_futures
-from benchmarks.workloads import WORKLOADS, Workload
+from benchmarks.clients.driver import Fates, Flow, count, routes
+from benchmarks.workloads import WORKLOADS, Load, Shape, Workload
 
 
 def test_settings_name_workloads_that_exist() -> None:
@@ -24,12 +27,49 @@ def test_every_client_waits_for_all_replicas() -> None:
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
-@pytest.mark.parametrize("records", [1, 1_000, 2_500])
-def test_values_are_the_same_every_time(workload: Workload, records: int) -> None:
-    values = workload.values(records)
-    assert len(values) == records
-    assert {len(value) for value in values} == {workload.value_bytes}
-    assert values == workload.values(records)
+def test_every_client_compresses_as_the_workload_says(workload: Workload) -> None:
+    for client in CLIENTS.values():
+        settings = client.settings.get(workload.name, {})
+        said = {settings.get("compression_type"), settings.get("compression.type")} - {None}
+        assert said == ({workload.compression} - {"none"} if settings else set()), client.name
+
+
+@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
+@pytest.mark.parametrize("records", [1, 1_000, 12_500])
+def test_records_are_the_same_every_time(workload: Workload, records: int) -> None:
+    load = workload.load(records)
+    assert load == workload.load(records)
+    assert len(load.values) == records
+    assert len(load.topics) == workload.topics
+    assert {len(value) for value in load.values} == {workload.value_bytes}
+    assert not any(b"\n" in value for value in load.values)
+    assert {len(key) for key in load.keys} == ({workload.key_bytes} - {0})
+    assert len(load.keys) in (0, records)
+
+
+def test_json_values_are_json_and_compress_as_events_do() -> None:
+    values = WORKLOADS["lz4"].load(1_000).values
+    assert json.loads(values[7])["event"] == "page_view"
+    assert 2 < 300_000 / len(zlib.compress(b"".join(values))) < 8
+
+
+def test_topics_have_their_turn() -> None:
+    load = Load(["a", "b"], [b"1", b"2", b"3"])
+    assert list(routes(load)) == [("a", None, b"1"), ("b", None, b"2"), ("a", None, b"3")]
+    load = Load(["a"], [b"1", b"2"], [b"k", b"l"])
+    assert list(routes(load)) == [("a", b"k", b"1"), ("a", b"l", b"2")]
+
+
+@pytest.mark.filterwarnings(
+    "ignore:(read|open)_text is deprecated:DeprecationWarning"
+)  # kafka-python
+def test_each_shape_has_a_workload_and_a_driver() -> None:
+    assert {workload.shape for workload in WORKLOADS.values()} == set(Shape)
+    for client in CLIENTS.values():
+        if client.program == "benchmarks.client":
+            driver = importlib.import_module(f"benchmarks.clients.{client.module}").Driver
+            for name in client.settings:
+                assert hasattr(driver, WORKLOADS[name].shape), (client.name, name)
 
 
 class _Result:
@@ -44,11 +84,33 @@ async def test_only_a_future_with_an_offset_is_a_confirmation() -> None:
     nowhere.set_result(_Result(offset=-1))
     failed.set_exception(OSError("gone"))
     cancelled.cancel()
-    fates = count_futures([delivered, pending])
+    fates = Fates()
+    for future in (delivered, pending):
+        count(future, fates)
     assert (fates.confirmed, fates.failed) == (1, 0)
-    fates = count_futures([failed, nowhere, cancelled, delivered])
-    assert (fates.confirmed, fates.failed) == (1, 3)
+    for future in (failed, nowhere, cancelled, delivered):
+        count(future, fates)
+    assert (fates.confirmed, fates.failed) == (2, 3)
     assert repr(fates.first_error) == "OSError('gone')"
+
+
+async def test_a_flow_counts_every_future_and_lets_others_run() -> None:
+    loop, flow = asyncio.get_running_loop(), Flow()
+    ran = 0
+
+    def run() -> None:
+        nonlocal ran
+        ran += 1
+
+    for values in flow.steps([b""] * 950):
+        for _ in values:
+            future = loop.create_future()
+            loop.call_soon(future.set_result, _Result(offset=0))
+            flow.add(future)
+        loop.call_soon(run)
+        await flow.breathe()
+    assert ran == 10
+    assert (await flow.end()).confirmed == 950
 
 
 @pytest.mark.parametrize(
@@ -57,6 +119,7 @@ async def test_only_a_future_with_an_offset_is_a_confirmation() -> None:
         (["--workloads", "bulk,nothing"], "'nothing' is none of bulk"),
         (["--clients", "kafkacat"], "'kafkacat' is none of aioproducer"),
         (["--rounds", "0"], "less than 1"),
+        (["--workloads", "memory", "--brokers", "kafka"], "memory needs brokers"),
     ],
 )
 def test_a_wrong_option_is_told(
