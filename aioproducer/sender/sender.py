@@ -6,6 +6,7 @@ Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -41,6 +42,9 @@ from aioproducer.transactions.manager import TransactionManager
 
 COMPRESS_ELSEWHERE_BYTES: Final = 64 * 1024
 """A request with more than this to compress is compressed in a thread, not on the event loop."""
+
+_COMPRESSORS: Final = max(1, (os.cpu_count() or 1) - 1)
+"""Threads that compress at the same time: one core is left to the event loop, else it stalls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ class Sender:
         self._clock = clock
         self._serve_waiters = serve_waiters
         self._transactions = transactions
+        self._compressors = asyncio.Semaphore(_COMPRESSORS)
         self._preparing: set[int] = set()
         self._node_waiting_since: dict[int, float] = {}
         self._failure_seen: dict[int, ProducerError] = {}
@@ -235,7 +240,8 @@ class Sender:
                 batch.compress(self._compression)
 
         try:
-            await asyncio.get_running_loop().run_in_executor(None, compress)
+            async with self._compressors:
+                await asyncio.get_running_loop().run_in_executor(None, compress)
         finally:
             self._preparing.discard(node.id)
         self._wakeup.wake()
