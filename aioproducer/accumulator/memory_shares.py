@@ -22,6 +22,12 @@ _RESERVED_PART: Final = 8
 _FEWEST_BATCHES: Final = 16
 """A pool of fewer batches has nothing to spare for a reserve."""
 
+_FEW_PARTITIONS: Final = 16
+"""So many have full batches, however little memory there is."""
+
+_REMEMBERED: Final = 10.0
+"""Seconds after which partitions that hold memory no more begin to be forgotten."""
+
 
 @dataclass(slots=True)
 class _Share:
@@ -45,6 +51,11 @@ class MemoryShares:
         spare = pool.total >= _FEWEST_BATCHES * batch_size
         self._reserve = pool.total // _RESERVED_PART if spare else 0
         self._shares: dict[int, _Share] = {}
+        self._holders = 0
+        """Partitions that hold memory."""
+        self._most_holders = 0
+        """How many did lately."""
+        self._recounted = 0.0
         self._waiting: list[tuple[int, int, PartitionQueue]] = []
         self._parked: list[tuple[int, int, PartitionQueue]] = []
         """Those of nodes that hold much, until there is more than the reserve."""
@@ -54,12 +65,16 @@ class MemoryShares:
 
     def take(self, queue: PartitionQueue, size: int, now: float) -> None:
         """``queue`` got ``size`` bytes."""
+        if not queue.held:
+            self._holders += 1
+            self._count_holders(now)
         queue.held += size
         self._share(queue.leader, now).held += size
 
     def give_back(self, queue: PartitionQueue, size: int, now: float) -> None:
         """``size`` bytes of ``queue`` go back to the pool."""
         queue.held -= size
+        self._holders -= not queue.held
         self._remove(queue.leader, size, now)
 
     def move(self, queue: PartitionQueue, leader: int, now: float) -> None:
@@ -90,6 +105,23 @@ class MemoryShares:
 
     def _is_spare(self, size: int) -> bool:
         return self._pool.available - size >= self._reserve
+
+    def fair(self, size: int) -> int:
+        """How much of ``size`` bytes a batch gets, so that each partition can have one.
+
+        Where full batches of all the partitions that lately had one would take more than half of
+        the pool, they are smaller: else the first would have all of it, each for a few records.
+        """
+        if self._most_holders <= _FEW_PARTITIONS:
+            return size
+        return min(size, self._pool.total // (2 * self._most_holders))
+
+    def _count_holders(self, now: float) -> None:
+        if self._holders > self._most_holders:
+            self._most_holders, self._recounted = self._holders, now
+        elif now - self._recounted > _REMEMBERED:
+            self._most_holders = max(self._holders, self._most_holders // 2)
+            self._recounted = now
 
     # --- who gets some ---------------------------------------------------------------------
 

@@ -176,7 +176,7 @@ class RecordAccumulator:
     ) -> ProducerBatch | None:
         topic = queue.topic_partition.topic
         needed = self.sizes.checked(topic, key, value, headers)
-        size = max(self.sizes.full(topic), needed)
+        size = max(self.shares.fair(self.sizes.full(topic)), needed)
         if queue.waiting or not self.shares.may_take(queue, size):
             return None
         buffer = self.pool.try_allocate(size)
@@ -237,7 +237,7 @@ class RecordAccumulator:
         record = self._first_waiting(queue)
         if record is None:
             return None
-        return max(self.sizes.full(record.topic), record.size)
+        return max(self.shares.fair(self.sizes.full(record.topic)), record.size)
 
     def _first_waiting(self, queue: PartitionQueue) -> WaitingRecord | None:
         while queue.waiting:

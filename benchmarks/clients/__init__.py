@@ -46,8 +46,7 @@ _OURS: Mapping[str, Settings] = {
     "bulk_1k": _LARGER_BATCHES,
     "tasks": {},
     "single": {},
-    # The default 16,384 for each of 5,000 open batches do not fit into buffer_memory: a tenth.
-    "topics": {"batch_size": 4_096},
+    "topics": {},
     "topics_10": {},
     **_compressed("compression_type", _LARGER_BATCHES),
     "keyed": _LARGER_BATCHES,

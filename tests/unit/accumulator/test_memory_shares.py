@@ -175,3 +175,59 @@ def test_a_waiting_hog_does_not_crowd_once_it_is_stuck(world: World) -> None:
     assert world.shares.next_waiting() is None
     assert world.shares.crowded(START)
     assert not world.shares.crowded(START + STUCK_AFTER)
+
+
+# --- many partitions -------------------------------------------------------------------------
+
+
+def test_few_partitions_have_full_batches_however_little_memory_there_is() -> None:
+    world = World(16 * BATCH)
+    for number in range(16):
+        world.take(world.queue(number))
+        assert world.shares.fair(BATCH) == BATCH
+
+
+def test_many_partitions_have_smaller_batches_so_that_each_can_have_one() -> None:
+    world = World()
+    queues = [world.queue(number % 3) for number in range(100)]
+    for round_number in range(3):
+        sizes = {}
+        for queue in queues:
+            size = world.shares.fair(BATCH)
+            if world.take(queue, size):
+                sizes[queue] = size
+        for queue, size in sizes.items():
+            world.give_back(queue, START, size)
+        if round_number:
+            assert len(sizes) == 100
+            assert max(sizes.values()) < BATCH // 2
+
+
+def test_a_partition_counts_once_whatever_it_holds() -> None:
+    world = World()
+    one = world.queue(1)
+    for _ in range(10):
+        world.take(one)
+        world.take(world.queue(1))
+    assert world.shares.fair(BATCH) == BATCH
+    for _ in range(10):
+        world.take(world.queue(1), 10)
+    assert world.shares.fair(TOTAL) == TOTAL // (2 * 21)
+
+
+def test_partitions_that_hold_memory_no_more_are_forgotten_in_time() -> None:
+    world = World()
+    queues = [world.queue(number) for number in range(64)]
+    for queue in queues:
+        world.take(queue, 10)
+    assert world.shares.fair(BATCH) == TOTAL // 128
+    for queue in queues:
+        world.give_back(queue, START, 10)
+    sizes = []
+    for seconds in range(1, 60):
+        world.take(queues[0], 10, START + seconds)
+        world.give_back(queues[0], START + seconds, 10)
+        sizes.append(world.shares.fair(BATCH))
+    assert sizes == sorted(sizes)
+    assert sizes[8] == TOTAL // 128
+    assert sizes[-1] == BATCH
