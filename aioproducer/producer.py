@@ -193,7 +193,8 @@ class Producer:
         self._append = engine.accumulator.append
         hooked = self._interceptors or self._serializing or self._partitioning
         engine.start()
-        self._entrance.open(self._loop, ShortWay() if hooked else engine.accumulator.short_way)
+        self._short_way = ShortWay() if hooked else engine.accumulator.short_way
+        self._entrance.open(self._loop, self._short_way)
         _LIVING.add(self)
         if self._transactions is not None:
             try:
@@ -497,11 +498,12 @@ class Producer:
             values = one_by_one(values, "an iterable or async iterable")
         if headers is not None:
             headers = shared_headers(headers, topic)
-        sender = BulkSender(self, self._entrance.append, self._loop.create_future())
+        future = self._loop.create_future()
+        sender = BulkSender(self, self._entrance, self._short_way, future)
         with self.bulk():
             report = await sender.send_all(topic, values, partition, headers)
-            if report.failed:
-                self.record_failed(report.errors[0])
+            if report.first_failure is not None:
+                self.record_failed(report.first_failure)
         return report
 
     def bulk(self) -> AbstractContextManager[None]:

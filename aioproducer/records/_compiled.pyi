@@ -6,5 +6,6 @@ from aioproducer.records.delivery import deliver_records as deliver_records
 from aioproducer.records.delivery import fail_record as fail_record
 from aioproducer.records.short_way import OpenBatches as OpenBatches
 from aioproducer.records.short_way import ShortWay as ShortWay
+from aioproducer.records.spans import fill_places as fill_places
 
 Entrance = PythonEntrance

@@ -6,6 +6,7 @@ have replaced it. Nothing between that look and the last byte runs code of Pytho
 """
 
 cimport cython
+from cpython.array cimport array
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromObject, PyBytes_GET_SIZE
 from cpython.long cimport PyLong_AsLongLongAndOverflow
@@ -34,8 +35,10 @@ from asyncio import Future
 
 from aioproducer.model import RecordMetadata
 from aioproducer.records.builder import BATCH_OVERHEAD, check_fields, header_bytes
+from aioproducer.records.spans import Span
 
 cdef Py_ssize_t RECORDS_BEGIN = BATCH_OVERHEAD
+cdef type SPAN = Span
 cdef type METADATA = RecordMetadata
 cdef type FUTURE = Future
 
@@ -125,6 +128,65 @@ cdef class RecordsBuilder:
         if timestamp < 0:
             check_fields(timestamp_ms, key, value)
         return self.write(token, timestamp, key, value, headers)
+
+    def append_values(self, token, timestamp_ms, list values not None, Py_ssize_t start=0):
+        if type(timestamp_ms) is not int:
+            check_fields(timestamp_ms, None, None)
+        cdef int64_t timestamp = timestamp_ms
+        if timestamp < 0:
+            check_fields(timestamp_ms, None, None)
+        cdef Py_ssize_t before = self.count
+        cdef Py_ssize_t index
+        if start < 0:
+            start = max(0, start + len(values))
+        for index in range(start, len(values)):
+            value = values[index]
+            if type(value) is not bytes or not self.write_plain(
+                token, timestamp, NULL, -1, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value)
+            ):
+                break
+        return self.count - before
+
+    cdef Py_ssize_t write_plain(
+        self,
+        token,
+        int64_t timestamp,
+        const char* key,
+        Py_ssize_t key_size,
+        const char* value,
+        Py_ssize_t value_size,
+    ) except -1:
+        """Write a record without headers; a size of -1 stands for None."""
+        cdef int64_t delta = timestamp - self.base_timestamp_ms if self.count else 0
+        cdef Py_ssize_t body = (
+            2
+            + varint_size(delta)
+            + varint_size(self.count)
+            + varint_size(key_size)
+            + max(key_size, 0)
+            + varint_size(value_size)
+            + max(value_size, 0)
+        )
+        cdef Py_ssize_t size = varint_size(body) + body
+        cdef Py_ssize_t end = self.position + size
+        if end > self.limit or end > len(self.buffer):
+            return 0
+
+        cdef char* to = PyByteArray_AS_STRING(self.buffer) + self.position
+        to = write_varint(to, body)
+        to[0] = 0
+        to = write_varint(to + 1, delta)
+        to = write_varint(to, self.count)
+        to = write_varint(to, key_size)
+        if key_size > 0:
+            memcpy(to, key, key_size)
+            to += key_size
+        to = write_varint(to, value_size)
+        if value_size > 0:
+            memcpy(to, value, value_size)
+            to += value_size
+        to[0] = 0
+        return self.keep(token, timestamp, key_size, value_size, size)
 
     cdef Py_ssize_t write(self, token, int64_t timestamp, key, value, headers) except -1:
         cdef bytes key_bytes = None if key is None else PyBytes_FromObject(key)
@@ -338,6 +400,7 @@ def deliver_records(
     cdef Py_ssize_t index, first, end, number
     cdef Py_ssize_t last = len(runs) - 1
     offset = base_offset
+    told = None
     for number in range(last + 1):
         first, timestamp_ms, key_size, value_size = runs[number]
         end = runs[number + 1][0] if number < last else len(tokens)
@@ -345,7 +408,12 @@ def deliver_records(
             timestamp_ms = log_append_time_ms
         for index in range(first, end):
             token = tokens[index]
-            if not token.done():
+            if type(token) is SPAN:
+                if token is not told:
+                    if not token.done():
+                        token.deliver(topic, partition, offset)
+                    told = token
+            elif not token.done():
                 metadata = PyType_GenericAlloc(METADATA, 6)
                 put(metadata, 0, topic)
                 put(metadata, 1, partition)
@@ -359,6 +427,48 @@ def deliver_records(
                 token.set_result(metadata)
             if step:
                 offset = offset + 1
+
+
+def fill_places(
+    array partitions not None, array offsets not None, span, int partition, int64_t base_offset
+):
+    """See ``spans.fill_places``."""
+    cdef Py_ssize_t first = span.first
+    cdef Py_ssize_t count = span.count
+    cdef array rows = span.rows
+    cdef Py_ssize_t records = len(partitions)
+    cdef Py_ssize_t there = records if rows is None else len(rows)
+    cdef Py_ssize_t place, number
+    cdef int64_t step = 1 if base_offset >= 0 else 0
+    cdef int64_t offset = max(base_offset, -1)
+    cdef int64_t* chosen = NULL
+    if (
+        records != len(offsets)
+        or first < 0
+        or count < 0
+        or first > there
+        or count > there - first
+    ):
+        raise IndexError("the records of a span are beyond those that were counted")
+    check_type_code(partitions, b"i")
+    check_type_code(offsets, b"q")
+    if rows is not None:
+        check_type_code(rows, b"q")
+        chosen = <int64_t*>rows.data.as_longlongs + first
+        for number in range(count):
+            if not 0 <= chosen[number] < records:
+                raise IndexError("the records of a span are beyond those that were counted")
+    for number in range(count):
+        place = first + number if chosen is NULL else chosen[number]
+        partitions.data.as_ints[place] = partition
+        offsets.data.as_longlongs[place] = offset
+        offset += step
+
+
+cdef inline int check_type_code(array numbers, char expected) except -1:
+    if numbers.ob_descr.typecode != expected:
+        raise TypeError(f"an array of type {chr(expected)!r} is needed, not {numbers.typecode!r}")
+    return 0
 
 
 def fail_record(token, error):

@@ -23,12 +23,14 @@ if TYPE_CHECKING or not ACCELERATED:
     from aioproducer.records.builder import RecordsBuilder
     from aioproducer.records.delivery import deliver_records, fail_record
     from aioproducer.records.short_way import OpenBatches, ShortWay
+    from aioproducer.records.spans import fill_places
 else:
     OpenBatches = compiled.OpenBatches
     RecordsBuilder = compiled.RecordsBuilder
     ShortWay = compiled.ShortWay
     deliver_records = compiled.deliver_records
     fail_record = compiled.fail_record
+    fill_places = compiled.fill_places
 
 __all__ = [
     "ACCELERATED",
@@ -38,4 +40,5 @@ __all__ = [
     "compiled",
     "deliver_records",
     "fail_record",
+    "fill_places",
 ]

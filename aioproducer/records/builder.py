@@ -213,6 +213,21 @@ class RecordsBuilder:
             return size
         return self._append_other(token, timestamp_ms, key, value, headers)
 
+    def append_values(
+        self, token: Any, timestamp_ms: int, values: Sequence[Any], start: int = 0
+    ) -> int:
+        """Write ``values[start:]`` as records without key and headers, each with the same token.
+
+        It ends at the first that is not exactly ``bytes``, or does not fit any more; how many there
+        were until then. Raises as :meth:`append` does for ``timestamp_ms``.
+        """
+        check_fields(timestamp_ms, None, None)
+        before = self.count
+        for value in values[start:]:
+            if type(value) is not bytes or not self._append_value(token, timestamp_ms, value):
+                break
+        return self.count - before
+
     def _append_other(
         self,
         token: Any,

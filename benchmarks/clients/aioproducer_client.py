@@ -44,6 +44,6 @@ class Driver:
         report = await self._producer.send_many(self._topic, values)
         fates = Fates()
         fates.confirmed = report.delivered
-        if report.failed:
-            fates.fail(report.errors[0], report.failed)
+        if report.first_failure is not None:
+            fates.fail(report.first_failure, report.failed)
         return fates

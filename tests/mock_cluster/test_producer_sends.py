@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
+from array import array
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from aioproducer import (
+    OffsetRange,
     Producer,
     ProducerRecord,
     RecordMetadata,
@@ -223,10 +225,11 @@ async def test_send_many_reports(orders: MockCluster) -> None:
         report = await producer.send_many(
             "orders", (b"%d" % n for n in range(3000)), partition=1, headers={"h": b"1"}
         )
-        assert (report.sent, report.delivered, report.failed, report.errors) == (3000, 3000, 0, ())
-        (place,) = report.offsets
-        assert place == TopicPartition("orders", 1)
-        assert report.offsets[place] == (type(report.offsets[place]))(1, 3000, 3000)
+        assert (report.sent, report.delivered, report.failed) == (3000, 3000, 0)
+        assert report.partitions == array("i", [1]) * 3000
+        assert report.offsets == array("q", range(1, 3001))
+        assert report.failures == {}
+        assert report.ranges == {TopicPartition("orders", 1): OffsetRange(1, 3000, 3000)}
         report.raise_for_failures()
     read = read_back(orders, "orders", 3001, partition=1)
     assert [each.value for each in read[1:]] == [b"%d" % n for n in range(3000)]
@@ -242,7 +245,7 @@ async def test_send_many_takes_what_comes_bit_by_bit(orders: MockCluster) -> Non
     async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
         report = await producer.send_many("elsewhere", numbers())
     assert report.delivered == 100
-    assert {place: spread.count for place, spread in report.offsets.items()} == {
+    assert {place: spread.count for place, spread in report.ranges.items()} == {
         ("orders", 0): 34,
         ("orders", 1): 33,
         ("orders", 2): 33,
@@ -256,12 +259,15 @@ async def test_send_many_counts_what_is_wrong_and_goes_on(orders: MockCluster) -
         await producer.send("orders", b"known")
         report = await producer.send_many("orders", values)
     assert (report.delivered, report.failed, report.sent) == (3, 22, 25)
-    assert len(report.errors) == 10
-    assert [type(error) for error in report.errors[:3]] == [
+    assert list(report.failures) == [1, 2, *range(5, 25)]
+    assert [type(error) for error in report.failures.values()] == [
         SerializationError,
         InvalidPartitionError,
-        SerializationError,
+        *[SerializationError] * 20,
     ]
+    for index in range(25):
+        assert (report.partitions[index] == -1) == (index in report.failures)
+        assert (report.offsets[index] == -1) == (index in report.failures)
     with pytest.raises(SerializationError):
         report.raise_for_failures()
 
