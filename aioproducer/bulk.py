@@ -16,10 +16,13 @@ from aioproducer.records.acceleration import ShortWay, fill_places
 from aioproducer.records.spans import Span
 
 _RECORDS_PER_TURN: Final = 500
-"""How many records are taken before the event loop may do something else."""
-_FIRST_RECORDS: Final = 8
-"""How many of an iterator are taken at first, of which nobody knows how large they are."""
-_OVER_MEMORY: Final[tuple[type[Any], ...]] = (type(iter([])), type(iter(())))
+"""How many records are taken one by one before the event loop may do something else."""
+_VALUES_PER_TURN: Final = 2_000
+"""The same for values that go into a batch in one call. One that opens a batch counts as
+``_RECORDS_PER_TURN``, whatever its size, for the bytes of the batch before."""
+_AHEAD_AT_LEAST: Final = 8
+"""How many of an iterator are taken ahead. Where more than half as many went into one batch at
+once, it may be twice as many as went there, up to ``_RECORDS_PER_TURN``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +266,8 @@ class BulkSender:
         self._entrance = entrance
         self._short_way = short_way
         self._tally = Tally(future)
+        self._work = _VALUES_PER_TURN
+        """What was done since others had their turn; it begins with one."""
 
     async def send_all(
         self,
@@ -307,13 +312,17 @@ class BulkSender:
         partition: int | None,
         headers: Headers | None,
     ) -> None:
-        """Of what is not in memory anyway, it takes no more ahead than twice what a batch takes."""
+        if isinstance(values, list | tuple):
+            at = 0
+            while chunk := list(values[at : at + _VALUES_PER_TURN]):
+                await self._send_chunk(topic, chunk, partition, headers)
+                at += len(chunk)
+            return
         iterator = iter(values)
-        in_memory = isinstance(iterator, _OVER_MEMORY)
-        ahead = _RECORDS_PER_TURN if in_memory else _FIRST_RECORDS
+        ahead = _AHEAD_AT_LEAST
         error: Exception | None = None
         while error is None:
-            chunk: list[Any] = []
+            chunk = []
             try:
                 chunk.extend(islice(iterator, ahead))
             except Exception as raised:
@@ -321,33 +330,37 @@ class BulkSender:
             if not chunk:
                 break
             fitting = await self._send_chunk(topic, chunk, partition, headers)
-            if not in_memory:
-                ahead = min(max(1, 2 * fitting), _RECORDS_PER_TURN)
-            await asyncio.sleep(0)
+            ahead = min(max(_AHEAD_AT_LEAST, 2 * fitting), _RECORDS_PER_TURN)
         if error is not None:
             raise error
 
     async def _send_chunk(
         self, topic: str, chunk: list[Any], partition: int | None, headers: Headers | None
     ) -> int:
-        """Send what is in ``chunk``; how many records of it a batch has taken at once."""
+        """Send what is in ``chunk``; how many records of it went into one batch in one call."""
         producer, put = self._producer, self._put
         first = self._tally.add(len(chunk))
-        at = most = 0
+        at = count = most = 0
         while at < len(chunk):
+            before = count
             count = 0
             if headers is None and type(chunk[at]) is bytes:
                 count = self._append_values(first + at, topic, chunk, at, partition)
             if count:
                 most = max(most, count)
+                self._work += count
                 at += count
             else:
                 late = put(first + at, topic, chunk[at], partition, headers)
                 if late is not None:
                     await producer.put_later(late)
+                self._work += _RECORDS_PER_TURN if before else _VALUES_PER_TURN // _RECORDS_PER_TURN
                 at += 1
             if producer._crowd.crowded:
                 await producer.drain()
+            if self._work >= _VALUES_PER_TURN:
+                self._work = 0
+                await asyncio.sleep(0)
         return most
 
     def _append_values(

@@ -396,10 +396,9 @@ def deliver_records(
     list tokens not None, list runs not None, topic, partition, base_offset, log_append_time_ms
 ):
     """See ``delivery.deliver_records``."""
-    cdef Py_ssize_t step = 0 if base_offset < 0 else 1
+    cdef bint known = base_offset >= 0
     cdef Py_ssize_t index, first, end, number
     cdef Py_ssize_t last = len(runs) - 1
-    offset = base_offset
     told = None
     for number in range(last + 1):
         first, timestamp_ms, key_size, value_size = runs[number]
@@ -408,11 +407,13 @@ def deliver_records(
             timestamp_ms = log_append_time_ms
         for index in range(first, end):
             token = tokens[index]
+            if token is told:
+                continue
+            offset = base_offset + index if known else base_offset
             if type(token) is SPAN:
-                if token is not told:
-                    if not token.done():
-                        token.deliver(topic, partition, offset)
-                    told = token
+                told = token
+                if not token.done():
+                    token.deliver(topic, partition, offset)
             elif not token.done():
                 metadata = PyType_GenericAlloc(METADATA, 6)
                 put(metadata, 0, topic)
@@ -425,8 +426,6 @@ def deliver_records(
                 # not look at it; of a plain tuple, CPython finds that out for itself.
                 PyObject_GC_UnTrack(<PyObject*>metadata)
                 token.set_result(metadata)
-            if step:
-                offset = offset + 1
 
 
 def fill_places(
