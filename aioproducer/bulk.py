@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import AsyncIterable, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from time import time_ns
 from typing import Any, Final, Protocol
 
 from aioproducer.errors import ProducerError
@@ -17,7 +16,7 @@ from aioproducer.records.spans import Span
 
 _RECORDS_PER_TURN: Final = 500
 """How many records are taken one by one before the event loop may do something else."""
-_VALUES_PER_TURN: Final = 2_000
+ROWS_PER_TURN: Final = 2_000
 """The same for values that go into a batch in one call. One that opens a batch counts as
 ``_RECORDS_PER_TURN``, whatever its size, for the bytes of the batch before."""
 _AHEAD_AT_LEAST: Final = 8
@@ -261,12 +260,14 @@ class BulkSender:
         entrance: EntranceOfOne,
         short_way: ShortWay,
         future: asyncio.Future[None],
+        now_ms: Callable[[], int],
     ) -> None:
+        self._now_ms = now_ms
         self._producer = producer
         self._entrance = entrance
         self._short_way = short_way
         self._tally = Tally(future)
-        self._work = _VALUES_PER_TURN
+        self._work = ROWS_PER_TURN
         """What was done since others had their turn; it begins with one."""
 
     async def send_all(
@@ -277,11 +278,13 @@ class BulkSender:
         headers: Headers | None,
     ) -> SendReport:
         """Send each of ``values`` and wait for all fates. Cancelled, it takes back what waits."""
+        if isinstance(values, AsyncIterable):
+            return await self._told(self._send_each(topic, values, partition, headers))
+        return await self._told(self._send_chunks(topic, values, partition, headers))
+
+    async def _told(self, sending: Coroutine[Any, Any, None]) -> SendReport:
         try:
-            if isinstance(values, AsyncIterable):
-                await self._send_each(topic, values, partition, headers)
-            else:
-                await self._send_chunks(topic, values, partition, headers)
+            await sending
             return await self._tally.finish()
         except asyncio.CancelledError:
             self._tally.cancel()
@@ -314,7 +317,7 @@ class BulkSender:
     ) -> None:
         if isinstance(values, list | tuple):
             at = 0
-            while chunk := list(values[at : at + _VALUES_PER_TURN]):
+            while chunk := list(values[at : at + ROWS_PER_TURN]):
                 await self._send_chunk(topic, chunk, partition, headers)
                 at += len(chunk)
             return
@@ -354,14 +357,18 @@ class BulkSender:
                 late = put(first + at, topic, chunk[at], partition, headers)
                 if late is not None:
                     await producer.put_later(late)
-                self._work += _RECORDS_PER_TURN if before else _VALUES_PER_TURN // _RECORDS_PER_TURN
+                self._worked_on_one(before)
                 at += 1
             if producer._crowd.crowded:
                 await producer.drain()
-            if self._work >= _VALUES_PER_TURN:
+            if self._work >= ROWS_PER_TURN:
                 self._work = 0
                 await asyncio.sleep(0)
         return most
+
+    def _worked_on_one(self, before: int) -> None:
+        """A record was sent alone, after so many together."""
+        self._work += _RECORDS_PER_TURN if before else ROWS_PER_TURN // _RECORDS_PER_TURN
 
     def _append_values(
         self, index: int, topic: str, values: list[Any], at: int, partition: int | None
@@ -373,7 +380,7 @@ class BulkSender:
         if builder is None:
             return 0
         span = Span(self._tally, index)
-        span.count = builder.append_values(span, time_ns() // 1_000_000, values, at)
+        span.count = builder.append_values(span, self._now_ms(), values, at)
         return span.count
 
     def _put(

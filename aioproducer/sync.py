@@ -24,6 +24,7 @@ from typing import Any, Final, Self, TypeVar, Unpack
 
 from aioproducer import errors, producer
 from aioproducer.arguments import check_timeout, one_by_one, only_argument
+from aioproducer.arrow import is_arrow
 from aioproducer.bulk import OneRecord, SendReport, Tally
 from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.metrics import MetricsSnapshot
@@ -162,7 +163,7 @@ class Producer:
     def send_many(
         self,
         topic: str,
-        values: Iterable[Any],
+        values: Any,
         *,
         partition: int | None = None,
         headers: Headers | None = None,
@@ -181,6 +182,12 @@ class Producer:
             await self._catch_up()
             return await tally.finish()
 
+        async def send_columns() -> SendReport:
+            await self._catch_up()
+            return await self._core.send_many(topic, values, partition=partition, headers=headers)
+
+        if is_arrow(values):
+            return self._ask(send_columns)
         values = one_by_one(values, "an iterable")
         if headers is not None:
             headers = shared_headers(headers, topic)

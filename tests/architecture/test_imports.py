@@ -102,7 +102,7 @@ def test_only_the_shells_and_the_producer_read_a_clock() -> None:
         if "time" in imported(path)
     }
     shells = {each for each in reading if each.split("/")[0] in ("cli", "testing", "spark")}
-    assert reading - shells <= {"bulk.py", "engine.py", "producer.py", "sync.py"}
+    assert reading - shells <= {"engine.py", "entrance.py", "producer.py", "sync.py"}
 
 
 def test_only_the_owner_and_the_producer_start_tasks() -> None:

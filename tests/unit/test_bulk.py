@@ -165,7 +165,7 @@ class Roomy:
 def bulk_sender(producer: Any) -> BulkSender:
     """Without a short way."""
     loop = asyncio.get_running_loop()
-    return BulkSender(producer, PythonEntrance(), ShortWay(), loop.create_future())
+    return BulkSender(producer, PythonEntrance(), ShortWay(), loop.create_future(), lambda: 0)
 
 
 @pytest.mark.parametrize("kind", ["iterable", "async iterable"])
