@@ -267,8 +267,8 @@ class BulkSender:
         self._entrance = entrance
         self._short_way = short_way
         self._tally = Tally(future)
-        self._work = ROWS_PER_TURN
-        """What was done since others had their turn; it begins with one."""
+        self._work = 0
+        """What was done since others had their turn."""
 
     async def send_all(
         self,

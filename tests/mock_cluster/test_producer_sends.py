@@ -25,6 +25,7 @@ from aioproducer.errors import InvalidPartitionError
 from aioproducer.testing.mock_cluster import MockCluster
 
 PATIENCE = 60.0
+PRODUCE, TOPIC_AUTHORIZATION_FAILED = 0, 29
 LOG_APPEND_TIME = 1234
 """What the mock cluster says the log append time is."""
 
@@ -270,6 +271,43 @@ async def test_send_many_counts_what_is_wrong_and_goes_on(orders: MockCluster) -
         assert (report.offsets[index] == -1) == (index in report.failures)
     with pytest.raises(SerializationError):
         report.raise_for_failures()
+
+
+@pytest.mark.parametrize("kind", ["list", "tuple", "generator"])
+async def test_records_of_send_many_keep_their_order_whichever_way_they_take(
+    orders: MockCluster, kind: str
+) -> None:
+    values: list[Any] = [
+        str(number)
+        if number % 97 == 5
+        else ProducerRecord("orders", b"%d" % number, key=b"k", partition=0)
+        if number % 89 == 7
+        else object()
+        if number % 83 == 9
+        else b"%d" % number
+        for number in range(6_000)
+    ]
+    given = {"list": values, "tuple": tuple(values), "generator": (each for each in values)}
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, batch_size=2_000, buffer_memory=64_000
+    ) as producer:
+        report = await producer.send_many("orders", given[kind], partition=0)
+    wrong = [number for number in range(6_000) if type(values[number]) is object]
+    assert list(report.failures) == wrong
+    right = [number for number in range(6_000) if type(values[number]) is not object]
+    assert [report.offsets[number] for number in right] == list(range(len(right)))
+    read = read_back(orders, "orders", len(right))
+    assert [each.value for each in read] == [b"%d" % number for number in right]
+
+
+async def test_each_record_of_a_batch_that_fails_is_a_failure(orders: MockCluster) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        await producer.send("orders", b"known", partition=0)
+        orders.push_request_errors(PRODUCE, TOPIC_AUTHORIZATION_FAILED)
+        report = await producer.send_many("orders", [b"v"] * 100, partition=0)
+    assert report.failed == 100
+    assert list(report.failures) == list(range(100))
+    assert report.offsets == array("q", [-1]) * 100
 
 
 async def test_send_many_of_nothing(orders: MockCluster) -> None:
