@@ -4,7 +4,7 @@ changes."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from aioproducer.errors import (
     ConfigError,
@@ -191,7 +191,9 @@ def only_argument(record: ProducerRecord, *others: object) -> tuple[Any, ...]:
 
 
 def one_by_one(values: Any, kinds: str) -> Iterable[Any]:
-    """An iterator over the values of ``send_many()``; ``kinds``: what it takes, for messages."""
+    """What goes over the values of ``send_many()``; ``kinds``: what it takes, for messages."""
+    if type(values) is list or type(values) is tuple:
+        return cast(Iterable[Any], values)
     if isinstance(values, str | bytes | bytearray | memoryview):
         raise SerializationError(
             f"send_many() takes values one by one from an iterable, and a single "

@@ -27,7 +27,9 @@ from aioproducer.arguments import (
     one_by_one,
     only_argument,
 )
-from aioproducer.bulk import BulkSender, Crowd, SendReport
+from aioproducer.arrow import is_arrow, read_columns
+from aioproducer.bulk import Crowd, SendReport
+from aioproducer.bulk_columns import ColumnSender
 from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.engine import Engine
 from aioproducer.entrance import Entrance
@@ -193,7 +195,8 @@ class Producer:
         self._append = engine.accumulator.append
         hooked = self._interceptors or self._serializing or self._partitioning
         engine.start()
-        self._entrance.open(self._loop, ShortWay() if hooked else engine.accumulator.short_way)
+        self._short_way = ShortWay() if hooked else engine.accumulator.short_way
+        self._entrance.open(self._loop, self._short_way)
         _LIVING.add(self)
         if self._transactions is not None:
             try:
@@ -371,7 +374,7 @@ class Producer:
             key = serialize(key, self._key_serializer, topic, "key")
         pairs = () if headers is None else checked_headers(headers, topic)
         if timestamp_ms is None:
-            timestamp_ms = time_ns() // 1_000_000
+            timestamp_ms = _now_ms()
         else:
             check_timestamp(timestamp_ms, topic)
         if partition is not None:
@@ -475,33 +478,48 @@ class Producer:
     async def send_many(
         self,
         topic: str,
-        values: Iterable[Any] | AsyncIterable[Any],
+        values: Any,
         *,
         partition: int | None = None,
         headers: Headers | None = None,
     ) -> SendReport:
         """Send every value (or :class:`ProducerRecord`) of ``values`` and wait for all fates.
 
-        Memory is waited for between records. What is wrong with a record counts as its failure and
-        does not stop the others. If it is cancelled, no further record is sent, and what still
-        waits for metadata or memory is taken back. In a transaction a record that failed makes the
-        commit fail.
+        ``values``: an iterable, which is read up to 500 values ahead (fewer where batches hold
+        fewer), or an async iterable, or Arrow columns. Memory is waited for between records. What
+        is wrong with a record counts as its failure and does not stop the others. If it is
+        cancelled, no further record is sent, and what still waits for metadata or memory is taken
+        back. In a transaction a record that failed makes the commit fail.
+
+        Arrow columns are a ``pyarrow.RecordBatch`` or ``Table`` with the column ``value``, and any
+        of ``key`` (both binary, large_binary, string or large_string; nulls are None),
+        ``partition`` (int32; null: as the key says), ``timestamp`` (timestamp, or int64 in ms since
+        the epoch; null: now) and ``headers`` (list of struct<key: string, value: binary>). Or a
+        ``pyarrow.Array`` or ``ChunkedArray`` of values. Rows without headers get into batches
+        without a Python object each; serializers and interceptors, if any, see bytes. The order is
+        kept within each partition.
 
         Raises:
             SerializationError: ``values`` can't be iterated over, or is a single str or bytes; or
-                ``headers`` can't be turned into bytes.
+                ``headers`` can't be turned into bytes; or a column's name or type is none of these,
+                or says what an argument says too.
             IllegalStateError: there is a ``transactional_id``, and no transaction is open.
         """
         self._running()
-        if not isinstance(values, AsyncIterable):
+        columns = read_columns(values) if is_arrow(values) else None
+        if columns is None and not isinstance(values, AsyncIterable):
             values = one_by_one(values, "an iterable or async iterable")
         if headers is not None:
             headers = shared_headers(headers, topic)
-        sender = BulkSender(self, self._entrance.append, self._loop.create_future())
+        future = self._loop.create_future()
+        sender = ColumnSender(self, self._entrance, self._short_way, future, _now_ms)
         with self.bulk():
-            report = await sender.send_all(topic, values, partition, headers)
-            if report.failed:
-                self.record_failed(report.errors[0])
+            if columns is None:
+                report = await sender.send_all(topic, values, partition, headers)
+            else:
+                report = await sender.send_columns(topic, columns, partition, headers)
+            if report.first_failure is not None:
+                self.record_failed(report.first_failure)
         return report
 
     def bulk(self) -> AbstractContextManager[None]:
@@ -704,6 +722,10 @@ class Producer:
             f"the producer {self.client_id!r} belongs to the event loop it was started on, and "
             "was used from another loop or thread; make one there, or use aioproducer.sync.Producer"
         )
+
+
+def _now_ms() -> int:
+    return time_ns() // 1_000_000
 
 
 def _joining(config: ProducerConfig, transaction: TransactionHandle) -> ProducerConfig:

@@ -24,7 +24,8 @@ from typing import Any, Final, Self, TypeVar, Unpack
 
 from aioproducer import errors, producer
 from aioproducer.arguments import check_timeout, one_by_one, only_argument
-from aioproducer.bulk import SendReport, Tally
+from aioproducer.arrow import is_arrow
+from aioproducer.bulk import OneRecord, SendReport, Tally
 from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.metrics import MetricsSnapshot
 from aioproducer.model import (
@@ -162,7 +163,7 @@ class Producer:
     def send_many(
         self,
         topic: str,
-        values: Iterable[Any],
+        values: Any,
         *,
         partition: int | None = None,
         headers: Headers | None = None,
@@ -172,23 +173,31 @@ class Producer:
         Ctrl-C cancels it.
         """
 
-        async def begin() -> tuple[_BulkTally, AbstractContextManager[None]]:
+        async def begin() -> tuple[Tally, AbstractContextManager[None]]:
             under_way = self._core.bulk()
             under_way.__enter__()
-            return _BulkTally(asyncio.get_running_loop().create_future()), under_way
+            return Tally(asyncio.get_running_loop().create_future()), under_way
 
         async def finish() -> SendReport:
             await self._catch_up()
             return await tally.finish()
 
+        async def send_columns() -> SendReport:
+            await self._catch_up()
+            return await self._core.send_many(topic, values, partition=partition, headers=headers)
+
+        if is_arrow(values):
+            return self._ask(send_columns)
         values = one_by_one(values, "an iterable")
         if headers is not None:
             headers = shared_headers(headers, topic)
         tally, under_way = self._ask(begin)
         try:
             for value in values:
-                record = (topic, value, None, partition, headers, None)
-                self._enter(value.fields() if isinstance(value, ProducerRecord) else record, tally)
+                record: tuple[Any, ...] = (topic, value, None, partition, headers, None)
+                if isinstance(value, ProducerRecord):
+                    record = value.fields()
+                self._enter(record, _BulkRecord(tally))
             return self._ask(finish)
         except KeyboardInterrupt:
             tally.cancel()
@@ -422,12 +431,15 @@ def _undelivered(topic: object) -> errors.ProducerClosedError:
     )
 
 
-class _BulkTally(Tally):
-    """A tally in place of futures in the inbox: a record counts once it leaves there."""
+class _BulkRecord(OneRecord):
+    """In place of a future in the inbox: the record is counted once it leaves there."""
+
+    def __init__(self, tally: Tally) -> None:
+        super().__init__(tally, -1)
 
     def set_running_or_notify_cancel(self) -> bool:
         if not self.cancelled():
-            self.add()
+            self._index = self._tally.add()
         return not self.cancelled()
 
 

@@ -25,7 +25,7 @@ async def in_bulk(producer: Producer) -> None:
     )
     report = await producer.send_many("measurements", records)
     report.raise_for_failures()
-    for place, offsets in sorted(report.offsets.items()):
+    for place, offsets in sorted(report.ranges.items()):
         print(f"  {place}: {offsets.count:,} records, offsets {offsets.first} to {offsets.last}")
 
 

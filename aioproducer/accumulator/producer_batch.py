@@ -16,6 +16,7 @@ from aioproducer.records.record_batch import (
     compress_records,
     frame_batch,
 )
+from aioproducer.records.spans import one_by_one
 
 _WHOLE: Final = Fraction(1)
 
@@ -138,13 +139,13 @@ class ProducerBatch:
     def fail(self, error: BaseException) -> None:
         """Fail every future that has no outcome yet."""
         self.done = True
-        for token in self.builder.tokens:
+        for token in one_by_one(self.builder.tokens):
             fail_record(token, error)
 
     def fail_records(self, errors: Mapping[int, BaseException], otherwise: BaseException) -> None:
         """Fail each record with its own error, by its index, or with ``otherwise``."""
         self.done = True
-        for index, token in enumerate(self.builder.tokens):
+        for index, token in enumerate(one_by_one(self.builder.tokens)):
             fail_record(token, errors.get(index, otherwise))
 
     def release(self) -> bytearray | None:

@@ -6,6 +6,7 @@ from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.records.builder import batch_size_bound
 from aioproducer.records.reader import read_records
 from aioproducer.records.record_batch import NO_PRODUCER_STATE, next_sequence
+from aioproducer.records.spans import one_by_one
 
 
 def split_batch(batch: ProducerBatch, size: int) -> list[ProducerBatch]:
@@ -15,7 +16,8 @@ def split_batch(batch: ProducerBatch, size: int) -> list[ProducerBatch]:
     memory, so that this is free only when all are done; the others have their own meanwhile.
     """
     parts: list[ProducerBatch] = []
-    for token, record in zip(batch.builder.tokens, read_records(batch.builder), strict=True):
+    tokens = one_by_one(batch.builder.tokens)
+    for token, record in zip(tokens, read_records(batch.builder), strict=True):
         if not parts or not parts[-1].append(token, *record):
             part = _part(batch, size)
             if not part.append(token, *record):

@@ -6,13 +6,20 @@ have replaced it. Nothing between that look and the last byte runs code of Pytho
 """
 
 cimport cython
+from cpython.array cimport array
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromObject, PyBytes_GET_SIZE
+from cpython.bytes cimport (
+    PyBytes_AS_STRING,
+    PyBytes_FromObject,
+    PyBytes_FromStringAndSize,
+    PyBytes_GET_SIZE,
+)
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.object cimport PyObject, PyObject_Call
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from libc.time cimport time_t
 
@@ -32,10 +39,13 @@ cdef extern from "time.h":
 
 from asyncio import Future
 
+from aioproducer.errors import SerializationError
 from aioproducer.model import RecordMetadata
 from aioproducer.records.builder import BATCH_OVERHEAD, check_fields, header_bytes
+from aioproducer.records.spans import Span
 
 cdef Py_ssize_t RECORDS_BEGIN = BATCH_OVERHEAD
+cdef type SPAN = Span
 cdef type METADATA = RecordMetadata
 cdef type FUTURE = Future
 
@@ -75,6 +85,113 @@ cdef inline Py_ssize_t size_of(bytes field) noexcept:
 cdef inline char* write_field(char* to, bytes field, Py_ssize_t size) noexcept:
     to = write_varint(to, size)
     return to if field is None else write_bytes(to, field, size)
+
+
+cdef class Column:
+    """See ``columns``; what all of them have."""
+
+    cdef Py_buffer validity
+    cdef Py_buffer data
+    cdef Py_ssize_t first
+    cdef Py_ssize_t count
+    cdef Py_ssize_t width
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.validity)
+        PyBuffer_Release(&self.data)
+
+    def __len__(self):
+        return self.count
+
+    cdef int begin(self, validity, data, Py_ssize_t first, Py_ssize_t count, bint wide) except -1:
+        if self.width:
+            raise TypeError("a column is made once")
+        self.first = first
+        self.width = 8 if wide else 4
+        PyObject_GetBuffer(b"" if data is None else data, &self.data, PyBUF_SIMPLE)
+        if validity is not None:
+            PyObject_GetBuffer(validity, &self.validity, PyBUF_SIMPLE)
+        if first < 0 or count < 0:
+            raise SerializationError("a column begins and ends within its buffers")
+        if validity is not None and count and self.validity.len * 8 - first < count:
+            raise SerializationError("a column's bitmap of nulls is too short")
+        self.count = count
+        return 0
+
+    cdef Py_ssize_t place(self, Py_ssize_t row) except -2:
+        """Where the row is in the buffers; -1 if it is null."""
+        if not 0 <= row < self.count:
+            raise IndexError(f"the column has {self.count} rows, and no row {row}")
+        cdef Py_ssize_t place = self.first + row
+        cdef const unsigned char* bits = <const unsigned char*>self.validity.buf
+        if bits is not NULL and not bits[place >> 3] >> (place & 7) & 1:
+            return -1
+        return place
+
+
+@cython.final
+cdef class BinaryColumn(Column):
+    """See ``columns.BinaryColumn``."""
+
+    cdef Py_buffer offsets
+
+    def __init__(self, validity, offsets, data, Py_ssize_t first, Py_ssize_t count, *, bint wide):
+        self.begin(validity, data, first, count, wide)
+        PyObject_GetBuffer(b"" if offsets is None else offsets, &self.offsets, PyBUF_SIMPLE)
+        if count and self.offsets.len // self.width - 1 - first < count:
+            self.count = 0
+            raise SerializationError("a column has fewer offsets than rows")
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.offsets)
+
+    cdef Py_ssize_t read(self, Py_ssize_t row, const char** at) except -2:
+        """The size of the row's bytes, and where they are; -1: it is null."""
+        cdef Py_ssize_t place = self.place(row)
+        cdef int64_t begin, end
+        if place < 0:
+            return -1
+        if self.width == 8:
+            begin = (<const int64_t*>self.offsets.buf)[place]
+            end = (<const int64_t*>self.offsets.buf)[place + 1]
+        else:
+            begin = (<const int32_t*>self.offsets.buf)[place]
+            end = (<const int32_t*>self.offsets.buf)[place + 1]
+        if not 0 <= begin <= end <= self.data.len:
+            raise SerializationError("a column's offsets do not fit its data")
+        at[0] = <const char*>self.data.buf + begin
+        return end - begin
+
+    def __getitem__(self, Py_ssize_t row):
+        cdef const char* at = NULL
+        cdef Py_ssize_t size = self.read(row, &at)
+        return None if size < 0 else PyBytes_FromStringAndSize(at, size)
+
+
+@cython.final
+cdef class IntColumn(Column):
+    """See ``columns.IntColumn``."""
+
+    def __init__(self, validity, data, Py_ssize_t first, Py_ssize_t count, *, bint wide):
+        self.begin(validity, data, first, count, wide)
+        if count and self.data.len // self.width - first < count:
+            self.count = 0
+            raise SerializationError("a column has fewer numbers than rows")
+
+    cdef bint read(self, Py_ssize_t row, int64_t* number) except -1:
+        """Whether the row is not null, and its number."""
+        cdef Py_ssize_t place = self.place(row)
+        if place < 0:
+            return False
+        if self.width == 8:
+            number[0] = (<const int64_t*>self.data.buf)[place]
+        else:
+            number[0] = (<const int32_t*>self.data.buf)[place]
+        return True
+
+    def __getitem__(self, Py_ssize_t row):
+        cdef int64_t number = 0
+        return number if self.read(row, &number) else None
 
 
 @cython.final
@@ -125,6 +242,102 @@ cdef class RecordsBuilder:
         if timestamp < 0:
             check_fields(timestamp_ms, key, value)
         return self.write(token, timestamp, key, value, headers)
+
+    def append_values(self, token, timestamp_ms, list values not None, Py_ssize_t start=0):
+        if type(timestamp_ms) is not int:
+            check_fields(timestamp_ms, None, None)
+        cdef int64_t timestamp = timestamp_ms
+        if timestamp < 0:
+            check_fields(timestamp_ms, None, None)
+        cdef Py_ssize_t before = self.count
+        cdef Py_ssize_t index
+        if start < 0:
+            start = max(0, start + len(values))
+        for index in range(start, len(values)):
+            value = values[index]
+            if type(value) is not bytes or not self.write_plain(
+                token, timestamp, NULL, -1, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value)
+            ):
+                break
+        return self.count - before
+
+    def append_rows(self, span, timestamp_ms, columns, Py_ssize_t base, Py_ssize_t stop):
+        if type(timestamp_ms) is not int:
+            check_fields(timestamp_ms, None, None)
+        cdef int64_t timestamp = timestamp_ms
+        if timestamp < 0:
+            check_fields(timestamp_ms, None, None)
+        cdef BinaryColumn values = columns.values
+        cdef BinaryColumn keys = columns.keys
+        cdef IntColumn timestamps = columns.timestamps
+        cdef array rows = span.rows
+        cdef Py_ssize_t before = self.count
+        cdef Py_ssize_t key_size = -1
+        cdef const char* key = NULL
+        cdef const char* value = NULL
+        cdef Py_ssize_t place, row, value_size
+        cdef int64_t at
+        if values is None:
+            raise TypeError("there is no column of values")
+        if rows is not None:
+            check_type_code(rows, b"q")
+        for place in range(span.first, stop):
+            if rows is None:
+                row = place - base
+            elif 0 <= place < len(rows):
+                row = rows.data.as_longlongs[place] - base
+            else:
+                raise IndexError("there are fewer rows")
+            at = timestamp
+            if timestamps is not None:
+                timestamps.read(row, &at)
+            if keys is not None:
+                key_size = keys.read(row, &key)
+            value_size = values.read(row, &value)
+            if at < 0 or not self.write_plain(span, at, key, key_size, value, value_size):
+                break
+        return self.count - before
+
+    cdef Py_ssize_t write_plain(
+        self,
+        token,
+        int64_t timestamp,
+        const char* key,
+        Py_ssize_t key_size,
+        const char* value,
+        Py_ssize_t value_size,
+    ) except -1:
+        """Write a record without headers; a size of -1 stands for None."""
+        cdef int64_t delta = timestamp - self.base_timestamp_ms if self.count else 0
+        cdef Py_ssize_t body = (
+            2
+            + varint_size(delta)
+            + varint_size(self.count)
+            + varint_size(key_size)
+            + max(key_size, 0)
+            + varint_size(value_size)
+            + max(value_size, 0)
+        )
+        cdef Py_ssize_t size = varint_size(body) + body
+        cdef Py_ssize_t end = self.position + size
+        if end > self.limit or end > len(self.buffer):
+            return 0
+
+        cdef char* to = PyByteArray_AS_STRING(self.buffer) + self.position
+        to = write_varint(to, body)
+        to[0] = 0
+        to = write_varint(to + 1, delta)
+        to = write_varint(to, self.count)
+        to = write_varint(to, key_size)
+        if key_size > 0:
+            memcpy(to, key, key_size)
+            to += key_size
+        to = write_varint(to, value_size)
+        if value_size > 0:
+            memcpy(to, value, value_size)
+            to += value_size
+        to[0] = 0
+        return self.keep(token, timestamp, key_size, value_size, size)
 
     cdef Py_ssize_t write(self, token, int64_t timestamp, key, value, headers) except -1:
         cdef bytes key_bytes = None if key is None else PyBytes_FromObject(key)
@@ -195,10 +408,9 @@ cdef inline int64_t now_ms() noexcept:
     return <int64_t>now.tv_sec * 1000 + now.tv_nsec // 1_000_000
 
 
-cdef uint32_t murmur2(bytes key) noexcept:
+cdef uint32_t murmur2(const char* key, Py_ssize_t rest) noexcept:
     """Kafka's ``Utils.murmur2``."""
-    cdef const unsigned char* at = <const unsigned char*>PyBytes_AS_STRING(key)
-    cdef Py_ssize_t rest = PyBytes_GET_SIZE(key)
+    cdef const unsigned char* at = <const unsigned char*>key
     cdef uint32_t mixed
     cdef uint32_t digest = <uint32_t>0x9747B28C ^ <uint32_t>rest
     while rest >= 4:
@@ -220,6 +432,53 @@ cdef uint32_t murmur2(bytes key) noexcept:
     digest ^= digest >> 13
     digest *= <uint32_t>0x5BD1E995
     return digest ^ digest >> 15
+
+
+cdef inline Py_ssize_t partition_of(const char* key, Py_ssize_t size, Py_ssize_t count) noexcept:
+    return (murmur2(key, size) & 0x7FFFFFFF) % <uint32_t>count
+
+
+def rows_by_partition(
+    columns, Py_ssize_t base, Py_ssize_t start, Py_ssize_t stop, int count, *, bint ignore_keys
+):
+    """See ``columns.rows_by_partition``."""
+    if count < 1 or start > stop:
+        raise ValueError("there are rows and partitions")
+    cdef IntColumn partitions = columns.partitions
+    cdef BinaryColumn keys = None if ignore_keys else columns.keys
+    cdef array groups = array("q", bytes(8 * (stop - start)))
+    cdef array ends = array("q", bytes(8 * (count + 2)))
+    cdef int64_t* group_of = <int64_t*>groups.data.as_longlongs
+    cdef int64_t* end_of = <int64_t*>ends.data.as_longlongs
+    cdef Py_ssize_t place, size
+    cdef Py_ssize_t taken = 0
+    cdef const char* key = NULL
+    cdef int64_t group, partition = 0
+    for place in range(stop - start):
+        if partitions is not None and partitions.read(start + place, &partition):
+            group = partition + 2 if 0 <= partition < count else 0
+        else:
+            size = -1 if keys is None else keys.read(start + place, &key)
+            group = 1 if size < 0 else 2 + partition_of(key, size, count)
+        if place and (group == 1) != (group_of[0] == 1):
+            break
+        group_of[place] = group
+        end_of[group] += 1
+        taken += 1
+
+    found = []
+    cdef int64_t end = 0
+    for group in range(count + 2):
+        if end_of[group]:
+            found.append((group - 2, end, end + end_of[group]))
+            end += end_of[group]
+            end_of[group] = end - end_of[group]
+    cdef array rows = array("q", bytes(8 * taken))
+    for place in range(taken):
+        group = group_of[place]
+        rows.data.as_longlongs[end_of[group]] = base + start + place
+        end_of[group] += 1
+    return rows, found
 
 
 @cython.final
@@ -269,7 +528,7 @@ cdef class ShortWay:
                 return batches.keyless
             if count == 0:
                 return None
-            number = (murmur2(key) & 0x7FFFFFFF) % <uint32_t>count
+            number = partition_of(PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key), count)
         elif type(partition) is not int or not 0 <= partition < count:
             return None
         else:
@@ -334,10 +593,10 @@ def deliver_records(
     list tokens not None, list runs not None, topic, partition, base_offset, log_append_time_ms
 ):
     """See ``delivery.deliver_records``."""
-    cdef Py_ssize_t step = 0 if base_offset < 0 else 1
+    cdef bint known = base_offset >= 0
     cdef Py_ssize_t index, first, end, number
     cdef Py_ssize_t last = len(runs) - 1
-    offset = base_offset
+    told = None
     for number in range(last + 1):
         first, timestamp_ms, key_size, value_size = runs[number]
         end = runs[number + 1][0] if number < last else len(tokens)
@@ -345,7 +604,14 @@ def deliver_records(
             timestamp_ms = log_append_time_ms
         for index in range(first, end):
             token = tokens[index]
-            if not token.done():
+            if token is told:
+                continue
+            offset = base_offset + index if known else base_offset
+            if type(token) is SPAN:
+                told = token
+                if not token.done():
+                    token.deliver(topic, partition, offset)
+            elif not token.done():
                 metadata = PyType_GenericAlloc(METADATA, 6)
                 put(metadata, 0, topic)
                 put(metadata, 1, partition)
@@ -357,8 +623,48 @@ def deliver_records(
                 # not look at it; of a plain tuple, CPython finds that out for itself.
                 PyObject_GC_UnTrack(<PyObject*>metadata)
                 token.set_result(metadata)
-            if step:
-                offset = offset + 1
+
+
+def fill_places(
+    array partitions not None, array offsets not None, span, int partition, int64_t base_offset
+):
+    """See ``spans.fill_places``."""
+    cdef Py_ssize_t first = span.first
+    cdef Py_ssize_t count = span.count
+    cdef array rows = span.rows
+    cdef Py_ssize_t records = len(partitions)
+    cdef Py_ssize_t there = records if rows is None else len(rows)
+    cdef Py_ssize_t place, number
+    cdef int64_t step = 1 if base_offset >= 0 else 0
+    cdef int64_t offset = max(base_offset, -1)
+    cdef int64_t* chosen = NULL
+    if (
+        records != len(offsets)
+        or first < 0
+        or count < 0
+        or first > there
+        or count > there - first
+    ):
+        raise IndexError("the records of a span are beyond those that were counted")
+    check_type_code(partitions, b"i")
+    check_type_code(offsets, b"q")
+    if rows is not None:
+        check_type_code(rows, b"q")
+        chosen = <int64_t*>rows.data.as_longlongs + first
+        for number in range(count):
+            if not 0 <= chosen[number] < records:
+                raise IndexError("the records of a span are beyond those that were counted")
+    for number in range(count):
+        place = first + number if chosen is NULL else chosen[number]
+        partitions.data.as_ints[place] = partition
+        offsets.data.as_longlongs[place] = offset
+        offset += step
+
+
+cdef inline int check_type_code(array numbers, char expected) except -1:
+    if numbers.ob_descr.typecode != expected:
+        raise TypeError(f"an array of type {chr(expected)!r} is needed, not {numbers.typecode!r}")
+    return 0
 
 
 def fail_record(token, error):

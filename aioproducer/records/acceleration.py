@@ -21,21 +21,31 @@ if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
 
 if TYPE_CHECKING or not ACCELERATED:
     from aioproducer.records.builder import RecordsBuilder
+    from aioproducer.records.columns import BinaryColumn, IntColumn, rows_by_partition
     from aioproducer.records.delivery import deliver_records, fail_record
     from aioproducer.records.short_way import OpenBatches, ShortWay
+    from aioproducer.records.spans import fill_places
 else:
+    BinaryColumn = compiled.BinaryColumn
+    IntColumn = compiled.IntColumn
     OpenBatches = compiled.OpenBatches
     RecordsBuilder = compiled.RecordsBuilder
     ShortWay = compiled.ShortWay
     deliver_records = compiled.deliver_records
     fail_record = compiled.fail_record
+    fill_places = compiled.fill_places
+    rows_by_partition = compiled.rows_by_partition
 
 __all__ = [
     "ACCELERATED",
+    "BinaryColumn",
+    "IntColumn",
     "OpenBatches",
     "RecordsBuilder",
     "ShortWay",
     "compiled",
     "deliver_records",
     "fail_record",
+    "fill_places",
+    "rows_by_partition",
 ]

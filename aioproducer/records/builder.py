@@ -22,6 +22,8 @@ from struct import Struct
 from typing import Any, Final, TypeAlias
 
 from aioproducer.model import Header
+from aioproducer.records.columns import Columns
+from aioproducer.records.spans import Span
 from aioproducer.records.varint import TABLE_SIZE, VARINTS, encode_varint, varint
 
 BATCH_OVERHEAD: Final = 61
@@ -212,6 +214,44 @@ class RecordsBuilder:
             self.tokens.append(token)
             return size
         return self._append_other(token, timestamp_ms, key, value, headers)
+
+    def append_values(
+        self, token: Any, timestamp_ms: int, values: Sequence[Any], start: int = 0
+    ) -> int:
+        """Write ``values[start:]`` as records without key and headers, each with the same token.
+
+        It ends at the first that is not exactly ``bytes``, or does not fit any more; how many there
+        were until then. Raises as :meth:`append` does for ``timestamp_ms``.
+        """
+        check_fields(timestamp_ms, None, None)
+        before = self.count
+        for value in values[start:]:
+            if type(value) is not bytes or not self._append_value(token, timestamp_ms, value):
+                break
+        return self.count - before
+
+    def append_rows(
+        self, span: Span, timestamp_ms: int, columns: Columns, base: int, stop: int
+    ) -> int:
+        """Write rows as records, each with the token ``span``, from its first place to ``stop``.
+
+        At a place is the row of that number, or of that which ``span.rows`` has there, less
+        ``base``. A row without a timestamp has ``timestamp_ms``. It ends at the first that has a
+        wrong timestamp, or does not fit any more; how many there were until then.
+        Raises as :meth:`append` does for ``timestamp_ms``, and SerializationError where columns
+        contradict themselves.
+        """
+        check_fields(timestamp_ms, None, None)
+        before = self.count
+        for place in range(span.first, stop):
+            row = (place if span.rows is None else span.rows[place]) - base
+            own = None if columns.timestamps is None else columns.timestamps[row]
+            key = None if columns.keys is None else columns.keys[row]
+            value = columns.values[row]
+            at = timestamp_ms if own is None else own
+            if at < 0 or not self.append(span, at, key, value):
+                break
+        return self.count - before
 
     def _append_other(
         self,

@@ -7,6 +7,7 @@ from typing import Any
 
 from aioproducer.model import RecordMetadata
 from aioproducer.records.builder import Run
+from aioproducer.records.spans import Span
 
 
 def fail_record(token: Any, error: BaseException) -> None:
@@ -24,19 +25,24 @@ def deliver_records(
     base_offset: int,
     log_append_time_ms: int,
 ) -> None:
-    """Set the result of each token that is not done.
+    """Set the result of each token that is not done; a :class:`Span` is told once.
 
     ``base_offset`` -1: unknown, ``log_append_time_ms`` -1: unused.
     """
     new, cls = tuple.__new__, RecordMetadata
     step = 0 if base_offset < 0 else 1
     offset = base_offset
+    told = None
     ends = [run[0] for run in runs[1:]] + [len(tokens)]
     for (first, timestamp_ms, key_size, value_size), end in zip(runs, ends, strict=False):
         if log_append_time_ms >= 0:
             timestamp_ms = log_append_time_ms
         for token in tokens[first:end]:
-            if not token.done():
+            if type(token) is Span:
+                if token is not told and not token.done():
+                    token.deliver(topic, partition, offset)
+                told = token
+            elif not token.done():
                 token.set_result(
                     new(cls, (topic, partition, offset, timestamp_ms, key_size, value_size))
                 )

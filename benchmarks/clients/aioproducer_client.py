@@ -77,6 +77,6 @@ class Driver:
         report = await self._producer.send_many(topic, load.values)
         fates = Fates()
         fates.confirmed = report.delivered
-        if report.failed:
-            fates.fail(report.errors[0], report.failed)
+        if report.first_failure is not None:
+            fates.fail(report.first_failure, report.failed)
         return fates

@@ -26,6 +26,14 @@ async def test_close_sends_all_that_is_there(kafka: FakeKafka) -> None:
         await kafka.until(lambda: len(kafka.values("orders")) == 200)
 
 
+async def test_send_many_knows_partitions_and_no_offsets(kafka: FakeKafka) -> None:
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **OPTIONS) as producer:
+        report = await producer.send_many("orders", [b"v"] * 1_000, partition=0)
+    assert (report.delivered, report.failed) == (1_000, 0)
+    assert list(report.partitions) == [0] * 1_000
+    assert list(report.offsets) == [-1] * 1_000
+
+
 async def test_memory_is_bounded_while_the_broker_does_not_read(
     kafka: FakeKafka, start_proxy: StartProxy
 ) -> None:

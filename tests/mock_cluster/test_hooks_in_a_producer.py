@@ -346,7 +346,7 @@ async def test_interceptors_hear_of_the_failures_in_send_many(orders: MockCluste
         orders.push_request_errors(PRODUCE, 87)
         report = await producer.send_many("orders", [b"refused"], partition=0)
         assert report.failed == 1
-        assert watching.errors == [report.errors[0]]
+        assert watching.errors == [report.first_failure]
         assert (await producer.send("orders", b"fine")).offset == 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
+from array import array
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from aioproducer import (
+    OffsetRange,
     Producer,
     ProducerRecord,
     RecordMetadata,
@@ -23,6 +25,7 @@ from aioproducer.errors import InvalidPartitionError
 from aioproducer.testing.mock_cluster import MockCluster
 
 PATIENCE = 60.0
+PRODUCE, TOPIC_AUTHORIZATION_FAILED = 0, 29
 LOG_APPEND_TIME = 1234
 """What the mock cluster says the log append time is."""
 
@@ -223,10 +226,11 @@ async def test_send_many_reports(orders: MockCluster) -> None:
         report = await producer.send_many(
             "orders", (b"%d" % n for n in range(3000)), partition=1, headers={"h": b"1"}
         )
-        assert (report.sent, report.delivered, report.failed, report.errors) == (3000, 3000, 0, ())
-        (place,) = report.offsets
-        assert place == TopicPartition("orders", 1)
-        assert report.offsets[place] == (type(report.offsets[place]))(1, 3000, 3000)
+        assert (report.sent, report.delivered, report.failed) == (3000, 3000, 0)
+        assert report.partitions == array("i", [1]) * 3000
+        assert report.offsets == array("q", range(1, 3001))
+        assert report.failures == {}
+        assert report.ranges == {TopicPartition("orders", 1): OffsetRange(1, 3000, 3000)}
         report.raise_for_failures()
     read = read_back(orders, "orders", 3001, partition=1)
     assert [each.value for each in read[1:]] == [b"%d" % n for n in range(3000)]
@@ -242,7 +246,7 @@ async def test_send_many_takes_what_comes_bit_by_bit(orders: MockCluster) -> Non
     async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
         report = await producer.send_many("elsewhere", numbers())
     assert report.delivered == 100
-    assert {place: spread.count for place, spread in report.offsets.items()} == {
+    assert {place: spread.count for place, spread in report.ranges.items()} == {
         ("orders", 0): 34,
         ("orders", 1): 33,
         ("orders", 2): 33,
@@ -256,14 +260,54 @@ async def test_send_many_counts_what_is_wrong_and_goes_on(orders: MockCluster) -
         await producer.send("orders", b"known")
         report = await producer.send_many("orders", values)
     assert (report.delivered, report.failed, report.sent) == (3, 22, 25)
-    assert len(report.errors) == 10
-    assert [type(error) for error in report.errors[:3]] == [
+    assert list(report.failures) == [1, 2, *range(5, 25)]
+    assert [type(error) for error in report.failures.values()] == [
         SerializationError,
         InvalidPartitionError,
-        SerializationError,
+        *[SerializationError] * 20,
     ]
+    for index in range(25):
+        assert (report.partitions[index] == -1) == (index in report.failures)
+        assert (report.offsets[index] == -1) == (index in report.failures)
     with pytest.raises(SerializationError):
         report.raise_for_failures()
+
+
+@pytest.mark.parametrize("kind", ["list", "tuple", "generator"])
+async def test_records_of_send_many_keep_their_order_whichever_way_they_take(
+    orders: MockCluster, kind: str
+) -> None:
+    values: list[Any] = [
+        str(number)
+        if number % 97 == 5
+        else ProducerRecord("orders", b"%d" % number, key=b"k", partition=0)
+        if number % 89 == 7
+        else object()
+        if number % 83 == 9
+        else b"%d" % number
+        for number in range(6_000)
+    ]
+    given = {"list": values, "tuple": tuple(values), "generator": (each for each in values)}
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, batch_size=2_000, buffer_memory=64_000
+    ) as producer:
+        report = await producer.send_many("orders", given[kind], partition=0)
+    wrong = [number for number in range(6_000) if type(values[number]) is object]
+    assert list(report.failures) == wrong
+    right = [number for number in range(6_000) if type(values[number]) is not object]
+    assert [report.offsets[number] for number in right] == list(range(len(right)))
+    read = read_back(orders, "orders", len(right))
+    assert [each.value for each in read] == [b"%d" % number for number in right]
+
+
+async def test_each_record_of_a_batch_that_fails_is_a_failure(orders: MockCluster) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        await producer.send("orders", b"known", partition=0)
+        orders.push_request_errors(PRODUCE, TOPIC_AUTHORIZATION_FAILED)
+        report = await producer.send_many("orders", [b"v"] * 100, partition=0)
+    assert report.failed == 100
+    assert list(report.failures) == list(range(100))
+    assert report.offsets == array("q", [-1]) * 100
 
 
 async def test_send_many_of_nothing(orders: MockCluster) -> None:

@@ -174,7 +174,7 @@ async def test_send_many_takes_values_one_by_one(orders: MockCluster, values: An
         with pytest.raises(SerializationError, match="iterable"):
             await producer.send_many("orders", values)
         report = await producer.send_many(["orders"], [b"v"])  # type: ignore[arg-type]
-        assert isinstance(report.errors[0], InvalidTopicError)
+        assert isinstance(report.first_failure, InvalidTopicError)
 
 
 FORKING = """

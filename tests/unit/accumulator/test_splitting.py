@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from aioproducer.accumulator.splitting import split_batch
 from aioproducer.model import TopicPartition
 from aioproducer.records.reader import read_records
 from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState
+from aioproducer.records.spans import Span
 
 LAST_SEQUENCE = 2**31 - 1
 
@@ -35,6 +37,27 @@ def test_every_record_is_in_one_part(sizes: list[int], size: int) -> None:
         assert part.count == 1 or part.size <= size
         assert part.is_part
         assert (part.topic_partition, part.created, part.deadline) == (("t", 3), 10.0, 130.0)
+
+
+class Fates:
+    """Of one call: its tokens are the indices of records."""
+
+    def done(self) -> bool:
+        return False
+
+    def arrived(self, *told: Any) -> None:
+        raise AssertionError
+
+    def one(self, index: int) -> Any:
+        return index
+
+
+def test_records_of_one_span_part() -> None:
+    batch = batch_of([])
+    span = Span(Fates(), 40)
+    span.count = batch.builder.append_values(span, 1_000, [bytes(400)] * 5)
+    parts = split_batch(batch, 1_000)
+    assert [part.builder.tokens for part in parts] == [[40, 41], [42, 43], [44]]
 
 
 def test_a_large_part_and_its_neighbour_would_not_fit_together() -> None:

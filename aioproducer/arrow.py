@@ -1,0 +1,163 @@
+"""Arrow columns as records: which columns there may be, and how their buffers are read.
+
+pyarrow is never imported: who has columns has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final, overload
+
+from aioproducer.errors import SerializationError
+from aioproducer.model import Header
+from aioproducer.records.acceleration import BinaryColumn, IntColumn
+from aioproducer.records.columns import Columns
+
+_BYTES: Final = "binary, large_binary, string, large_string or null"
+_TAKEN: Final = {
+    "value": _BYTES,
+    "key": _BYTES,
+    "partition": "int32",
+    "timestamp": "timestamp, or int64 with milliseconds since the epoch",
+    "headers": "list or large_list of struct<key: string, value: binary>",
+}
+
+
+def is_arrow(values: Any) -> bool:
+    """Whether it is a RecordBatch, Table, Array or ChunkedArray of pyarrow."""
+    pyarrow = sys.modules.get("pyarrow")
+    return pyarrow is not None and isinstance(
+        values, (pyarrow.RecordBatch, pyarrow.Table, pyarrow.Array, pyarrow.ChunkedArray)
+    )
+
+
+def read_columns(values: Any) -> list[Columns]:
+    """The records, without a copy of their bytes: see ``send_many()`` for what columns there are.
+
+    Raises SerializationError, which names the column, its type and what is taken.
+    """
+    pyarrow = sys.modules["pyarrow"]
+    if isinstance(values, (pyarrow.Array, pyarrow.ChunkedArray)):
+        values = pyarrow.table({"value": values})
+    _check_schema(pyarrow, values.schema)
+    batches = values.to_batches() if isinstance(values, pyarrow.Table) else [values]
+    try:
+        return [_read_batch(pyarrow, batch) for batch in batches if len(batch)]
+    except pyarrow.ArrowInvalid as error:
+        raise SerializationError(f"these columns can't be read: {error}") from error
+
+
+def _check_schema(pyarrow: Any, schema: Any) -> None:
+    if "value" not in schema.names:
+        raise SerializationError(
+            f"send_many() needs a column 'value' ({_BYTES}); there are {schema.names}"
+        )
+    for column in schema:
+        if column.name not in _TAKEN:
+            raise SerializationError(
+                f"send_many() knows no column {column.name!r} (of type {column.type}); it takes "
+                f"{', '.join(map(repr, _TAKEN))}"
+            )
+        if schema.names.count(column.name) > 1:
+            raise SerializationError(f"there is more than one column {column.name!r}")
+        if not _CHECKS[column.name](pyarrow, column.type):
+            raise SerializationError(
+                f"the column {column.name!r} is of type {column.type}; send_many() takes "
+                f"{_TAKEN[column.name]}: cast it"
+            )
+
+
+def _holds_bytes(pyarrow: Any, kind: Any) -> bool:
+    types = pyarrow.types
+    return bool(
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_null(kind)
+    )
+
+
+def _holds_headers(pyarrow: Any, kind: Any) -> bool:
+    types = pyarrow.types
+    if not (types.is_list(kind) or types.is_large_list(kind)):
+        return False
+    struct = kind.value_type
+    return (
+        types.is_struct(struct)
+        and sorted(field.name for field in struct) == ["key", "value"]
+        and (types.is_string(struct["key"].type) or types.is_large_string(struct["key"].type))
+        and _holds_bytes(pyarrow, struct["value"].type)
+    )
+
+
+_CHECKS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "value": _holds_bytes,
+    "key": _holds_bytes,
+    "partition": lambda pyarrow, kind: kind == pyarrow.int32(),
+    "timestamp": lambda pyarrow, kind: pyarrow.types.is_timestamp(kind) or kind == pyarrow.int64(),
+    "headers": _holds_headers,
+}
+
+
+def _read_batch(pyarrow: Any, batch: Any) -> Columns:
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    key, partition = columns.get("key"), columns.get("partition")
+    timestamp, headers = columns.get("timestamp"), columns.get("headers")
+    return Columns(
+        _binary_column(pyarrow, columns["value"]),
+        None if key is None else _binary_column(pyarrow, key),
+        None if partition is None else _int_column(partition, wide=False),
+        None if timestamp is None else _timestamps(pyarrow, timestamp),
+        None if headers is None else _HeadersColumn(headers),
+    )
+
+
+def _binary_column(pyarrow: Any, column: Any) -> BinaryColumn:
+    types = pyarrow.types
+    if types.is_null(column.type):
+        column = column.cast(pyarrow.binary())
+    wide = types.is_large_binary(column.type) or types.is_large_string(column.type)
+    validity, offsets, data = column.buffers()
+    return BinaryColumn(validity, offsets, data, column.offset, len(column), wide=wide)
+
+
+def _int_column(column: Any, *, wide: bool) -> IntColumn:
+    validity, data = column.buffers()
+    return IntColumn(validity, data, column.offset, len(column), wide=wide)
+
+
+def _timestamps(pyarrow: Any, column: Any) -> IntColumn:
+    """In milliseconds; what is finer is cut off."""
+    if pyarrow.types.is_timestamp(column.type) and column.type.unit != "ms":
+        kind = pyarrow.timestamp("ms", column.type.tz)
+        column = column.cast(kind, safe=column.type.unit == "s")
+    return _int_column(column, wide=True)
+
+
+class _HeadersColumn(Sequence[Sequence[Header] | None]):
+    """A row's headers, or None; they are made when somebody asks."""
+
+    def __init__(self, column: Any) -> None:
+        self._column = column
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    @overload
+    def __getitem__(self, row: int) -> Sequence[Header] | None: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[Sequence[Header] | None]: ...
+
+    def __getitem__(self, row: int | slice) -> Any:
+        if isinstance(row, slice):
+            return _HeadersColumn(self._column[row])
+        try:
+            pairs = self._column[row].as_py()
+        except UnicodeDecodeError as error:
+            raise SerializationError(f"the headers of row {row} are no valid text") from error
+        if not pairs:
+            return None
+        return [(None if pair is None else pair["key"], pair and pair["value"]) for pair in pairs]

@@ -1,0 +1,144 @@
+"""Columns of records as Arrow lays them out in memory, and their rows by partition.
+
+A column is made of buffers: a bitmap of the rows that are not null, where there are nulls; offsets
+of 4 or 8 bytes, and the bytes between them; or numbers of 4 or 8 bytes. Whatever the buffers hold,
+nothing outside of them is read. Source: Arrow's "Columnar Format".
+
+``_compiled.pyx`` has the same for C; what is here is the reference.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aioproducer.errors import SerializationError
+from aioproducer.model import Header
+from aioproducer.partitioning import murmur2_partition
+
+KEYLESS: Final = -1
+"""Rows of no partition: they go where keyless records go."""
+ASTRAY: Final = -2
+"""Rows that name a partition that is none of the topic's."""
+
+
+class _Column:
+    """``count`` rows from row ``first`` of the buffers on."""
+
+    __slots__ = ("_count", "_first", "_validity")
+
+    def __init__(self, validity: Any, first: int, count: int) -> None:
+        self._validity = None if validity is None else memoryview(validity).cast("B")
+        self._first = first
+        self._count = count
+        if first < 0 or count < 0:
+            raise SerializationError("a column begins and ends within its buffers")
+        if self._validity is not None and count and len(self._validity) * 8 < first + count:
+            raise SerializationError("a column's bitmap of nulls is too short")
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _place(self, row: int) -> int:
+        """Where the row is in the buffers; -1 if it is null."""
+        if not 0 <= row < self._count:
+            raise IndexError(f"the column has {self._count} rows, and no row {row}")
+        place = self._first + row
+        if self._validity is not None and not self._validity[place >> 3] >> (place & 7) & 1:
+            return -1
+        return place
+
+
+def _numbers(buffer: Any, *, wide: bool) -> memoryview[int]:
+    whole = memoryview(b"" if buffer is None else buffer).cast("B")
+    if wide:
+        return whole[: len(whole) // 8 * 8].cast("q")
+    return whole[: len(whole) // 4 * 4].cast("i")
+
+
+class BinaryColumn(_Column):
+    """Bytes or None in each row; ``wide``: the offsets have 8 bytes instead of 4."""
+
+    __slots__ = ("_data", "_offsets")
+
+    def __init__(
+        self, validity: Any, offsets: Any, data: Any, first: int, count: int, *, wide: bool
+    ) -> None:
+        super().__init__(validity, first, count)
+        self._offsets = _numbers(offsets, wide=wide)
+        self._data = memoryview(b"" if data is None else data).cast("B")
+        if count and len(self._offsets) < first + count + 1:
+            raise SerializationError("a column has fewer offsets than rows")
+
+    def __getitem__(self, row: int) -> bytes | None:
+        place = self._place(row)
+        if place < 0:
+            return None
+        begin, end = self._offsets[place], self._offsets[place + 1]
+        if not 0 <= begin <= end <= len(self._data):
+            raise SerializationError("a column's offsets do not fit its data")
+        return bytes(self._data[begin:end])
+
+
+class IntColumn(_Column):
+    """An int or None in each row; ``wide``: of 8 bytes instead of 4."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, validity: Any, data: Any, first: int, count: int, *, wide: bool) -> None:
+        super().__init__(validity, first, count)
+        self._data = _numbers(data, wide=wide)
+        if count and len(self._data) < first + count:
+            raise SerializationError("a column has fewer numbers than rows")
+
+    def __getitem__(self, row: int) -> int | None:
+        place = self._place(row)
+        return None if place < 0 else self._data[place]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Records by their fields. Columns other than ``values`` may be missing."""
+
+    values: BinaryColumn
+    keys: BinaryColumn | None = None
+    partitions: IntColumn | None = None
+    timestamps: IntColumn | None = None
+    """Milliseconds since the epoch."""
+    headers: Sequence[Sequence[Header] | None] | None = None
+
+
+def rows_by_partition(
+    columns: Columns, base: int, start: int, stop: int, count: int, *, ignore_keys: bool
+) -> tuple[array[int], list[tuple[int, int, int]]]:
+    """The rows of one topic's ``count`` partitions, each partition's together and in order.
+
+    It is the partition that a row names, else that of its key. The rows are from ``start`` on, up
+    to ``stop - 1`` at most: they end where keyless ones begin or end, for these may get into any
+    partition, and the order is kept in each. What is returned are the numbers of the rows plus
+    ``base``, and for each partition among them its number (or ``ASTRAY``, ``KEYLESS``), the place
+    of its first row and the place behind its last.
+    """
+    if count < 1 or start > stop:
+        raise ValueError("there are rows and partitions")
+    partitions, keys = columns.partitions, None if ignore_keys else columns.keys
+    found: dict[int, list[int]] = {}
+    for row in range(start, stop):
+        partition = None if partitions is None else partitions[row]
+        if partition is not None:
+            if not 0 <= partition < count:
+                partition = ASTRAY
+        else:
+            key = None if keys is None else keys[row]
+            partition = KEYLESS if key is None else murmur2_partition(key, count)
+        if found and (partition == KEYLESS) != (KEYLESS in found):
+            break
+        found.setdefault(partition, []).append(base + row)
+    rows = array("q")
+    groups = []
+    for partition in sorted(found):
+        groups.append((partition, len(rows), len(rows) + len(found[partition])))
+        rows.extend(found[partition])
+    return rows, groups

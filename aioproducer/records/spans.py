@@ -1,0 +1,89 @@
+"""Many records with one token: in the list of a batch's tokens it stands once for each of them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+
+class Fates(Protocol):
+    """Who is told of the fates of many records, which it knows by their index."""
+
+    def done(self) -> bool:
+        """Whether it wants no fate any more."""
+
+    def arrived(self, span: Span, topic: str, partition: int, base_offset: int) -> None:
+        """All records of ``span`` are in the log; ``base_offset`` -1: unknown."""
+
+    def one(self, index: int) -> Any:
+        """A token for one record."""
+
+
+class Span:
+    """Records of one call that follow each other in one batch.
+
+    They have the indices ``first`` to ``first + count - 1``, or if there are ``rows``, the indices
+    that these have at those places.
+    """
+
+    __slots__ = ("count", "fates", "first", "rows")
+
+    def __init__(
+        self, fates: Fates, first: int, rows: array[int] | None = None, count: int = 0
+    ) -> None:
+        self.fates = fates
+        self.first = first
+        self.rows = rows
+        self.count = count
+        """Known when they are in the batch."""
+
+    def done(self) -> bool:
+        """Whether nobody wants their fate any more."""
+        return self.fates.done()
+
+    def deliver(self, topic: str, partition: int, base_offset: int) -> None:
+        """They are in the log; ``base_offset`` -1: unknown."""
+        self.fates.arrived(self, topic, partition, base_offset)
+
+    def one(self, position: int) -> Any:
+        """A token for one of them, by its position here."""
+        place = self.first + position
+        return self.fates.one(place if self.rows is None else self.rows[place])
+
+
+def one_by_one(tokens: Iterable[Any]) -> Iterator[Any]:
+    """A token for each record alone: for records of a batch that part."""
+    span = None
+    position = 0
+    for token in tokens:
+        if type(token) is not Span:
+            yield token
+            continue
+        position = position + 1 if token is span else 0
+        span = token
+        yield span.one(position)
+
+
+def fill_places(
+    partitions: array[int], offsets: array[int], span: Span, partition: int, base_offset: int
+) -> None:
+    """Write where the records of ``span`` are to their indices; ``base_offset`` -1: unknown.
+
+    Raises IndexError if there is no such index.
+    """
+    first, count, rows = span.first, span.count, span.rows
+    there = len(partitions if rows is None else rows)
+    if len(partitions) != len(offsets) or not 0 <= first <= first + count <= there:
+        raise IndexError("the records of a span are beyond those that were counted")
+    known = range(base_offset, base_offset + count) if base_offset >= 0 else [-1] * count
+    if rows is None:
+        partitions[first : first + count] = array("i", [partition]) * count
+        offsets[first : first + count] = array("q", known)
+    else:
+        chosen = rows[first : first + count]
+        if chosen and not 0 <= min(chosen) <= max(chosen) < len(partitions):
+            raise IndexError("the records of a span are beyond those that were counted")
+        for index, offset in zip(chosen, known, strict=True):
+            partitions[index] = partition
+            offsets[index] = offset
