@@ -23,7 +23,7 @@ _FEWEST_BATCHES: Final = 16
 """A pool of fewer batches has nothing to spare for a reserve."""
 
 _FEW_PARTITIONS: Final = 16
-"""So many have full batches, however little memory there is."""
+"""For no more than so many, batches are not made smaller."""
 
 _REMEMBERED: Final = 10.0
 """Seconds after which partitions that hold memory no more begin to be forgotten."""
@@ -54,7 +54,7 @@ class MemoryShares:
         self._holders = 0
         """Partitions that hold memory."""
         self._most_holders = 0
-        """How many did lately."""
+        """How many did so at the same time, lately."""
         self._recounted = 0.0
         self._waiting: list[tuple[int, int, PartitionQueue]] = []
         self._parked: list[tuple[int, int, PartitionQueue]] = []
@@ -65,9 +65,8 @@ class MemoryShares:
 
     def take(self, queue: PartitionQueue, size: int, now: float) -> None:
         """``queue`` got ``size`` bytes."""
-        if not queue.held:
-            self._holders += 1
-            self._count_holders(now)
+        self._holders += not queue.held
+        self._count_holders(now)
         queue.held += size
         self._share(queue.leader, now).held += size
 
@@ -109,8 +108,9 @@ class MemoryShares:
     def fair(self, size: int) -> int:
         """How much of ``size`` bytes a batch gets, so that each partition can have one.
 
-        Where full batches of all the partitions that lately had one would take more than half of
-        the pool, they are smaller: else the first would have all of it, each for a few records.
+        Where full batches of all the partitions that lately had one at the same time would take
+        more than half of the pool, they are smaller: else the first would have all of it, each for
+        a few records.
         """
         if self._most_holders <= _FEW_PARTITIONS:
             return size

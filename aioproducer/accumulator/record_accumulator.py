@@ -54,7 +54,7 @@ class RecordAccumulator:
         self.closing = False
         """See :meth:`close`."""
         self.short_way = ShortWay(ignore_keys=rules.ignore_keys)
-        """Into the batches that records have joined by :meth:`append` and that are still open."""
+        """Into the batches that records have joined by :meth:`append`, while they are open."""
         self.room_wanted = False
         """Somebody waits in ``drain()``; while somebody does, nothing lingers."""
         self.crowded = False
@@ -110,7 +110,7 @@ class RecordAccumulator:
         if batch is None or not batch.append(token, timestamp_ms, key, value, headers):
             batch = self._open_batch(queue, timestamp_ms, key, value, headers, token, now)
         if batch is not None:
-            queues.open.partitions[queue.topic_partition.partition] = batch.builder
+            queues.open_batches.partitions[queue.topic_partition.partition] = batch.builder
         return batch
 
     def append_waiting(self, record: WaitingRecord, now: float) -> ProducerBatch | None:
@@ -147,7 +147,7 @@ class RecordAccumulator:
                 batch = self._open_batch(queue, timestamp_ms, key, value, headers, token, now)
             queues.sticky_batch = batch
         if batch is not None:
-            queues.open.keyless = batch.builder
+            queues.open_batches.keyless = batch.builder
         return batch
 
     def open_short_way(self, is_open: bool) -> None:
@@ -307,7 +307,7 @@ class RecordAccumulator:
         queues = self._topics.get(info.name)
         if queues is None:
             queues = self._topics[info.name] = TopicQueues(info.name)
-            self.short_way.topics[info.name] = queues.open
+            self.short_way.topics[info.name] = queues.open_batches
         queues.resize(len(info.partitions))
         for queue, partition in zip(queues.partitions, info.partitions, strict=False):
             if queue.leader != partition.leader:

@@ -16,7 +16,15 @@ from aioproducer.records.builder import BATCH_OVERHEAD
 class TopicQueues:
     """A queue for each partition of ``topic``."""
 
-    __slots__ = ("open", "partitions", "produced", "retired", "sticky", "sticky_batch", "topic")
+    __slots__ = (
+        "open_batches",
+        "partitions",
+        "produced",
+        "retired",
+        "sticky",
+        "sticky_batch",
+        "topic",
+    )
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -29,7 +37,7 @@ class TopicQueues:
         """The last batch that was begun for a keyless record."""
         self.produced = 0
         """Bytes of the earlier such batches since ``sticky`` was chosen."""
-        self.open = OpenBatches()
+        self.open_batches = OpenBatches()
         """Where records can go at once."""
 
     @property
@@ -74,7 +82,7 @@ class TopicQueues:
             if queue is self.sticky:
                 self.sticky = None
         del self.partitions[count:]
-        self.open.partitions = [
+        self.open_batches.partitions = [
             None if queue.open is None else queue.open.builder for queue in self.partitions
         ]
         self.retired = {number: queue for number, queue in self.retired.items() if queue.busy}

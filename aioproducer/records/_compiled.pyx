@@ -30,6 +30,16 @@ cdef extern from "Python.h":
     bint PyObject_GC_IsTracked(object)
     unsigned long PyThread_get_thread_ident()
 
+cdef extern from *:
+    """
+    #if PY_VERSION_HEX >= 0x030E0000  /* a tuple keeps its hash; -1: it was not asked for */
+    #define forget_hash(tuple) (((PyTupleObject*)(tuple))->ob_hash = -1)
+    #else
+    #define forget_hash(tuple) ((void)0)
+    #endif
+    """
+    void forget_hash(object)
+
 cdef extern from "time.h":
     struct timespec:
         time_t tv_sec
@@ -399,6 +409,9 @@ cdef class RecordsBuilder:
         self.last_key_size = key_size
         self.last_value_size = value_size
         self.runs.append((index, timestamp, key_size, value_size))
+        # To make it may have run the collector, and a finalizer that sends (in Python 3.11).
+        if len(self.runs) > 1 and self.runs[len(self.runs) - 2][0] > index:
+            self.runs.sort()
         return size
 
 
@@ -575,8 +588,8 @@ cdef class Entrance:
         future = PyObject_Call(FUTURE, (), self.plain_future)
         # Else the collector visits each of thousands several times, a quarter of all costs. While it
         # is pending, the task that awaits it may be part of a cycle with it: the producer sees to it
-        # that none is pending for ever. Done, it holds metadata and its loop, which leads back to it
-        # only by what users attach; with an exception it is shown to the collector again.
+        # that none stays so while its loop runs. Done, it holds metadata and its loop, which leads
+        # back to it only by what users attach; failed, it is shown to the collector again.
         PyObject_GC_UnTrack(<PyObject*>future)
         return future
 
@@ -613,6 +626,7 @@ def deliver_records(
                     token.deliver(topic, partition, offset)
             elif not token.done():
                 metadata = PyType_GenericAlloc(METADATA, 6)
+                forget_hash(metadata)
                 put(metadata, 0, topic)
                 put(metadata, 1, partition)
                 put(metadata, 2, offset)

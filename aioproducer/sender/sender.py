@@ -43,8 +43,12 @@ from aioproducer.transactions.manager import TransactionManager
 COMPRESS_ELSEWHERE_BYTES: Final = 64 * 1024
 """A request with more than this to compress is compressed in a thread, not on the event loop."""
 
-_COMPRESSORS: Final = max(1, (os.cpu_count() or 1) - 1)
-"""Threads that compress at the same time: one core is left to the event loop, else it stalls."""
+_CORES: Final = (
+    len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+)
+_COMPRESSORS: Final = max(1, _CORES - 1)
+"""Threads of one producer that compress at the same time: where there are several cores, one is
+left to the event loop, which would stall."""
 
 
 @dataclass(frozen=True, slots=True)

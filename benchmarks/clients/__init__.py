@@ -51,7 +51,7 @@ _OURS: Mapping[str, Settings] = {
     **_compressed("compression_type", _LARGER_BATCHES),
     "keyed": _LARGER_BATCHES,
     "spawn": {},
-    "send_many": _LARGER_BATCHES,
+    "send_many": {"batch_size": 262_144},  # 131,072: a fifth fewer records/s
     "memory": _LARGER_BATCHES,
 }
 
@@ -96,7 +96,7 @@ _AIOKAFKA_OF: Mapping[str, Settings] = {
     **_compressed("compression_type", _AIOKAFKA),
     "keyed": _AIOKAFKA,
     "spawn": _AIOKAFKA,
-    "send_many": _AIOKAFKA,
+    "send_many": {**_AIOKAFKA, "max_batch_size": 262_144},
     "memory": _AIOKAFKA,
 }
 

@@ -221,10 +221,10 @@ def test_partitions_that_hold_memory_no_more_are_forgotten_in_time() -> None:
     for queue in queues:
         world.take(queue, 10)
     assert world.shares.fair(BATCH) == TOTAL // 128
-    for queue in queues:
+    for queue in queues[1:]:
         world.give_back(queue, START, 10)
     sizes = []
-    for seconds in range(1, 60):
+    for seconds in range(1, 60):  # the one that is left always holds some
         world.take(queues[0], 10, START + seconds)
         world.give_back(queues[0], START + seconds, 10)
         sizes.append(world.shares.fair(BATCH))
