@@ -1,5 +1,6 @@
 # cython: language_level=3, binding=False, wraparound=False
-"""The innermost loops for C: the same as their references ``builder``, ``short_way``, ``entrance``, ``delivery``.
+"""The innermost loops for C, the same as their references: ``builder``, ``columns``, ``short_way``,
+``entrance``, ``delivery`` and ``spans``.
 
 Every record is written straight into the buffer, whose size is looked at each time: the caller may
 have replaced it. Nothing between that look and the last byte runs code of Python.
@@ -587,9 +588,9 @@ cdef class Entrance:
             return self.create_future()
         future = PyObject_Call(FUTURE, (), self.plain_future)
         # Else the collector visits each of thousands several times, a quarter of all costs. While it
-        # is pending, the task that awaits it may be part of a cycle with it: the producer sees to it
-        # that none stays so while its loop runs. Done, it holds metadata and its loop, which leads
-        # back to it only by what users attach; failed, it is shown to the collector again.
+        # is pending, the task that awaits it may be part of a cycle with it: the producer sees to
+        # it that none stays so while its loop runs. Done, it holds metadata and its loop, which
+        # leads back to it only by what users attach; failed, it is shown to the collector again.
         PyObject_GC_UnTrack(<PyObject*>future)
         return future
 
