@@ -84,18 +84,20 @@ cdef inline char* write_varint(char* to, int64_t number) noexcept:
     return to + 1
 
 
-cdef inline char* write_bytes(char* to, bytes data, Py_ssize_t size) noexcept:
-    memcpy(to, PyBytes_AS_STRING(data), size)
-    return to + size
-
-
 cdef inline Py_ssize_t size_of(bytes field) noexcept:
     return -1 if field is None else PyBytes_GET_SIZE(field)
 
 
-cdef inline char* write_field(char* to, bytes field, Py_ssize_t size) noexcept:
+cdef inline const char* start_of(bytes field) noexcept:
+    return NULL if field is None else PyBytes_AS_STRING(field)
+
+
+cdef inline char* write_field(char* to, const char* field, Py_ssize_t size) noexcept:
     to = write_varint(to, size)
-    return to if field is None else write_bytes(to, field, size)
+    if size > 0:
+        memcpy(to, field, size)
+        to += size
+    return to
 
 
 cdef class Column:
@@ -255,29 +257,21 @@ cdef class RecordsBuilder:
         return self.write(token, timestamp, key, value, headers)
 
     def append_values(self, token, timestamp_ms, list values not None, Py_ssize_t start=0):
-        if type(timestamp_ms) is not int:
-            check_fields(timestamp_ms, None, None)
-        cdef int64_t timestamp = timestamp_ms
-        if timestamp < 0:
-            check_fields(timestamp_ms, None, None)
+        cdef int64_t timestamp = checked_time(timestamp_ms)
         cdef Py_ssize_t before = self.count
         cdef Py_ssize_t index
         if start < 0:
             start = max(0, start + len(values))
         for index in range(start, len(values)):
             value = values[index]
-            if type(value) is not bytes or not self.write_plain(
-                token, timestamp, NULL, -1, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value)
+            if type(value) is not bytes or not self.write_fields(
+                token, timestamp, NULL, -1, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value), b"\0"
             ):
                 break
         return self.count - before
 
     def append_rows(self, span, timestamp_ms, columns, Py_ssize_t base, Py_ssize_t stop):
-        if type(timestamp_ms) is not int:
-            check_fields(timestamp_ms, None, None)
-        cdef int64_t timestamp = timestamp_ms
-        if timestamp < 0:
-            check_fields(timestamp_ms, None, None)
+        cdef int64_t timestamp = checked_time(timestamp_ms)
         cdef BinaryColumn values = columns.values
         cdef BinaryColumn keys = columns.keys
         cdef IntColumn timestamps = columns.timestamps
@@ -305,11 +299,27 @@ cdef class RecordsBuilder:
             if keys is not None:
                 key_size = keys.read(row, &key)
             value_size = values.read(row, &value)
-            if at < 0 or not self.write_plain(span, at, key, key_size, value, value_size):
+            if at < 0 or not self.write_fields(
+                span, at, key, key_size, value, value_size, b"\0"
+            ):
                 break
         return self.count - before
 
-    cdef Py_ssize_t write_plain(
+    cdef Py_ssize_t write(self, token, int64_t timestamp, key, value, headers) except -1:
+        cdef bytes key_bytes = None if key is None else PyBytes_FromObject(key)
+        cdef bytes value_bytes = None if value is None else PyBytes_FromObject(value)
+        cdef bytes tail = header_bytes(headers) if headers else b"\0"
+        return self.write_fields(
+            token,
+            timestamp,
+            start_of(key_bytes),
+            size_of(key_bytes),
+            start_of(value_bytes),
+            size_of(value_bytes),
+            tail,
+        )
+
+    cdef Py_ssize_t write_fields(
         self,
         token,
         int64_t timestamp,
@@ -317,46 +327,9 @@ cdef class RecordsBuilder:
         Py_ssize_t key_size,
         const char* value,
         Py_ssize_t value_size,
+        bytes tail,
     ) except -1:
-        """Write a record without headers; a size of -1 stands for None."""
-        cdef int64_t delta = timestamp - self.base_timestamp_ms if self.count else 0
-        cdef Py_ssize_t body = (
-            2
-            + varint_size(delta)
-            + varint_size(self.count)
-            + varint_size(key_size)
-            + max(key_size, 0)
-            + varint_size(value_size)
-            + max(value_size, 0)
-        )
-        cdef Py_ssize_t size = varint_size(body) + body
-        cdef Py_ssize_t end = self.position + size
-        if end > self.limit or end > len(self.buffer):
-            return 0
-
-        cdef char* to = PyByteArray_AS_STRING(self.buffer) + self.position
-        to = write_varint(to, body)
-        to[0] = 0
-        to = write_varint(to + 1, delta)
-        to = write_varint(to, self.count)
-        to = write_varint(to, key_size)
-        if key_size > 0:
-            memcpy(to, key, key_size)
-            to += key_size
-        to = write_varint(to, value_size)
-        if value_size > 0:
-            memcpy(to, value, value_size)
-            to += value_size
-        to[0] = 0
-        return self.keep(token, timestamp, key_size, value_size, size)
-
-    cdef Py_ssize_t write(self, token, int64_t timestamp, key, value, headers) except -1:
-        cdef bytes key_bytes = None if key is None else PyBytes_FromObject(key)
-        cdef bytes value_bytes = None if value is None else PyBytes_FromObject(value)
-        cdef bytes tail = header_bytes(headers) if headers else b"\0"
-
-        cdef Py_ssize_t key_size = size_of(key_bytes)
-        cdef Py_ssize_t value_size = size_of(value_bytes)
+        """Write a record; a size of -1 stands for None, and ``tail`` is what comes behind."""
         cdef int64_t delta = timestamp - self.base_timestamp_ms if self.count else 0
         cdef Py_ssize_t body = (
             1
@@ -366,7 +339,7 @@ cdef class RecordsBuilder:
             + max(key_size, 0)
             + varint_size(value_size)
             + max(value_size, 0)
-            + len(tail)
+            + PyBytes_GET_SIZE(tail)
         )
         cdef Py_ssize_t size = varint_size(body) + body
         cdef Py_ssize_t end = self.position + size
@@ -378,9 +351,9 @@ cdef class RecordsBuilder:
         to[0] = 0
         to = write_varint(to + 1, delta)
         to = write_varint(to, self.count)
-        to = write_field(to, key_bytes, key_size)
-        to = write_field(to, value_bytes, value_size)
-        write_bytes(to, tail, len(tail))
+        to = write_field(to, key, key_size)
+        to = write_field(to, value, value_size)
+        memcpy(to, PyBytes_AS_STRING(tail), PyBytes_GET_SIZE(tail))
         return self.keep(token, timestamp, key_size, value_size, size)
 
     cdef Py_ssize_t keep(
@@ -414,6 +387,15 @@ cdef class RecordsBuilder:
         if len(self.runs) > 1 and self.runs[len(self.runs) - 2][0] > index:
             self.runs.sort()
         return size
+
+
+cdef int64_t checked_time(timestamp_ms) except -1:
+    if type(timestamp_ms) is not int:
+        check_fields(timestamp_ms, None, None)
+    cdef int64_t timestamp = timestamp_ms
+    if timestamp < 0:
+        check_fields(timestamp_ms, None, None)
+    return timestamp
 
 
 cdef inline int64_t now_ms() noexcept:
@@ -587,8 +569,8 @@ cdef class Entrance:
         if self.plain_future is None:
             return self.create_future()
         future = PyObject_Call(FUTURE, (), self.plain_future)
-        # Else the collector visits each of thousands several times, a quarter of all costs. While it
-        # is pending, the task that awaits it may be part of a cycle with it: the producer sees to
+        # Else the collector visits each of thousands several times, a quarter of all costs. While
+        # it is pending, the task that awaits it may be part of a cycle with it: the producer sees to
         # it that none stays so while its loop runs. Done, it holds metadata and its loop, which
         # leads back to it only by what users attach; failed, it is shown to the collector again.
         PyObject_GC_UnTrack(<PyObject*>future)
