@@ -135,7 +135,9 @@ class Engine:
                 self._random,
                 pool.poolable_size,
                 adaptive=config.partitioner_adaptive_partitioning_enable,
-                unavailable=self._is_unavailable,
+                unavailable=(
+                    self._is_unavailable if config.partitioner_availability_timeout_ms else None
+                ),
             ),
             self._wakeup.wake,
             self._expansion,
@@ -146,7 +148,7 @@ class Engine:
 
     def _is_unavailable(self, node: int) -> bool:
         timeout = self._config.partitioner_availability_timeout_ms / 1000
-        return timeout > 0 and self._sender.waits_for_node(node, timeout)
+        return self._sender.waits_for_node(node, timeout)
 
     def _expansion(self, topic: str) -> float:
         if self._compression is None:

@@ -53,6 +53,7 @@ class ProducerBatch:
         "deadline",
         "delivered",
         "done",
+        "in_request",
         "is_part",
         "last_error",
         "node",
@@ -95,6 +96,8 @@ class ProducerBatch:
         self.delivered = False
         self.node = -1
         """Where it was sent last."""
+        self.in_request = False
+        """A request has its bytes, and they may not have left yet."""
 
     def __repr__(self) -> str:
         return f"<ProducerBatch {self.topic_partition} records={self.count} order={self.order}>"
@@ -149,8 +152,13 @@ class ProducerBatch:
             fail_record(token, errors.get(index, otherwise))
 
     def release(self) -> bytearray | None:
-        """The buffer, to be given back to the pool; the batch lets go of its records."""
+        """The buffer, to be given back to the pool; the batch lets go of its records.
+
+        While a request has it, which is given up then, a new buffer takes its place.
+        """
         buffer, self.buffer = self.buffer, None
+        if buffer is not None and self.in_request:
+            buffer = bytearray(len(buffer))
         self.builder.tokens = []
         self.builder.runs = []
         self.builder.buffer = bytearray()

@@ -15,7 +15,7 @@ class StickyChoice:
 
     ``adaptive``: partitions with more waiting batches are chosen less often.
     ``unavailable``: says of a node that it has not taken batches for too long
-    (``partitioner_availability_timeout_ms``); its partitions are then left out.
+    (``partitioner_availability_timeout_ms``); its partitions are then left out. None: no node is.
     """
 
     def __init__(
@@ -24,7 +24,7 @@ class StickyChoice:
         batch_size: int,
         *,
         adaptive: bool,
-        unavailable: Callable[[int], bool],
+        unavailable: Callable[[int], bool] | None,
     ) -> None:
         self._random = random
         self._batch_size = batch_size
@@ -34,8 +34,9 @@ class StickyChoice:
     def choose(self, queues: TopicQueues) -> PartitionQueue:
         """Choose anew."""
         led = [queue for queue in queues.partitions if queue.leader != NO_LEADER]
-        if self._adaptive:
-            led = [queue for queue in led if not self._unavailable(queue.leader)] or led
+        unavailable = self._unavailable
+        if self._adaptive and unavailable is not None:
+            led = [queue for queue in led if not unavailable(queue.leader)] or led
         candidates = led or queues.partitions
         ids = [queue.topic_partition.partition for queue in candidates]
         loads = [len(queue.batches) for queue in candidates] if self._adaptive and led else None

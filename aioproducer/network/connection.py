@@ -170,7 +170,8 @@ class Connection:
     ) -> int:
         """Write a request; how many bytes it has. ``answered``: the broker will respond.
 
-        One without answer is in flight until its bytes have left for the socket.
+        One without answer is in flight until its bytes have left for the socket. Until a request is
+        in flight no more, the parts of an encoded payload must not change.
         """
         assert self._writer is not None
         now = self.last_used = self._clock()
@@ -188,11 +189,11 @@ class Connection:
         )
         self.in_flight.add(request)
         if not self._writer.is_closing():  # else the request ends with the connection, very soon
-            self._writer.write(frame)
+            self._writer.writelines(frame.pieces)
             if not answered:
                 self._writer.transport.set_write_buffer_limits(high=0)
                 self._look_what_left()
-        return len(frame)
+        return frame.size
 
     def _look_what_left(self) -> None:
         assert self._writer is not None

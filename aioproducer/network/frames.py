@@ -7,9 +7,9 @@ On the wire every message is a 4-byte length, a header and a payload. Whatever d
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from kio.serial import entity_reader, entity_writer
 from kio.serial.readers import Reader
@@ -30,11 +30,17 @@ _TLS_ALERT: Final = 0x15
 _TLS_HANDSHAKE: Final = 0x16
 
 
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_COPIED_BELOW: Final = 16 * 1024
+"""Bytes up to which a part is cheaper to copy than to hand to the socket as a piece of its own."""
+
+
 class EncodedPayload(NamedTuple):
     """A request that is encoded already, in parts that are one after another on the wire."""
 
     kind: type[RequestPayload]
-    parts: Sequence[bytes | bytearray | memoryview]
+    parts: Sequence[Buffer]
 
 
 def encode(entity: Any) -> bytes:
@@ -44,16 +50,40 @@ def encode(entity: Any) -> bytes:
     return wire.getvalue()
 
 
+class Frame(NamedTuple):
+    """A request on the wire, in a few pieces; the large parts are not copied."""
+
+    pieces: Sequence[Buffer]
+    size: int
+    """Bytes, with the length in front."""
+
+
 def encode_request(
     payload: RequestPayload | EncodedPayload, correlation_id: int, client_id: str
-) -> bytes:
-    """The frame of a request, its length in front."""
+) -> Frame:
+    """The frame of a request."""
     if not isinstance(payload, EncodedPayload):
         payload = EncodedPayload(type(payload), (encode(payload),))
     before, after = _header(payload.kind, client_id)
     number = correlation_id.to_bytes(_CORRELATION_ID_BYTES, "big")
     size = len(before) + len(number) + len(after) + sum(map(len, payload.parts))
-    return b"".join((size.to_bytes(LENGTH_BYTES, "big"), before, number, after, *payload.parts))
+    head = (size.to_bytes(LENGTH_BYTES, "big"), before, number, after)
+    return Frame(_joined((*head, *payload.parts)), LENGTH_BYTES + size)
+
+
+def _joined(parts: Iterable[Buffer]) -> Sequence[Buffer]:
+    """The same bytes in fewer pieces."""
+    pieces: list[Buffer] = []
+    small: list[Buffer] = []
+    for part in parts:
+        if len(part) < _COPIED_BELOW:
+            small.append(part)
+            continue
+        pieces += (b"".join(small), part)
+        small.clear()
+    if small:
+        pieces.append(b"".join(small))
+    return pieces
 
 
 @lru_cache(maxsize=256)

@@ -5,6 +5,7 @@ The libraries release the interpreter lock, so a large payload may be compressed
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -85,8 +86,14 @@ def _lz4(level: int) -> Callable[[memoryview], bytes]:
 
 
 def _zstd(level: int) -> Callable[[memoryview], bytes]:
+    """One compressor per thread: to make one takes as long as to compress a few kilobytes."""
+    own = threading.local()
+
     def compress(data: memoryview) -> bytes:
-        return zstandard.ZstdCompressor(level=level).compress(data)
+        compressor: zstandard.ZstdCompressor | None = getattr(own, "compressor", None)
+        if compressor is None:
+            compressor = own.compressor = zstandard.ZstdCompressor(level=level)
+        return compressor.compress(data)
 
     return compress
 

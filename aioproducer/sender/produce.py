@@ -21,7 +21,7 @@ from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.cluster.snapshot import NO_EPOCH, PartitionInfo
 from aioproducer.model import Node, TransactionHandle
 from aioproducer.network.apis import Api, request_module
-from aioproducer.network.frames import EncodedPayload, encode
+from aioproducer.network.frames import Buffer, EncodedPayload, encode
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _LAST_VERSION_WITHOUT_ADDING = 11
@@ -32,7 +32,7 @@ class EncodedBatch(NamedTuple):
     """A batch and its bytes in this request."""
 
     batch: ProducerBatch
-    data: bytearray | memoryview
+    data: Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class ProduceRequest:
         by_topic: dict[str, list[EncodedBatch]] = {}
         for each in self.batches:
             by_topic.setdefault(each.batch.topic_partition.topic, []).append(each)
-        parts: list[bytes | bytearray | memoryview] = [
+        parts: list[Buffer] = [
             _request_head(version, transactional_id, self.acks, self.timeout_ms),
             _length(flexible, len(by_topic)),
         ]
@@ -103,7 +103,7 @@ def _request_head(version: int, transactional_id: str | None, acks: int, timeout
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65_536)
 def _topic_head(version: int, topic: str | UUID | None) -> bytes:
     field = "topic_id" if version >= _FIRST_VERSION_WITH_TOPIC_IDS else "name"
     module = request_module(Api.PRODUCE, version)
@@ -188,11 +188,14 @@ def read_produce_response(request: ProduceRequest, response: Any) -> ProduceResu
 
 def _result(partition: Any) -> PartitionResult:
     appended: datetime.datetime | None = partition.log_append_time
+    appended_ms = -1 if appended is None else round(appended.timestamp() * 1000)
+    if not partition.error_code:
+        return PartitionResult(0, int(partition.base_offset), appended_ms)
     leader = getattr(partition, "current_leader", None)
     return PartitionResult(
         int(partition.error_code),
         int(partition.base_offset),
-        -1 if appended is None else round(appended.timestamp() * 1000),
+        appended_ms,
         getattr(partition, "error_message", None),
         {
             int(each.batch_index): each.batch_index_error_message

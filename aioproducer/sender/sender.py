@@ -265,6 +265,7 @@ class Sender:
             if not batch.done
         ]
         for batch, data in encoded:
+            batch.in_request = True
             self._learn_from(batch, len(data), now)
         if not encoded:
             return
@@ -312,6 +313,8 @@ class Sender:
 
     def _handle_produce(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         node = completion.node
+        for batch, _ in request.batches:
+            batch.in_request = False
         if completion.error is not None:
             for batch, _ in request.batches:
                 self._settle_error(batch, completion.error, node, now)

@@ -12,7 +12,7 @@ from benchmarks.clients.driver import (
     Fates,
     Flow,
     await_each,
-    await_window,
+    await_oldest,
     count,
     routes,
     spawn,
@@ -40,8 +40,8 @@ class Driver:
         for value in load.values:
             futures.append(await send(topic, value))
             if len(futures) == window:
-                await await_window(futures, fates)
-        await await_window(futures, fates)
+                await await_oldest(futures, fates, keep=window // 2)
+        await await_oldest(futures, fates)
         return fates
 
     async def routed(self, load: Load) -> Fates:
@@ -53,8 +53,8 @@ class Driver:
         for topic, key, value in routes(load):
             futures.append(await send(topic, value, key=key))
             if len(futures) == window:
-                await await_window(futures, fates)
-        await await_window(futures, fates)
+                await await_oldest(futures, fates, keep=window // 2)
+        await await_oldest(futures, fates)
         return fates
 
     async def flow(self, load: Load) -> Fates:

@@ -11,7 +11,7 @@ from benchmarks.clients.driver import (
     Fates,
     Flow,
     await_each,
-    await_window,
+    await_oldest,
     routes,
     spawn,
 )
@@ -39,8 +39,8 @@ class Driver:
             futures.append(send(topic, value))
             await drain()
             if len(futures) == window:
-                await await_window(futures, fates)
-        await await_window(futures, fates)
+                await await_oldest(futures, fates, keep=window // 2)
+        await await_oldest(futures, fates)
         return fates
 
     async def routed(self, load: Load) -> Fates:
@@ -51,8 +51,8 @@ class Driver:
             futures.append(send(topic, value, key=key))
             await drain()
             if len(futures) == window:
-                await await_window(futures, fates)
-        await await_window(futures, fates)
+                await await_oldest(futures, fates, keep=window // 2)
+        await await_oldest(futures, fates)
         return fates
 
     async def flow(self, load: Load) -> Fates:

@@ -89,9 +89,14 @@ async def _await_one_after_another(
             fates.confirmed += 1
 
 
-async def await_window(futures: list[asyncio.Future[Any]], fates: Fates) -> None:
-    """Await every future of a window in turn, count its fate, and empty the window."""
-    for future in futures:
+async def await_oldest(futures: list[asyncio.Future[Any]], fates: Fates, keep: int = 0) -> None:
+    """Await in turn all futures but the last ``keep``, count their fates, and forget them.
+
+    To keep some, half of a window, lets the client go on with these while others are made.
+    """
+    oldest = futures[: len(futures) - keep]
+    del futures[: len(oldest)]
+    for future in oldest:
         try:
             metadata = await future
         except Exception as error:
@@ -101,7 +106,6 @@ async def await_window(futures: list[asyncio.Future[Any]], fates: Fates) -> None
                 fates.confirmed += 1
             else:
                 fates.fail("a result without an offset")
-    futures.clear()
 
 
 class Flow:

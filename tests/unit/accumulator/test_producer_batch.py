@@ -65,3 +65,18 @@ def test_a_finished_batch_lets_go_of_its_records(world: World) -> None:
     assert batch.builder.tokens == []
     assert batch.buffer is None
     assert batch.release() is None
+
+
+def test_while_a_request_has_the_buffer_another_one_is_released(world: World) -> None:
+    """Else the next batch would be written into bytes that have not left yet."""
+    world.send()
+    batch = world.drain_one()
+    assert batch.buffer is not None
+    size = len(batch.buffer)
+    there = batch.encode(None)
+    before = bytes(there)
+    batch.in_request = True
+    released = batch.release()
+    assert released is not None and len(released) == size
+    released[:] = b"x" * size
+    assert bytes(there) == before

@@ -101,6 +101,12 @@ def encoded(entity: Any) -> bytes:
     return wire.getvalue()
 
 
+def on_the_wire(frame: frames.Frame) -> bytes:
+    written = b"".join(frame.pieces)
+    assert len(written) == frame.size
+    return written
+
+
 # --- out ----------------------------------------------------------------------------------------
 
 
@@ -108,7 +114,7 @@ def encoded(entity: Any) -> bytes:
 @pytest.mark.parametrize("number", [1, 2**31 - 1])
 def test_a_request_is_one_frame_that_kio_reads_back(api: Api, version: int, number: int) -> None:
     sent = payload(api, version)
-    frame = bytes(frames.encode_request(sent, number, "producer-1"))
+    frame = on_the_wire(frames.encode_request(sent, number, "producer-1"))
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     # api key, version and correlation id come first in every version of the header
     assert int.from_bytes(frame[4:6], "big") == int(api)
@@ -147,18 +153,22 @@ def test_the_versions_that_are_covered_here() -> None:
 
 
 def test_the_client_id_may_be_any_text() -> None:
-    frame = bytes(frames.encode_request(payload(Api.METADATA, 9), 1, "grün 🦆"))
+    frame = on_the_wire(frames.encode_request(payload(Api.METADATA, 9), 1, "grün 🦆"))
     assert "grün 🦆".encode() in frame
 
 
-def test_the_frame_is_its_own_memory() -> None:
-    """The batch's buffer goes back to the pool while the transport may still hold the frame."""
-    data = bytearray(RECORDS)
-    request = ProduceRequest([EncodedBatch(batch(), memoryview(data))], 1, 1, {"orders": TOPIC_ID})
-    frame = frames.encode_request(request.build(9), 1, "c")
-    before = bytes(frame)
-    data[:] = bytes(len(data))
-    assert bytes(frame) == before
+@pytest.mark.parametrize("sizes", [(5,), (70_000,), (70_000, 3, 80_000), (3, 70_000, 3)])
+def test_large_parts_go_to_the_socket_uncopied_and_small_ones_together(
+    sizes: tuple[int, ...],
+) -> None:
+    parts = [bytes([number]) * size for number, size in enumerate(sizes, 65)]
+    kind = load_request_schema(Api.PRODUCE, 9)
+    frame = frames.encode_request(frames.EncodedPayload(kind, parts), 1, "c")
+    assert on_the_wire(frame).endswith(b"".join(parts))
+    large = [part for part in parts if len(part) > 50_000]
+    assert [piece for piece in frame.pieces if len(piece) > 50_000] == large
+    assert all(any(piece is part for piece in frame.pieces) for part in large)
+    assert len(frame.pieces) <= 2 * len(large) + 1
 
 
 # --- what arrives -------------------------------------------------------------------------------

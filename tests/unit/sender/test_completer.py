@@ -116,6 +116,22 @@ async def test_a_batch_without_answer_in_time_fails_and_a_late_answer_changes_no
         assert world.accumulator.pool.available == world.accumulator.pool.total
 
 
+async def test_what_is_on_its_way_does_not_change_when_its_batch_is_given_up() -> None:
+    """The connection may still have to write it, while later records are put into batches."""
+    async with running() as world:
+        world.send(b"first")
+        await world.turn()
+        _, request = world.one(ProduceRequest)
+        ((_, data),) = request.batches
+        before = bytes(data)
+        await world.turn(DELIVERY + 0.01)
+        for _ in range(10):
+            world.send(b"later" * 100)
+        await world.turn()
+        assert bytes(data) == before
+        assert b"first" in before
+
+
 @pytest.mark.parametrize("idempotent", [True, False])
 async def test_a_batch_that_is_too_large_is_sent_again_in_parts(idempotent: bool) -> None:
     async with identified() if idempotent else running() as world:
