@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
+from typing import Any
 
 from benchmarks.values import json_values, keys, random_values
 
@@ -25,6 +27,8 @@ class Shape(StrEnum):
     """A task for each record, so many at once."""
     SEND_MANY = "send_many"
     """The client's own way to take many values in one call."""
+    SEND_COLUMNS = "send_columns"
+    """The same; the values are an Arrow array already, for a client that takes one."""
 
 
 class Watch(StrEnum):
@@ -47,6 +51,8 @@ class Load:
     """As many as values, or none."""
     tasks: int = 1
     """How many tasks send at the same time."""
+    columns: Any = None
+    """A ``pyarrow.RecordBatch`` of the values and keys, where the shape needs it."""
 
     @property
     def window(self) -> int:
@@ -90,12 +96,15 @@ class Workload:
     def load(self, records: int) -> Load:
         """The same in every process: a few thousand distinct values and keys, over and over."""
         make = json_values if self.json else random_values
-        return Load(
-            self.topic_names(),
-            _repeat(make(self.name, self.value_bytes), records),
-            _repeat(keys(self.name, self.key_bytes), records) if self.key_bytes else (),
-            self.tasks,
-        )
+        values = _repeat(make(self.name, self.value_bytes), records)
+        of_keys = _repeat(keys(self.name, self.key_bytes), records) if self.key_bytes else []
+        columns = _columns(values, of_keys) if self.shape is Shape.SEND_COLUMNS else None
+        return Load(self.topic_names(), values, of_keys, self.tasks, columns)
+
+
+def _columns(values: list[bytes], of_keys: list[bytes]) -> Any:
+    pyarrow = importlib.import_module("pyarrow")
+    return pyarrow.record_batch({"value": values} | ({"key": of_keys} if of_keys else {}))
 
 
 _LONGEST_WARM_UP = 100_000
@@ -154,6 +163,12 @@ WORKLOADS = {
             "one call for many values, the client's own batch API",
             1_000_000,
             Shape.SEND_MANY,
+        ),
+        Workload(
+            "arrow",
+            "send_many, the values in an Arrow array where the client takes one",
+            1_000_000,
+            Shape.SEND_COLUMNS,
         ),
         Workload("stall", f"bulk {_STALL}", 400_000, Shape.FLOW, watch=Watch.STALLS),
         Workload(

@@ -73,8 +73,14 @@ class Driver:
         return await spawn(partial(self.send, *load.topics), load)
 
     async def send_many(self, load: Load) -> Fates:
+        return await self._send_all(load, load.values)
+
+    async def send_columns(self, load: Load) -> Fates:
+        return await self._send_all(load, load.columns)
+
+    async def _send_all(self, load: Load, values: Any) -> Fates:
         (topic,) = load.topics
-        report = await self._producer.send_many(topic, load.values)
+        report = await self._producer.send_many(topic, values)
         fates = Fates()
         fates.confirmed = report.delivered
         if report.first_failure is not None:
