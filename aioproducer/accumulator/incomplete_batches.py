@@ -11,6 +11,7 @@ from aioproducer.accumulator.partition_queue import PartitionQueue
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.splitting import split_batch
 from aioproducer.accumulator.topic_queues import TopicQueues, queue_for
+from aioproducer.records.spans import Span
 
 
 class IncompleteBatches:
@@ -56,6 +57,13 @@ class IncompleteBatches:
         self._departures.enlist(queue, now)
         return batch
 
+    def full(self, batch: ProducerBatch) -> None:
+        """A record did not fit into an open batch any more."""
+        if batch.futures or isinstance(batch.builder.tokens[-1], Span):
+            return
+        batch.futures = batch.count
+        self._shares.promise(queue_for(batch, self._topics), batch.futures)
+
     def complete(self, batch: ProducerBatch, now: float) -> bytearray | None:
         """Forget a batch that has its outcome; its buffer, to be given back to the pool."""
         queue = queue_for(batch, self._topics)
@@ -64,6 +72,7 @@ class IncompleteBatches:
         self._flushes.done(batch)
         buffer = batch.release()
         if buffer is not None:
+            self._shares.keep_promise(queue, batch.futures)
             self._shares.give_back(queue, len(buffer), now)
         return buffer
 

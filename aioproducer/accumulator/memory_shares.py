@@ -2,6 +2,9 @@
 
 A broker that is down returns nothing before ``delivery_timeout_ms``. So the last eighth of the pool
 is for nodes that hold less than half of it: they go on, whatever becomes of the others.
+
+The futures of small records take more memory than the records. They are not the pool's, but once
+those of full batches take half as much as the pool, there is no room for more records either.
 """
 
 from __future__ import annotations
@@ -17,6 +20,9 @@ from aioproducer.accumulator.partition_queue import PartitionQueue
 
 STUCK_AFTER: Final = 1.0
 """Seconds without returning memory, after which a node is not waited for by others."""
+
+FUTURE_BYTES: Final = 150
+"""What a future takes, with its places in lists; about."""
 
 _RESERVED_PART: Final = 8
 _FEWEST_BATCHES: Final = 16
@@ -34,6 +40,8 @@ class _Share:
     held: int
     returned: float
     """When memory came back last, or the first was taken, in the clock's seconds."""
+    futures: int = 0
+    """In full batches."""
 
 
 class MemoryShares:
@@ -51,6 +59,9 @@ class MemoryShares:
         spare = pool.total >= _FEWEST_BATCHES * batch_size
         self._reserve = pool.total // _RESERVED_PART if spare else 0
         self._shares: dict[int, _Share] = {}
+        self.futures = 0
+        """Those of the records in full batches."""
+        self._most_futures = pool.total // (2 * FUTURE_BYTES)
         self._holders = 0
         """Partitions that hold memory."""
         self._most_holders = 0
@@ -70,6 +81,18 @@ class MemoryShares:
         queue.held += size
         self._share(queue.leader, now).held += size
 
+    def promise(self, queue: PartitionQueue, futures: int) -> None:
+        """A batch of ``queue`` is full, and so many of its records have a future of their own."""
+        self.futures += futures
+        queue.futures += futures
+        self._shares[queue.leader].futures += futures
+
+    def keep_promise(self, queue: PartitionQueue, futures: int) -> None:
+        """These have their fate; to be called before the memory of the batch is given back."""
+        self.futures -= futures
+        queue.futures -= futures
+        self._shares[queue.leader].futures -= futures
+
     def give_back(self, queue: PartitionQueue, size: int, now: float) -> None:
         """``size`` bytes of ``queue`` go back to the pool."""
         queue.held -= size
@@ -79,8 +102,11 @@ class MemoryShares:
     def move(self, queue: PartitionQueue, leader: int, now: float) -> None:
         """``queue`` has another leader."""
         if queue.held:
+            self._shares[queue.leader].futures -= queue.futures
             self._remove(queue.leader, queue.held, now)
-            self._share(leader, now).held += queue.held
+            share = self._share(leader, now)
+            share.held += queue.held
+            share.futures += queue.futures
         queue.leader = leader
         while self._parked:
             heapq.heappush(self._waiting, self._parked.pop())
@@ -168,17 +194,23 @@ class MemoryShares:
         """Whether whoever sends next may find no memory: unless that is a stuck broker's fault."""
         if self._waiting or self._pool.waiting or self._pool.available < self._batch_size:
             return True
-        if not self._parked and self._is_spare(self._batch_size):
+        if not self._promises_much and not self._parked and self._is_spare(self._batch_size):
             return False
         hog = self._hog()
         return hog is None or now - hog.returned < STUCK_AFTER
 
     def next_change(self, now: float) -> float | None:
         """When a broker that holds much counts as stuck, if it returns nothing before."""
-        hog = self._hog() if self._reserve else None
+        hog = self._hog() if self._reserve or self._promises_much else None
         moment = None if hog is None else hog.returned + STUCK_AFTER
         return moment if moment is not None and moment > now else None
 
+    @property
+    def _promises_much(self) -> bool:
+        return self.futures > self._most_futures
+
     def _hog(self) -> _Share | None:
+        if self._promises_much:
+            return max(self._shares.values(), key=lambda share: share.futures)
         half = self._pool.total / 2
         return next((share for share in self._shares.values() if share.held > half), None)

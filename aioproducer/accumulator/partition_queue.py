@@ -20,6 +20,7 @@ class PartitionQueue:
         "barrier",
         "batches",
         "delayed_until",
+        "futures",
         "held",
         "leader",
         "next_order",
@@ -42,6 +43,8 @@ class PartitionQueue:
         """Records that found no memory for their batch; later ones queue behind them."""
         self.held = 0
         """Bytes of pooled memory in its batches, sent or not."""
+        self.futures = 0
+        """Those of the records in its full batches."""
         self.delayed_until = 0.0
         """A retry leaves no earlier than this."""
         self.acknowledged = False

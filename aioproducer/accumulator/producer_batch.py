@@ -53,6 +53,7 @@ class ProducerBatch:
         "deadline",
         "delivered",
         "done",
+        "futures",
         "in_request",
         "is_part",
         "last_error",
@@ -92,6 +93,8 @@ class ProducerBatch:
         self.state: ProducerState = NO_PRODUCER_STATE
         """Its sequence number, given when it first leaves and kept when it is sent again."""
         self.compressed: bytes | None = None
+        self.futures = 0
+        """How many of its records have a future of their own; known when it is full."""
         self.done = False
         self.delivered = False
         self.node = -1

@@ -108,6 +108,8 @@ class RecordAccumulator:
             return self._append_keyless(queues, timestamp_ms, key, value, headers, token, now)
         batch = queue.open
         if batch is None or not batch.append(token, timestamp_ms, key, value, headers):
+            if batch is not None:
+                self.incomplete.full(batch)
             batch = self._open_batch(queue, timestamp_ms, key, value, headers, token, now)
         if batch is not None:
             queues.open_batches.partitions[queue.topic_partition.partition] = batch.builder
@@ -141,6 +143,8 @@ class RecordAccumulator:
         queue = queues.sticky or self._sticky.choose(queues)
         batch = queue.open
         if batch is None or not batch.append(token, timestamp_ms, key, value, headers):
+            if batch is not None:
+                self.incomplete.full(batch)
             queue = self._sticky.for_batch(queues, batch_size_bound(key, value, headers))
             batch = queue.open
             if batch is None or not batch.append(token, timestamp_ms, key, value, headers):

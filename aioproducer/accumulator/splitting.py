@@ -13,7 +13,8 @@ def split_batch(batch: ProducerBatch, size: int) -> list[ProducerBatch]:
     """The records of ``batch`` in batches of at most ``size`` bytes, or of one record.
 
     They share its place, its sequence numbers and its deadline. The last part has its pooled
-    memory, so that this is free only when all are done; the others have their own meanwhile.
+    memory and the count of its futures, so that both are free only when all are done; the others
+    have memory of their own meanwhile.
     """
     parts: list[ProducerBatch] = []
     tokens = one_by_one(batch.builder.tokens)
@@ -27,6 +28,7 @@ def split_batch(batch: ProducerBatch, size: int) -> list[ProducerBatch]:
             parts.append(part)
     _number(batch, parts)
     parts[-1].buffer, batch.buffer = batch.buffer, None
+    parts[-1].futures = batch.futures
     batch.release()
     return parts
 

@@ -5,7 +5,6 @@ The libraries release the interpreter lock, so a large payload may be compressed
 
 from __future__ import annotations
 
-import threading
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -86,14 +85,18 @@ def _lz4(level: int) -> Callable[[memoryview], bytes]:
 
 
 def _zstd(level: int) -> Callable[[memoryview], bytes]:
-    """One compressor per thread: to make one takes as long as to compress a few kilobytes."""
-    own = threading.local()
+    """Compressors are kept: to make one takes as long as to compress a few kilobytes."""
+    free: list[zstandard.ZstdCompressor] = []
 
     def compress(data: memoryview) -> bytes:
-        compressor: zstandard.ZstdCompressor | None = getattr(own, "compressor", None)
-        if compressor is None:
-            compressor = own.compressor = zstandard.ZstdCompressor(level=level)
-        return compressor.compress(data)
+        try:
+            compressor = free.pop()  # so no other thread has it
+        except IndexError:
+            compressor = zstandard.ZstdCompressor(level=level)
+        try:
+            return compressor.compress(data)
+        finally:
+            free.append(compressor)
 
     return compress
 

@@ -302,6 +302,8 @@ class AccumulatorMachine(RuleBasedStateMachine):
     @invariant()
     def every_byte_is_accounted_for(self) -> None:
         held = sum(len(batch.buffer or b"") for batch in self.accumulator.incomplete)
+        futures = sum(batch.futures for batch in self.accumulator.incomplete)
+        assert self.accumulator.shares.futures == futures
         borrowed = self.memory - held - self.pool.available
         assert 0 <= borrowed <= self.memory - self.kept
         assert self.line.bytes == sum(record.size for record in self.line)

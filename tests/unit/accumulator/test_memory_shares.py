@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.memory_shares import STUCK_AFTER, MemoryShares
+from aioproducer.accumulator.memory_shares import FUTURE_BYTES, STUCK_AFTER, MemoryShares
 from aioproducer.accumulator.partition_queue import PartitionQueue
 from aioproducer.model import TopicPartition
 
@@ -174,6 +174,47 @@ def test_a_waiting_hog_does_not_crowd_once_it_is_stuck(world: World) -> None:
     world.wait(hog)
     assert world.shares.next_waiting() is None
     assert world.shares.crowded(START)
+    assert not world.shares.crowded(START + STUCK_AFTER)
+
+
+# --- futures ---------------------------------------------------------------------------------
+
+MANY_FUTURES = TOTAL // (2 * FUTURE_BYTES) + 1
+
+
+def test_many_futures_leave_no_room_though_there_is_memory(world: World) -> None:
+    queue = world.queue(1)
+    world.take(queue)
+    world.shares.promise(queue, MANY_FUTURES - 1)
+    assert not world.shares.crowded(START)
+    world.shares.promise(queue, 1)
+    assert world.shares.crowded(START)
+    world.shares.keep_promise(queue, 1)
+    assert not world.shares.crowded(START)
+
+
+def test_futures_of_a_stuck_broker_are_not_waited_for(world: World) -> None:
+    stuck, other = world.queue(1), world.queue(2)
+    world.take(stuck)
+    world.take(other)
+    world.shares.promise(stuck, MANY_FUTURES)
+    world.shares.promise(other, 1)
+    assert world.shares.crowded(START)
+    assert world.shares.next_change(START) == START + STUCK_AFTER
+    assert not world.shares.crowded(START + STUCK_AFTER)
+
+
+def test_futures_move_with_their_partition(world: World) -> None:
+    moving, other = world.queue(1), world.queue(1)
+    world.take(moving)
+    world.take(other)
+    world.shares.promise(moving, MANY_FUTURES)
+    world.shares.move(moving, 2, START + STUCK_AFTER)
+    assert world.shares.crowded(START + STUCK_AFTER)
+    world.give_back(other, START + STUCK_AFTER)
+    assert not world.shares.crowded(START + 2 * STUCK_AFTER)
+    world.shares.keep_promise(moving, MANY_FUTURES)
+    world.give_back(moving, START)
     assert not world.shares.crowded(START + STUCK_AFTER)
 
 

@@ -77,6 +77,7 @@ def test_while_a_request_has_the_buffer_another_one_is_released(world: World) ->
     before = bytes(there)
     batch.in_request = True
     released = batch.release()
-    assert released is not None and len(released) == size
+    assert released is not None
+    assert len(released) == size
     released[:] = b"x" * size
     assert bytes(there) == before

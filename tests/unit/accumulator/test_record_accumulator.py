@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from aioproducer.accumulator.memory_shares import FUTURE_BYTES
 from aioproducer.accumulator.waiting_line import WaitingRecord
 from aioproducer.errors import ProducerError
 from aioproducer.model import RecordMetadata
@@ -255,3 +256,21 @@ def test_crowded_tells_when_to_wait() -> None:
     closed = World()
     closed.accumulator.close()
     assert closed.accumulator.crowded
+
+
+def test_small_records_crowd_by_their_futures_until_they_have_their_fate(world: World) -> None:
+    """Not those of the batch that is being filled, which is one for each partition."""
+    world.learn(1)
+    most = world.pool.total // (2 * FUTURE_BYTES)
+    while not world.accumulator.crowded:
+        world.send(0, size=0)
+    assert world.pool.available > BATCH
+    full, last = sum(batch.futures for batch in world.accumulator.incomplete), world.drain(1)
+    assert most < full <= most + BATCH
+    for batch in last:
+        world.deliver(batch)
+    while world.accumulator.incomplete:
+        world.deliver(*world.drain(1))
+    world.accumulator.update_crowded(world.now)
+    assert not world.accumulator.crowded
+    assert world.accumulator.shares.futures == 0

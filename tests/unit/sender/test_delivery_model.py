@@ -587,6 +587,8 @@ class DeliveryMachine(RuleBasedStateMachine):
     @invariant()
     def every_byte_is_accounted_for(self) -> None:
         held = sum(len(batch.buffer or b"") for batch in self.accumulator.incomplete)
+        futures = sum(batch.futures for batch in self.accumulator.incomplete)
+        assert self.accumulator.shares.futures == futures
         borrowed = max(0, self.line.bytes - LINE)
         assert self.pool.available + held + borrowed == MEMORY
 
