@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$python && break; done)
 
-COMPILED := aioproducer/records/_compiled
+COMPILED := aioproducer/records/compiled
 BIN := $(VENV)/bin
 # Tests that share no broker run side by side.
 BESIDE := --numprocesses logical --maxprocesses 4
@@ -20,7 +20,7 @@ help: ## Show these targets
 
 env: $(READY) ## Create .venv with everything, again only when what it is made from changed
 
-$(READY): pyproject.toml constraints.txt $(COMPILED).pyx
+$(READY): pyproject.toml constraints.txt $(wildcard $(COMPILED)/*.p[xy][dx])
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "Python 3.11 or newer is needed, and '$(PYTHON)' is none:" \
 			"name one by make PYTHON=/path/to/python3" >&2; exit 1; }
@@ -61,5 +61,5 @@ chaos: env ## A million records each while brokers are killed, paused, cut off: 
 
 clean: ## Remove the environment, and what the tools left (not Kafka's cache outside of here)
 	rm -rf "$(VENV)" .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -rf build dist *.egg-info $(COMPILED).*.so
+	rm -rf build dist *.egg-info $(COMPILED)/*.so
 	find aioproducer tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,7 @@
 """Where records come in: one call that looks who calls, makes the future and takes the short way.
 
-It is called for every record, so ``records/_compiled.pyx`` has it for C; the class here is the
-reference.
+It is called for every record, so ``records/compiled/entrance.pyx`` has it for C; the class here
+is the reference.
 """
 
 from __future__ import annotations

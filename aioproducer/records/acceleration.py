@@ -13,11 +13,11 @@ ACCELERATED = False
 
 if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
     try:
-        from aioproducer.records import _compiled as compiled
+        from aioproducer.records import compiled
 
         ACCELERATED = True
-    except ImportError:
-        pass  # there was no compiler at the installation
+    except (ImportError, AttributeError):
+        pass  # at the installation there was no compiler, or some are older than the rest
 
 if TYPE_CHECKING or not ACCELERATED:
     from aioproducer.records.builder import RecordsBuilder

@@ -9,8 +9,8 @@ Records that follow each other often have one *shape*: the same millisecond, the
 headers. From the second of them on, all that the shape fixes is computed once, also how many of
 them fit; each is then one ``Struct.pack_into``.
 
-``_compiled.pyx`` has the same builder for C, and :mod:`acceleration` chooses. What is here is the
-reference: the other agrees with it byte for byte and error for error.
+``compiled/builder.pyx`` has the same builder for C, and :mod:`acceleration` chooses. What is here
+is the reference: the other agrees with it byte for byte and error for error.
 """
 
 from __future__ import annotations

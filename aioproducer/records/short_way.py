@@ -2,7 +2,7 @@
 
 Nearly all records take it. Whatever it does not know is left to others: it then did nothing.
 
-``_compiled.pyx`` has the same for C; what is here is the reference.
+``compiled/entrance.pyx`` has the same for C; what is here is the reference.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from aioproducer.records import short_way
 from aioproducer.records.builder import RecordsBuilder
 
 compiled = pytest.importorskip(
-    "aioproducer.records._compiled", reason="installed without a compiler", exc_type=ImportError
+    "aioproducer.records.compiled", reason="installed without a compiler", exc_type=ImportError
 )
 
 ENTRANCES: Final = [

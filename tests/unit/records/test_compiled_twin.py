@@ -18,7 +18,7 @@ from aioproducer.records import delivery
 from aioproducer.records.builder import RecordsBuilder
 
 compiled = pytest.importorskip(
-    "aioproducer.records._compiled", reason="installed without a compiler", exc_type=ImportError
+    "aioproducer.records.compiled", reason="installed without a compiler", exc_type=ImportError
 )
 
 NOW: Final = 1_700_000_000_000

@@ -17,7 +17,7 @@ from aioproducer.records.columns import ASTRAY, KEYLESS, Columns
 from aioproducer.records.spans import Span, one_by_one
 
 compiled = pytest.importorskip(
-    "aioproducer.records._compiled", reason="installed without a compiler", exc_type=ImportError
+    "aioproducer.records.compiled", reason="installed without a compiler", exc_type=ImportError
 )
 
 NOW: Final = 1_700_000_000_000

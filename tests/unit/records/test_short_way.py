@@ -26,7 +26,7 @@ from tests.unit.records.test_compiled_twin import (
 )
 
 compiled = pytest.importorskip(
-    "aioproducer.records._compiled", reason="installed without a compiler", exc_type=ImportError
+    "aioproducer.records.compiled", reason="installed without a compiler", exc_type=ImportError
 )
 
 SHORT_WAYS: Final = [

@@ -1,0 +1,37 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+
+@cython.final
+cdef class RecordsBuilder:
+    cdef public bytearray buffer
+    cdef readonly Py_ssize_t limit
+    cdef readonly Py_ssize_t position
+    cdef readonly Py_ssize_t count
+    cdef public list tokens
+    cdef public list runs
+    cdef readonly int64_t base_timestamp_ms
+    cdef readonly Py_ssize_t max_record_size
+    cdef int64_t last_timestamp_ms
+    cdef Py_ssize_t last_key_size
+    cdef Py_ssize_t last_value_size
+
+    cdef Py_ssize_t write(self, token, int64_t timestamp, key, value, headers) except -1
+    cdef Py_ssize_t write_fields(
+        self,
+        token,
+        int64_t timestamp,
+        const char* key,
+        Py_ssize_t key_size,
+        const char* value,
+        Py_ssize_t value_size,
+        bytes tail,
+    ) except -1
+    cdef Py_ssize_t keep(
+        self,
+        token,
+        int64_t timestamp,
+        Py_ssize_t key_size,
+        Py_ssize_t value_size,
+        Py_ssize_t size,
+    ) except -1
