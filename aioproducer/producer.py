@@ -495,7 +495,7 @@ class Producer:
         of ``key`` (both binary, large_binary, string or large_string; nulls are None),
         ``partition`` (int32; null: as the key says), ``timestamp`` (timestamp, or int64 in ms since
         the epoch; null: now) and ``headers`` (list of struct<key: string, value: binary>). Or a
-        ``pyarrow.Array`` or ``ChunkedArray`` of values. Rows without headers get into batches
+        ``pyarrow.Array`` or ``ChunkedArray`` of values. Without headers, rows get into batches
         without a Python object each; serializers and interceptors, if any, see bytes. The order is
         kept within each partition.
 

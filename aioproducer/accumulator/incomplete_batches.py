@@ -58,11 +58,11 @@ class IncompleteBatches:
         return batch
 
     def full(self, batch: ProducerBatch) -> None:
-        """A record did not fit into an open batch any more."""
-        if batch.futures or isinstance(batch.builder.tokens[-1], Span):
-            return
-        batch.futures = batch.count
-        self._shares.promise(queue_for(batch, self._topics), batch.futures)
+        """A record did not fit into an open batch any more; smaller ones may, so count anew."""
+        tokens = batch.builder.tokens
+        futures = len(tokens) - [*map(type, tokens)].count(Span)
+        self._shares.promise(queue_for(batch, self._topics), futures - batch.futures)
+        batch.futures = futures
 
     def complete(self, batch: ProducerBatch, now: float) -> bytearray | None:
         """Forget a batch that has its outcome; its buffer, to be given back to the pool."""

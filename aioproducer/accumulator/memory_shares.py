@@ -4,7 +4,8 @@ A broker that is down returns nothing before ``delivery_timeout_ms``. So the las
 is for nodes that hold less than half of it: they go on, whatever becomes of the others.
 
 The futures of small records take more memory than the records. They are not the pool's, but once
-those of full batches take half as much as the pool, there is no room for more records either.
+those of full batches take half as much as the pool, there is no room for more records either;
+unless they are a stuck broker's, and then once they take as much as the pool.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class MemoryShares:
         self._share(queue.leader, now).held += size
 
     def promise(self, queue: PartitionQueue, futures: int) -> None:
-        """A batch of ``queue`` is full, and so many of its records have a future of their own."""
+        """So many records in a full batch of ``queue`` have a future of their own."""
         self.futures += futures
         queue.futures += futures
         self._shares[queue.leader].futures += futures
@@ -193,6 +194,8 @@ class MemoryShares:
     def crowded(self, now: float) -> bool:
         """Whether whoever sends next may find no memory: unless that is a stuck broker's fault."""
         if self._waiting or self._pool.waiting or self._pool.available < self._batch_size:
+            return True
+        if self.futures > 2 * self._most_futures:
             return True
         if not self._promises_much and not self._parked and self._is_spare(self._batch_size):
             return False

@@ -94,7 +94,7 @@ class ProducerBatch:
         """Its sequence number, given when it first leaves and kept when it is sent again."""
         self.compressed: bytes | None = None
         self.futures = 0
-        """How many of its records have a future of their own; known when it is full."""
+        """How many of its records have a future of their own, as far as that was counted."""
         self.done = False
         self.delivered = False
         self.node = -1

@@ -6,18 +6,23 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import TYPE_CHECKING
 
 ACCELERATED = False
 """Whether the compiled ones are in use."""
 
 if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
+    # At the installation there was no compiler, or it left modules that are older than the rest:
+    # those lack names, or know classes of another size, which Cython finds out at the import.
     try:
-        from aioproducer.records import compiled
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            from aioproducer.records import compiled
 
         ACCELERATED = True
-    except (ImportError, AttributeError):
-        pass  # at the installation there was no compiler, or some are older than the rest
+    except (ImportError, AttributeError, TypeError, ValueError, RuntimeWarning):
+        pass
 
 if TYPE_CHECKING or not ACCELERATED:
     from aioproducer.records.builder import RecordsBuilder

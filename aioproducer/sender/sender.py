@@ -265,7 +265,7 @@ class Sender:
             if not batch.done
         ]
         for batch, data in encoded:
-            batch.in_request = True
+            batch.in_request = isinstance(data, memoryview)  # else it is a copy, compressed
             self._learn_from(batch, len(data), now)
         if not encoded:
             return

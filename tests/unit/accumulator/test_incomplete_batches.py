@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+import pytest
+
+from aioproducer.errors import RecordTooLargeError
 from aioproducer.model import RecordMetadata
-from tests.unit.accumulator.world import BATCH, DELIVERY, FULL, START, Flushed, World
+from aioproducer.records.spans import Span
+from tests.unit.accumulator.world import (
+    BATCH,
+    DELIVERY,
+    FULL,
+    START,
+    TIMESTAMP_MS,
+    Flushed,
+    World,
+)
 
 # --- expiry ------------------------------------------------------------------------------------
 
@@ -142,3 +154,28 @@ def test_a_retried_part_stays_in_front_of_the_next(world: World) -> None:
         if not world.accumulator.incomplete:
             break
     assert order == tokens
+
+
+def test_the_futures_of_a_full_batch_are_counted_and_what_came_in_later_too(world: World) -> None:
+    """A span stands for records without futures; a batch may be full for a large record only."""
+    world.learn(1)
+    for _ in range(3):
+        world.send(0)
+    (batch,) = world.accumulator.incomplete
+    span = Span(cast(Any, None), 0)
+    assert batch.builder.append_values(span, TIMESTAMP_MS, [b"v"] * 4) == 4
+    world.send(0, size=BATCH)
+    assert batch.futures == 3
+    assert world.accumulator.shares.futures == 3
+
+
+def test_a_record_that_is_refused_does_not_end_the_counting(world: World) -> None:
+    world.learn(1)
+    world.send(0)
+    with pytest.raises(RecordTooLargeError):
+        world.send(0, size=10_000_000)
+    for _ in range(3):
+        world.send(0)
+    (batch,) = world.accumulator.incomplete
+    world.send(0, size=FULL)
+    assert batch.futures == world.accumulator.shares.futures == 4

@@ -204,6 +204,16 @@ def test_futures_of_a_stuck_broker_are_not_waited_for(world: World) -> None:
     assert not world.shares.crowded(START + STUCK_AFTER)
 
 
+def test_a_stuck_broker_s_futures_have_a_bound_too(world: World) -> None:
+    """Else a single broker that answers late would let them grow without end."""
+    queue = world.queue(1)
+    world.take(queue)
+    world.shares.promise(queue, 2 * (MANY_FUTURES - 1))
+    assert not world.shares.crowded(START + STUCK_AFTER)
+    world.shares.promise(queue, 1)
+    assert world.shares.crowded(START + 100)
+
+
 def test_futures_move_with_their_partition(world: World) -> None:
     moving, other = world.queue(1), world.queue(1)
     world.take(moving)

@@ -1,0 +1,145 @@
+"""Brokers that read in bursts, so that large batches are given up while their bytes still leave."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from aioproducer import Producer, ProducerError
+from tests.faults.conftest import FakeKafka
+
+SECONDS = 4.0
+BATCH = 200_000
+FILLINGS = [random.Random(number).randbytes(2_000) for number in range(50)]
+
+
+class Gate:
+    """Between the producer and a broker: reads some, waits, and now and then cuts."""
+
+    def __init__(self, port: int) -> None:
+        self._broker = port
+        self._seed = 0
+        self._passing: set[asyncio.Task[Any]] = set()
+        self.port = 0
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._pass, "127.0.0.1", 0, limit=4096)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        self._server.close()
+        for task in self._passing:
+            task.cancel()
+        await asyncio.gather(*self._passing, return_exceptions=True)
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._passing.add(task)
+        self._seed += 1
+        sock = writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 131_072)
+        answers, broker = await asyncio.open_connection("127.0.0.1", self._broker)
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._in_bursts(reader, broker, random.Random(self._seed)))
+                both.create_task(self._at_once(answers, writer))
+        except* OSError:
+            pass
+        finally:
+            broker.transport.abort()
+            writer.transport.abort()
+
+    async def _in_bursts(
+        self, reader: asyncio.StreamReader, broker: asyncio.StreamWriter, lots: random.Random
+    ) -> None:
+        left = 300_000
+        while data := await reader.read(65_536):
+            broker.write(data)
+            await broker.drain()
+            left -= len(data)
+            if left < 0:
+                await asyncio.sleep(lots.choice([0.1, 0.3, 0.5, 0.7]))
+                if lots.random() < 0.1:
+                    break
+                left = lots.randrange(300_000, 3_000_000)
+        raise ConnectionError
+
+    async def _at_once(self, answers: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await answers.read(65_536):
+            writer.write(data)
+            await writer.drain()
+        raise ConnectionError
+
+
+@pytest.mark.parametrize("acks", ["all", "0"])
+def test_what_is_given_up_on_its_way_is_not_overwritten(acks: Any) -> None:
+    """FakeKafka fails over a batch whose checksum is wrong; each value says what it has to be.
+
+    On uvloop, whose transports take large pieces as they are; asyncio's do so from Python 3.12 on.
+    """
+    uvloop = pytest.importorskip("uvloop")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(send_past_the_gate(acks))
+
+
+async def send_past_the_gate(acks: Any) -> None:
+    fates: Counter[str] = Counter()
+
+    def note(future: asyncio.Future[Any]) -> None:
+        error = future.exception()
+        kind = "delivered" if error is None else type(error).__name__
+        fates[kind] += 1
+        if isinstance(error, ProducerError) and error.may_have_been_written:
+            fates["given up on its way"] += 1
+
+    kafka = FakeKafka(1, {"orders": 4})
+    await kafka.start()
+    try:
+        gate = Gate(kafka.servers[1].port)
+        await gate.start()
+        kafka.advertised[1] = gate.port
+        producer = Producer(
+            bootstrap_servers=f"127.0.0.1:{gate.port}",
+            acks=acks,
+            enable_idempotence=acks == "all",
+            batch_size=BATCH,
+            buffer_memory=24 * BATCH,
+            linger_ms=0,
+            request_timeout_ms=600,
+            delivery_timeout_ms=700,
+            max_block_ms=400,
+            send_buffer_bytes=65_536,
+            retry_backoff_ms=5,
+            reconnect_backoff_ms=5,
+            reconnect_backoff_max_ms=10,
+        )
+        await producer.start()
+        number = 0
+        loop = asyncio.get_running_loop()
+        end = loop.time() + SECONDS
+        while loop.time() < end:
+            for _ in range(20):
+                number += 1
+                name = b"%010d" % number
+                value = name + FILLINGS[number % 50] * (1 + number % 3) + name
+                producer.send("orders", value).add_done_callback(note)
+            await producer.drain()
+            await asyncio.sleep(0.002)
+        await producer.close(0)
+        await gate.stop()
+        for partition in kafka.topics["orders"]:
+            for record in partition.log:
+                assert record.value is not None
+                name = record.value[:10]
+                filling = FILLINGS[int(name) % 50] * (1 + int(name) % 3)
+                assert record.value == name + filling + name
+        assert any(partition.log for partition in kafka.topics["orders"])
+        assert fates["given up on its way"] > 0, fates
+    finally:
+        await kafka.stop()
