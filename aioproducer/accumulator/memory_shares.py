@@ -90,9 +90,7 @@ class MemoryShares:
 
     def keep_promise(self, queue: PartitionQueue, futures: int) -> None:
         """These have their fate; to be called before the memory of the batch is given back."""
-        self.futures -= futures
-        queue.futures -= futures
-        self._shares[queue.leader].futures -= futures
+        self.promise(queue, -futures)
 
     def give_back(self, queue: PartitionQueue, size: int, now: float) -> None:
         """``size`` bytes of ``queue`` go back to the pool."""

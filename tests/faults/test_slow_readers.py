@@ -19,7 +19,10 @@ FILLINGS = [random.Random(number).randbytes(2_000) for number in range(50)]
 
 
 class Gate:
-    """Between the producer and a broker: reads some, waits, and now and then cuts."""
+    """Between the producer and a broker: reads some, waits, and now and then cuts.
+
+    A ``FaultProxy`` takes a request whole before it holds it up; here it is to stop amid one.
+    """
 
     def __init__(self, port: int) -> None:
         self._broker = port
