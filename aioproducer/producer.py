@@ -51,6 +51,7 @@ from aioproducer.model import (
     OffsetAndMetadata,
     ProducerRecord,
     RecordMetadata,
+    TopicPartition,
     TransactionHandle,
 )
 from aioproducer.records.acceleration import ShortWay
@@ -650,7 +651,26 @@ class Producer:
         calls = self._transactional()
         await calls.send_offsets(checked_offsets(offsets), checked_group(group), timeout)
 
-    def transaction_handle(self) -> TransactionHandle:
+    async def committed_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        timeout: float | None = None,
+    ) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """Where the group ``group_id`` has got to: the offset of the next record, by partition.
+
+        A partition without one is left out. What another open transaction would change is waited
+        for (KIP-447); the transaction of this producer must not have sent offsets of the group.
+
+        Raises:
+            GroupAuthorizationFailedError: and other errors of the group's coordinator.
+            FatalTransactionError, ProducerTimeoutError, IllegalStateError: see
+                :meth:`commit_transaction`.
+        """
+        check_timeout(timeout)
+        return await self._transactional().fetch_offsets(group_id, frozenset(partitions), timeout)
+
+    def transaction_handle(self, *, hand_over: bool = False) -> TransactionHandle:
         """The open transaction, for producers elsewhere: ``Producer(..., transaction=handle)``.
 
         For engines that coordinate many writers. The transaction has to be begun with
@@ -660,10 +680,13 @@ class Producer:
         duplicates: abort. An end that is asked for twice is the same end, so this producer may ask
         too, and has to before its own next transaction.
 
+        ``hand_over``: the transaction is theirs alone from now on, and this producer can be closed
+        without aborting it.
+
         Raises:
             IllegalStateError: no transaction is open, or it is not shared.
         """
-        return self._transactional().share()
+        return self._transactional().share(over=hand_over)
 
     def _transactional(self) -> TransactionCalls:
         self.check_usable()

@@ -34,6 +34,7 @@ from aioproducer.model import (
     OffsetAndMetadata,
     ProducerRecord,
     RecordMetadata,
+    TopicPartition,
     TransactionHandle,
 )
 from aioproducer.serialization import shared_headers
@@ -270,11 +271,20 @@ class Producer:
         """As :meth:`aioproducer.Producer.send_offsets_to_transaction`."""
         self._ask(lambda: self._core.send_offsets_to_transaction(offsets, group, timeout))
 
-    def transaction_handle(self) -> TransactionHandle:
+    def committed_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        timeout: float | None = None,
+    ) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """As :meth:`aioproducer.Producer.committed_offsets`."""
+        return self._ask(lambda: self._core.committed_offsets(group_id, partitions, timeout))
+
+    def transaction_handle(self, *, hand_over: bool = False) -> TransactionHandle:
         """As :meth:`aioproducer.Producer.transaction_handle`."""
 
         async def handle() -> TransactionHandle:
-            return self._core.transaction_handle()
+            return self._core.transaction_handle(hand_over=hand_over)
 
         return self._ask(handle)
 

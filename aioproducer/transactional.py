@@ -209,9 +209,25 @@ class TransactionCalls:
                 "Abort the transaction",
             )
 
-    def share(self) -> TransactionHandle:
+    async def fetch_offsets(
+        self, group_id: str, partitions: frozenset[TopicPartition], timeout: float | None
+    ) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """Where a group has got to."""
+        if self.manager.state is _S.INITIALIZING:
+            await self._initialize(timeout)
+        pending = self.manager.fetch_offsets(group_id, partitions)
+        await self._until(
+            lambda: self.manager.is_fetched(pending),
+            timeout,
+            "committed_offsets()",
+            "Try again",
+        )
+        assert pending.offsets is not None
+        return pending.offsets
+
+    def share(self, *, over: bool = False) -> TransactionHandle:
         """The open transaction, for others to write into it."""
-        return self.manager.hand_out()
+        return self.manager.hand_out(over=over)
 
     # --- many records ----------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ class Api(IntEnum):
 
     PRODUCE = 0
     METADATA = 3
+    OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
     API_VERSIONS = 18
     INIT_PRODUCER_ID = 22
@@ -42,6 +43,7 @@ SUPPORTED: Final[Mapping[Api, tuple[int, int]]] = {
     Api.ADD_OFFSETS_TO_TXN: (0, 4),
     Api.END_TXN: (0, 5),
     Api.TXN_OFFSET_COMMIT: (0, 5),
+    Api.OFFSET_FETCH: (7, 8),  # from 7 on without open transactions; later ones are for members
 }
 """The lowest and highest version of each request that this client can express."""
 

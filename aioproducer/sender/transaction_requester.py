@@ -14,7 +14,12 @@ from aioproducer.network.client import Completion, NetworkClient
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.transaction_requests import TransactionRequest, read_answer
 from aioproducer.transactions.manager import TransactionManager
-from aioproducer.transactions.questions import AddPartitions, Question
+from aioproducer.transactions.questions import (
+    AddPartitions,
+    FetchOffsets,
+    FindCoordinator,
+    Question,
+)
 from aioproducer.transactions.states import TransactionState
 from aioproducer.transactions.verdicts import Verdict
 
@@ -129,7 +134,7 @@ class TransactionRequester:
             self._metadata.request_update()
             verdict = Verdict.ELSEWHERE
         else:
-            self._manager.fail(error)
+            self._manager.refused(question, error)
             verdict = Verdict.FATAL
         if verdict is Verdict.DONE:
             self._attempts = 0
@@ -145,4 +150,6 @@ class TransactionRequester:
             soon = verdict is Verdict.SOON
             wait = self._backoff.soon if soon else self._backoff.delay
             self._not_before = now + wait(self._attempts)
+            if isinstance(question, FetchOffsets | FindCoordinator):
+                self._on_change()  # it may be over without a change of state
             self._tell()

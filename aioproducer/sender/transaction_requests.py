@@ -10,7 +10,13 @@ from typing import Any, Final
 from kio.static.protocol import RequestPayload
 
 from aioproducer.errors import UnsupportedVersionError
-from aioproducer.model import ConsumerGroupMetadata, Node, TopicPartition, TransactionHandle
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    Node,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionHandle,
+)
 from aioproducer.network.apis import Api, request_module
 from aioproducer.transactions.questions import (
     AddOffsets,
@@ -18,12 +24,14 @@ from aioproducer.transactions.questions import (
     Answer,
     CommitOffsets,
     EndTransaction,
+    FetchOffsets,
     FindCoordinator,
     InitProducerId,
     Question,
 )
 
 _FIRST_FIND_OF_MANY: Final = 4
+_FIRST_FETCH_OF_MANY: Final = 8
 _FIRST_INIT_THAT_KEEPS: Final = 3
 _LAST_END_WITHOUT_EPOCH: Final = 4
 _LAST_OFFSETS_WITHOUT_ADDING: Final = 4
@@ -39,6 +47,7 @@ _APIS: Final[Mapping[type[Question], Api]] = {
     AddOffsets: Api.ADD_OFFSETS_TO_TXN,
     CommitOffsets: Api.TXN_OFFSET_COMMIT,
     EndTransaction: Api.END_TXN,
+    FetchOffsets: Api.OFFSET_FETCH,
 }
 
 
@@ -96,6 +105,8 @@ class TransactionRequest:
                 request = self._offsets(module, version, self.question)
             case EndTransaction(committed):
                 request = module.EndTxnRequest(**self._asker(), committed=committed)
+            case FetchOffsets():
+                request = _fetch(module, version, self.question)
         return request
 
     def _asker(self, prefix: str = "") -> dict[str, Any]:
@@ -155,6 +166,22 @@ class TransactionRequest:
         return request
 
 
+def _fetch(module: Any, version: int, question: FetchOffsets) -> RequestPayload:
+    many = version >= _FIRST_FETCH_OF_MANY
+    kind = module.OffsetFetchRequestTopics if many else module.OffsetFetchRequestTopic
+    asked: dict[str, Any] = {
+        "group_id": question.group_id,
+        "topics": tuple(
+            kind(name=topic, partition_indexes=tuple(numbers))
+            for topic, numbers in _by_topic(question.partitions).items()
+        ),
+    }
+    if many:
+        asked = {"groups": (module.OffsetFetchRequestGroup(**asked),)}
+    request: RequestPayload = module.OffsetFetchRequest(**asked, require_stable=True)
+    return request
+
+
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
@@ -187,12 +214,35 @@ def read_answer(question: Question, response: Any) -> Answer:
                 for topic in response.topics
                 for each in topic.partitions
             )
+        case FetchOffsets():
+            return _offsets(next(iter(getattr(response, "groups", (response,)))))
         case _:
             return Answer(
                 int(response.error_code),
                 producer_id=int(getattr(response, "producer_id", -1)),
                 epoch=int(getattr(response, "producer_epoch", -1)),
             )
+
+
+def _offsets(group: Any) -> Answer:
+    if group.error_code:
+        return Answer(int(group.error_code))
+    partitions = [
+        (TopicPartition(topic.name, each.partition_index), each)
+        for topic in group.topics
+        for each in topic.partitions
+    ]
+    offsets = {
+        place: OffsetAndMetadata(
+            int(each.committed_offset),
+            each.metadata or "",
+            int(each.committed_leader_epoch) if each.committed_leader_epoch >= 0 else None,
+        )
+        for place, each in partitions
+        if each.committed_offset >= 0
+    }
+    worst = _worst((place, int(each.error_code)) for place, each in partitions)
+    return worst if worst.error_code else Answer(offsets=offsets)
 
 
 def _worst(codes: Iterable[tuple[TopicPartition, int]]) -> Answer:

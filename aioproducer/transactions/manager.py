@@ -57,7 +57,9 @@ from aioproducer.transactions.questions import (
     Answer,
     CommitOffsets,
     Coordinator,
+    CoordinatorType,
     EndTransaction,
+    FetchOffsets,
     FindCoordinator,
     InitProducerId,
     Question,
@@ -80,6 +82,10 @@ _ADVICE: Final = {
     _S.ABORTABLE_ERROR: "abort_transaction(), then begin another one",
     _S.FATAL_ERROR: "close the producer",
 }
+
+
+_HARMLESS: Final = FindCoordinator | InitProducerId | FetchOffsets
+"""They change no transaction, however late they are read."""
 
 
 @dataclass(slots=True)
@@ -107,6 +113,15 @@ class PendingOffsets:
 
     question: CommitOffsets
     written: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class PendingFetch:
+    """A group's offsets that were asked for."""
+
+    question: FetchOffsets
+    offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None
+    error: ProducerError | None = None
 
 
 class TransactionManager:
@@ -145,6 +160,7 @@ class TransactionManager:
         """The partitions to be taken into the transaction (version 1)."""
         self._groups: set[str] = set()
         self._offsets: list[PendingOffsets] = []
+        self._fetches: list[PendingFetch] = []
         self._started = False
         """The coordinator may know of the transaction, so it must be told of its end."""
         self._epoch_spent = False
@@ -200,8 +216,8 @@ class TransactionManager:
         self._go(state)
         return ending
 
-    def hand_out(self) -> TransactionHandle:
-        """The open transaction, for others to write into it."""
+    def hand_out(self, *, over: bool = False) -> TransactionHandle:
+        """The open transaction, for others to write into it. ``over``: it is theirs alone now."""
         self.check_open("hand out a transaction")
         if not self.shared:
             raise IllegalStateError(
@@ -209,6 +225,7 @@ class TransactionManager:
                 "producer.transaction(shared=True)"
             )
         self.handed_out = True
+        self.joined = self.joined or over
         return self.handle
 
     def add_offsets(
@@ -225,6 +242,22 @@ class TransactionManager:
         if not pending.written and self.state not in (_S.IN_TRANSACTION, _S.COMMITTING):
             raise self.refusal("send offsets")
         return pending.written
+
+    def fetch_offsets(self, group_id: str, partitions: frozenset[TopicPartition]) -> PendingFetch:
+        """Ask where a group has got to, which has nothing to do with the open transaction."""
+        if self.state not in (_S.READY, _S.IN_TRANSACTION):
+            raise self.refusal("fetch offsets")
+        pending = PendingFetch(FetchOffsets(group_id, partitions))
+        self._fetches.append(pending)
+        return pending
+
+    def is_fetched(self, pending: PendingFetch) -> bool:
+        """Whether the offsets are known. Raises the reason if they will not be."""
+        if pending.error is not None:
+            raise pending.error
+        if pending.offsets is None and self.state is _S.FATAL_ERROR:
+            raise self.refusal("fetch offsets")
+        return pending.offsets is not None
 
     def contains(self, partition: TopicPartition) -> bool:
         """Whether ``partition`` is in the transaction."""
@@ -338,6 +371,9 @@ class TransactionManager:
         """By priority."""
         if self.state is _S.INITIALIZING:
             yield InitProducerId(keep=self.handle.producer_id >= 0)
+        if self.state is not _S.FATAL_ERROR:
+            for fetch in self._fetches:
+                yield fetch.question
         if self.state in (_S.IN_TRANSACTION, _S.COMMITTING):
             if self._outside:
                 yield AddPartitions(frozenset(self._outside))
@@ -370,7 +406,7 @@ class TransactionManager:
 
         With version 1 one that is read late would change or end the next transaction of its epoch.
         """
-        if not self.ends_the_epoch and not isinstance(question, FindCoordinator | InitProducerId):
+        if not self.ends_the_epoch and not isinstance(question, _HARMLESS):
             self._epoch_spent = True
         if isinstance(question, EndTransaction) and self.ending is not None:
             self.ending.may_be_done = True
@@ -400,6 +436,11 @@ class TransactionManager:
                 self._done(question, answer)
             case Verdict.ELSEWHERE:
                 self.unreachable(question)
+            case Verdict.AGAIN | Verdict.SOON:
+                pass
+            case _ if fetches := self._fetches_behind(question):
+                assert error is not None
+                self._fetched(fetches, None, error)
             case Verdict.ABORTABLE if isinstance(question, EndTransaction):
                 assert error is not None
                 self._not_ended(question, error)
@@ -436,6 +477,29 @@ class TransactionManager:
                 if answer.producer_id >= 0:
                     self._begin_epoch(answer)
                 self._complete()
+            case FetchOffsets():
+                self._fetched(self._fetches_behind(question), answer.offsets, None)
+
+    def _fetches_behind(self, question: Question) -> list[PendingFetch]:
+        """The fetches for whose sake alone ``question`` was asked."""
+        match question:
+            case FetchOffsets():
+                return [each for each in self._fetches if each.question is question]
+            case FindCoordinator(Coordinator(CoordinatorType.GROUP, group_id)):
+                if any(each.question.group.group_id == group_id for each in self._offsets):
+                    return []
+                return [each for each in self._fetches if each.question.group_id == group_id]
+        return []
+
+    def _fetched(
+        self,
+        fetches: list[PendingFetch],
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
+        error: ProducerError | None,
+    ) -> None:
+        for fetch in fetches:
+            fetch.offsets, fetch.error = offsets, error
+            self._fetches.remove(fetch)
 
     def _begin_epoch(self, answer: Answer) -> None:
         self.handle = replace(self.handle, producer_id=answer.producer_id, epoch=answer.epoch)
@@ -491,6 +555,14 @@ class TransactionManager:
             self._go(_S.ABORTABLE_ERROR)
         elif self.state is _S.INITIALIZING:
             self.fail(error)  # there is nothing to abort, and asking again would get the same
+
+    def refused(self, question: Question, error: ProducerError) -> None:
+        """``question`` can't be asked of this broker."""
+        fetches = self._fetches_behind(question)
+        if fetches:
+            self._fetched(fetches, None, error)
+        else:
+            self.fail(error)
 
     def fail(self, error: ProducerError) -> None:
         """The producer can't go on."""

@@ -8,7 +8,7 @@ the :class:`TransactionHandle` beside it. Source: the request handlers in Kafka'
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
@@ -79,8 +79,22 @@ class EndTransaction:
     committed: bool
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FetchOffsets:
+    """Where a group has got to; what an open transaction would change is waited for."""
+
+    group_id: str
+    partitions: frozenset[TopicPartition]
+
+
 Question: TypeAlias = (
-    FindCoordinator | InitProducerId | AddPartitions | AddOffsets | CommitOffsets | EndTransaction
+    FindCoordinator
+    | InitProducerId
+    | AddPartitions
+    | AddOffsets
+    | CommitOffsets
+    | EndTransaction
+    | FetchOffsets
 )
 
 
@@ -98,6 +112,8 @@ class Answer:
     epoch: int = -1
     node: Node | None = None
     """The coordinator that was asked for."""
+    offsets: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
+    """Of the partitions for which the group has one."""
 
 
 def coordinator_for(question: Question, handle: TransactionHandle) -> Coordinator | None:
@@ -107,5 +123,7 @@ def coordinator_for(question: Question, handle: TransactionHandle) -> Coordinato
             return None
         case CommitOffsets(_, group):
             return Coordinator(CoordinatorType.GROUP, group.group_id)
+        case FetchOffsets(group_id):
+            return Coordinator(CoordinatorType.GROUP, group_id)
         case _:
             return Coordinator(CoordinatorType.TRANSACTION, handle.transactional_id)

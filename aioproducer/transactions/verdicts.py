@@ -34,6 +34,7 @@ from aioproducer.transactions.questions import (
     AddPartitions,
     CommitOffsets,
     EndTransaction,
+    FetchOffsets,
     FindCoordinator,
     InitProducerId,
     Question,
@@ -88,6 +89,7 @@ BY_QUESTION: Final[Mapping[type[Question], _Table]] = {
     AddPartitions: {InvalidTxnStateError: Verdict.FATAL},
     AddOffsets: {InvalidTxnStateError: Verdict.FATAL},
     CommitOffsets: {RequestTimedOutError: Verdict.ELSEWHERE},
+    FetchOffsets: {},
     EndTransaction: {
         InvalidTxnStateError: Verdict.ABORTABLE,
         # It leaves open what became of the transaction, and the same end may be asked for twice. A
@@ -104,6 +106,7 @@ OTHERWISE: Final[Mapping[type[Question], Verdict]] = {
     AddOffsets: Verdict.ABORTABLE,
     CommitOffsets: Verdict.ABORTABLE,
     EndTransaction: Verdict.FATAL,
+    FetchOffsets: Verdict.ABORTABLE,
 }
 """Of an error that is in no table, unless Kafka calls it retriable."""
 

@@ -13,9 +13,12 @@ import pytest
 from aioproducer import (
     AbortableTransactionError,
     IllegalStateError,
+    OffsetAndMetadata,
     Producer,
     ProducerError,
     ProducerFencedError,
+    ProducerTimeoutError,
+    TopicPartition,
     TransactionHandle,
 )
 from aioproducer.testing.kafka_cluster import KafkaCluster
@@ -191,3 +194,41 @@ async def test_what_a_participant_may_not_do(transactional: KafkaCluster) -> Non
             with pytest.raises(IllegalStateError, match="no transaction is open"):
                 participant.send("limits", b"too late", partition=0)
     assert await committed(transactional, "limits") == [b"participant"]
+
+
+async def test_a_transaction_is_handed_over(
+    transactional: KafkaCluster, processes: ProcessPoolExecutor
+) -> None:
+    """Who began it can be closed; others write and commit, with an offset that marks it."""
+    await topics(transactional, "handed")
+    place = TopicPartition("handed", 0)
+    async with producer_on(transactional, "handed") as owner:
+        assert await owner.committed_offsets("handed", [place]) == {}
+        await owner.begin_transaction(shared=True)
+        handle = owner.transaction_handle(hand_over=True)
+    await elsewhere(processes, transactional, handle, "handed", 1, (b"other",))
+    async with joining(transactional, handle) as committer:
+        await committer.send_offsets_to_transaction(
+            {place: OffsetAndMetadata(7, "by me")}, "handed"
+        )
+        await committer.commit_transaction()
+    assert await committed(transactional, "handed") == [b"other"]
+    async with producer_on(transactional, "handed") as next_owner:
+        found = await next_owner.committed_offsets("handed", [place, TopicPartition("handed", 1)])
+    assert {where: offset[:2] for where, offset in found.items()} == {place: (7, "by me")}
+
+
+async def test_offsets_of_an_open_transaction_are_waited_for(transactional: KafkaCluster) -> None:
+    await topics(transactional, "unstable")
+    place = TopicPartition("unstable", 0)
+    async with (
+        producer_on(transactional, "unstable-1") as writer,
+        producer_on(transactional, "unstable-2") as reader,
+    ):
+        await writer.begin_transaction()
+        await writer.send_offsets_to_transaction({place: 5}, "unstable")
+        with pytest.raises(ProducerTimeoutError, match="committed_offsets"):
+            await reader.committed_offsets("unstable", [place], timeout=0.5)
+        reading = asyncio.ensure_future(reader.committed_offsets("unstable", [place]))
+        await writer.commit_transaction()
+        assert (await reading)[place].offset == 5

@@ -42,6 +42,7 @@ from aioproducer.transactions.questions import (
     Coordinator,
     CoordinatorType,
     EndTransaction,
+    FetchOffsets,
     FindCoordinator,
     Question,
 )
@@ -63,6 +64,7 @@ QUESTIONS: dict[Api, Question] = {
     Api.TXN_OFFSET_COMMIT: CommitOffsets(
         {TopicPartition("orders", 1): OffsetAndMetadata(7, "m", 3)}, ConsumerGroupMetadata("group")
     ),
+    Api.OFFSET_FETCH: FetchOffsets("group", frozenset({TopicPartition("orders", 1)})),
 }
 
 
@@ -149,6 +151,7 @@ def test_the_versions_that_are_covered_here() -> None:
         Api.ADD_OFFSETS_TO_TXN: (0, 4),
         Api.END_TXN: (0, 5),
         Api.TXN_OFFSET_COMMIT: (0, 5),
+        Api.OFFSET_FETCH: (7, 8),
     }
 
 
@@ -311,10 +314,29 @@ def _transaction_response(api: Api, parts: Any, version: int, nothing: Any) -> A
         written = parts.TxnOffsetCommitResponsePartition(partition_index=0, **fine)
         topic = parts.TxnOffsetCommitResponseTopic(name="orders", partitions=(written,) * 2)
         return parts.TxnOffsetCommitResponse(throttle_time=nothing, topics=(topic,))
+    if api is Api.OFFSET_FETCH:
+        return _offsets_response(parts, version, nothing)
     if api is Api.ADD_OFFSETS_TO_TXN:
         return parts.AddOffsetsToTxnResponse(throttle_time=nothing, **fine)
     epoch = {"producer_id": 7, "producer_epoch": 2} if version >= 5 else {}
     return parts.EndTxnResponse(throttle_time=nothing, **fine, **epoch)
+
+
+def _offsets_response(parts: Any, version: int, nothing: Any) -> Any:
+    there: dict[str, Any] = {"error_code": ErrorCode.none, "metadata": "m"}
+    there |= {"partition_index": 1, "committed_offset": 7, "committed_leader_epoch": 3}
+    if version < 8:
+        partition = parts.OffsetFetchResponsePartition(**there)
+        topic = parts.OffsetFetchResponseTopic(name="orders", partitions=(partition,) * 2)
+        return parts.OffsetFetchResponse(
+            throttle_time=nothing, topics=(topic,), error_code=ErrorCode.none
+        )
+    partition = parts.OffsetFetchResponsePartitions(**there)
+    topic = parts.OffsetFetchResponseTopics(name="orders", partitions=(partition,) * 2)
+    group = parts.OffsetFetchResponseGroup(
+        group_id="group", topics=(topic,), error_code=ErrorCode.none
+    )
+    return parts.OffsetFetchResponse(throttle_time=nothing, groups=(group,))
 
 
 def _produce_response(parts: Any, version: int) -> Any:

@@ -35,6 +35,7 @@ from aioproducer.transactions.questions import (
     Coordinator,
     CoordinatorType,
     EndTransaction,
+    FetchOffsets,
     FindCoordinator,
     InitProducerId,
     Question,
@@ -291,6 +292,63 @@ def test_the_group_s_answer(version: int) -> None:
 
     assert answered({ONE: 0, TWO: 0}) == Answer()
     assert answered({ONE: 0, TWO: 22}) == Answer(22, place=TWO)
+
+
+# --- OffsetFetch -------------------------------------------------------------------------------
+
+
+@each_version(Api.OFFSET_FETCH)
+def test_a_group_is_asked_for_offsets_that_no_transaction_will_change(version: int) -> None:
+    read = built(FetchOffsets("readers", frozenset(CONSUMED)), version)
+    (group,) = getattr(read, "groups", (read,))
+    assert group.group_id == "readers"
+    assert read.require_stable is True
+    found = {
+        TopicPartition(topic.name, number)
+        for topic in group.topics
+        for number in topic.partition_indexes
+    }
+    assert found == set(CONSUMED)
+
+
+@each_version(Api.OFFSET_FETCH)
+def test_the_group_s_offsets(version: int) -> None:
+    parts = responses(Api.OFFSET_FETCH, version)
+    many = version >= 8
+    topic_kind = parts.OffsetFetchResponseTopics if many else parts.OffsetFetchResponseTopic
+    kind = parts.OffsetFetchResponsePartitions if many else parts.OffsetFetchResponsePartition
+
+    def answered(code: int = 0, of_group: int = 0) -> Answer:
+        topics = tuple(
+            topic_kind(
+                name=place.topic,
+                partitions=(
+                    kind(
+                        partition_index=place.partition,
+                        committed_offset=offset,
+                        committed_leader_epoch=epoch,
+                        metadata=text,
+                        error_code=ErrorCode(code if place == TWO else 0),
+                    ),
+                ),
+            )
+            for place, offset, epoch, text in (
+                (ONE, 7, -1, None),
+                (TWO, 9, 3, "m"),
+                (EVENT, -1, -1, ""),
+            )
+        )
+        group: dict[str, Any] = {"topics": topics, "error_code": ErrorCode(of_group)}
+        if many:
+            group = {"groups": (parts.OffsetFetchResponseGroup(group_id="readers", **group),)}
+        whole = parts.OffsetFetchResponse
+        said = whole(**throttle(whole), **group)
+        return read_answer(FetchOffsets("readers", frozenset(CONSUMED)), over_the_wire(said))
+
+    there = {ONE: OffsetAndMetadata(7), TWO: OffsetAndMetadata(9, "m", 3)}
+    assert answered() == Answer(offsets=there)
+    assert answered(code=88) == Answer(88, place=TWO)
+    assert answered(of_group=16) == Answer(16)
 
 
 # --- EndTxn ------------------------------------------------------------------------------------
