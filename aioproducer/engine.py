@@ -16,6 +16,7 @@ from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
+from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
 from aioproducer.errors import ProducerClosedError, ProducerError
 from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
@@ -90,6 +91,9 @@ class Engine:
         self.client = self._make_client(config, client_id)
         self.admission = Admission(
             self.accumulator, self.metrics, monotonic, config.max_block_ms / 1000
+        )
+        self._refresher = MetadataRefresher(
+            self.metadata, self.client, self.accumulator, self._ratios
         )
         self._sender = self._make_sender(config)
         self._sender_task: asyncio.Task[None] | None = None
@@ -182,7 +186,6 @@ class Engine:
         )
 
     def _make_sender(self, config: ProducerConfig) -> Sender:
-        refresher = MetadataRefresher(self.metadata, self.client, self.accumulator, self._ratios)
         completer = BatchCompleter(
             self.accumulator,
             self.metadata,
@@ -203,11 +206,11 @@ class Engine:
             accumulator=self.accumulator,
             client=self.client,
             metadata=self.metadata,
-            refresher=refresher,
+            refresher=self._refresher,
             completer=completer,
             identity=self._identity,
             producer_id=self._make_requester(config, completer),
-            overdue=OverdueRecords(self.accumulator, self.metadata, refresher, self.metrics),
+            overdue=OverdueRecords(self.accumulator, self.metadata, self._refresher, self.metrics),
             compression=self._compression,
             ratios=self._ratios,
             metrics=self.metrics,
@@ -282,6 +285,33 @@ class Engine:
         self._wakeup.wake()
         self.admission.wake()
 
+    async def topic(self, topic: str, patience: float) -> TopicInfo:
+        """What is known of ``topic``, waited for up to ``patience`` seconds.
+
+        Raises what a record would get that has to wait for it.
+        """
+        began = monotonic()
+        known = self.metadata.snapshot.topics.get(topic)
+        if known is not None:
+            self.metadata.use(topic, began)
+            return known
+        told: asyncio.Future[TopicInfo | ProducerError]
+        told = asyncio.get_running_loop().create_future()
+        self.metadata.wait_for(topic, told, began)
+        self._wakeup.wake()
+        try:
+            async with asyncio.timeout(patience):
+                found = await told
+        except TimeoutError:
+            raise self._refresher.why_no_metadata(topic, began, monotonic()) from None
+        finally:
+            self.metadata.wait_no_longer(topic, told)
+            now = monotonic()
+            self.metrics.metadata_waited(now - began, now)
+        if isinstance(found, ProducerError):
+            raise found
+        return found
+
     def withdraw(self, record: WaitingRecord) -> None:
         """Take a cancelled record out of the line, if it still stands there."""
         self.accumulator.withdraw(record, monotonic())
@@ -308,7 +338,9 @@ class Engine:
             undelivered = self._sender.give_up(error)
             if self.transactions is not None:
                 self.transactions.close(ProducerClosedError(_LEFT_BEHIND))
-            self.admission.close(ProducerClosedError("the producer is closed; make a new Producer"))
+            closed = ProducerClosedError("the producer is closed; make a new Producer")
+            self.admission.close(closed)
+            self.metadata.close(closed)
             self.client.close()
             await self.accumulator.pool.close()
             await self._owner.close()
@@ -324,6 +356,7 @@ class Engine:
         with ExitStack() as steps:  # each is taken, whatever becomes of the others
             steps.callback(self.client.close)
             steps.callback(self.admission.close, error)
+            steps.callback(self.metadata.close, error)
             if self.transactions is not None:
                 steps.callback(self.transactions.close, error)
             steps.callback(self.accumulator.flushes.fail, error)

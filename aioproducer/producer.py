@@ -527,6 +527,20 @@ class Producer:
         """A ``send_many()`` is under way in it; its transaction is not committed before."""
         return nullcontext() if self._transactions is None else self._transactions.bulk()
 
+    async def partitions_for(self, topic: str) -> tuple[int, ...]:
+        """The numbers of the topic's partitions, in order. Source: ``partitionsFor``.
+
+        A topic that is not known yet is waited for as a record waits, ``max_block_ms`` at most.
+
+        Raises:
+            InvalidTopicError, TopicAuthorizationFailedError: no topic of that name, or not for us.
+            MetadataTimeoutError, BootstrapError: it did not become known in time.
+            ProducerClosedError, ProducerBrokenError, IllegalStateError, WrongLoopError: not now,
+                not here, or not any more.
+        """
+        info = await self._running().topic(checked_topic(topic), self._patience)
+        return tuple(each.partition for each in info.partitions)
+
     def record_failed(self, error: BaseException) -> None:
         """A record failed, and no call has raised it: a transaction can't be committed then.
 

@@ -221,6 +221,10 @@ class Producer:
 
         self._ask(flush, timeout)
 
+    def partitions_for(self, topic: str) -> tuple[int, ...]:
+        """As :meth:`aioproducer.Producer.partitions_for`."""
+        return self._ask(lambda: self._core.partitions_for(topic))
+
     # --- transactions ----------------------------------------------------------------------
 
     @contextmanager

@@ -6,12 +6,23 @@ Source: Kafka's ``Metadata`` and ``ProducerMetadata``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata_response import MetadataNews
-from aioproducer.cluster.snapshot import ClusterSnapshot, PartitionInfo
-from aioproducer.errors import Fate, KafkaError
+from aioproducer.cluster.snapshot import ClusterSnapshot, PartitionInfo, TopicInfo
+from aioproducer.errors import Fate, KafkaError, ProducerError
 from aioproducer.model import Node, TopicPartition
+
+
+class TopicFuture(Protocol):
+    """All that is known here of the future of somebody who waits for a topic."""
+
+    def done(self) -> bool:
+        """Whether its caller gave up."""
+
+    def set_result(self, result: TopicInfo | ProducerError, /) -> None:
+        """What is known of the topic now, or why that will not be known."""
 
 
 class Metadata:
@@ -40,6 +51,7 @@ class Metadata:
         self._backoff = backoff
         self._rebootstrap_after = rebootstrap_after
         self._last_used: dict[str, float] = {}
+        self._awaited: dict[str, list[TopicFuture]] = {}
         self._wanted = False
         self._failures = 0
         self._not_before = 0.0
@@ -68,7 +80,9 @@ class Metadata:
     def idle_topics(self, now: float) -> frozenset[str]:
         """The topics that nobody has used for ``metadata_max_idle_ms``."""
         return frozenset(
-            topic for topic, used in self._last_used.items() if now - used >= self._max_idle
+            topic
+            for topic, used in self._last_used.items()
+            if now - used >= self._max_idle and topic not in self._awaited
         )
 
     def forget(self, topics: frozenset[str]) -> None:
@@ -77,6 +91,30 @@ class Metadata:
             self._last_used.pop(topic, None)
             self.errors.pop(topic, None)
         self.snapshot = self.snapshot.without(topics)
+
+    def wait_for(self, topic: str, future: TopicFuture, now: float) -> None:
+        """Ask for ``topic``, and tell ``future`` what comes of it."""
+        self.use(topic, now)
+        self.request_update()
+        self._awaited.setdefault(topic, []).append(future)
+
+    def wait_no_longer(self, topic: str, future: TopicFuture) -> None:
+        """``future`` was told, or its caller gave up."""
+        waiting = self._awaited.get(topic, [])
+        if future in waiting:
+            waiting.remove(future)
+        if not waiting:
+            self._awaited.pop(topic, None)
+
+    def close(self, error: ProducerError) -> None:
+        """Nothing will be asked any more: whoever waits for a topic gets ``error``."""
+        for topic in list(self._awaited):
+            self._tell(topic, error)
+
+    def _tell(self, topic: str, known: TopicInfo | ProducerError) -> None:
+        for future in self._awaited.pop(topic, ()):
+            if not future.done():
+                future.set_result(known)
 
     # --- refreshing ------------------------------------------------------------------------
 
@@ -111,6 +149,11 @@ class Metadata:
                 self.errors[topic] = news.errors[topic]
             else:
                 self.errors.pop(topic, None)
+        for topic in list(self._awaited):
+            if topic in self.snapshot.topics:
+                self._tell(topic, self.snapshot.topics[topic])
+            elif topic in news.errors and self.is_refused(topic):
+                self._tell(topic, news.errors[topic])
         missing = [
             topic
             for topic in self._last_used

@@ -46,7 +46,7 @@ class OverdueRecords:
 
     def _why(self, record: WaitingRecord, now: float) -> ProducerError:
         if self._metadata.snapshot.topics.get(record.topic) is None:
-            return self._refresher.why_no_metadata(record, now)
+            return self._refresher.why_no_metadata(record.topic, record.sent, now)
         self._metrics.buffer_exhausted(now)
         return BufferExhaustedError(
             f"no memory became free for a record of topic {record.topic!r} within "

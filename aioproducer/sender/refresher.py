@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.accumulator.waiting_line import WaitingRecord
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.cluster.metadata_response import read_metadata
 from aioproducer.errors import (
@@ -113,9 +112,9 @@ class MetadataRefresher:
                     self._client.metrics.records_failed(topic, failed, now)
                     logger.error("%d waiting records for %s failed: %s", failed, topic, topic_error)
 
-    def why_no_metadata(self, record: WaitingRecord, now: float) -> ProducerError:
-        """The error of a record whose topic did not become known in time."""
-        waited = f"within {now - record.sent:.1f} s (max_block_ms or delivery_timeout_ms)"
+    def why_no_metadata(self, topic: str, since: float, now: float) -> ProducerError:
+        """The error of who waits for ``topic``, which did not become known in time."""
+        waited = f"within {now - since:.1f} s (max_block_ms or delivery_timeout_ms)"
         if self._metadata.last_update is None:
             reasons = self._client.failures()
             listed = "; ".join(
@@ -125,12 +124,12 @@ class MetadataRefresher:
             refused = f". Last answer: {self._refusal}" if self._refusal is not None else ""
             return BootstrapError(
                 f"no bootstrap server answered {waited}, so nothing is known of topic "
-                f"{record.topic!r}. Check bootstrap_servers. {listed}{refused}"
+                f"{topic!r}. Check bootstrap_servers. {listed}{refused}"
             )
-        known = self._metadata.errors.get(record.topic)
+        known = self._metadata.errors.get(topic)
         told = known or self._refusal
         reason = f": {told}" if told is not None else ""
         return MetadataTimeoutError(
-            f"topic {record.topic!r} did not become known {waited}. Check its name and that it "
+            f"topic {topic!r} did not become known {waited}. Check its name and that it "
             f"exists, or raise that time{reason}"
         )

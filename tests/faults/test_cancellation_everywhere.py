@@ -156,6 +156,7 @@ class World:
     def check_memory(self) -> None:
         """All of it is free, and nobody stands in line."""
         assert self.producer._engine is not None
+        assert not self.producer._engine.metadata._awaited
         accumulator = self.producer._engine.accumulator
         assert not accumulator.incomplete
         assert not accumulator.line
@@ -259,6 +260,10 @@ async def send_many_slowly(world: World) -> None:
 
 async def send_many_large(world: World) -> None:
     await world.producer.send_many("orders", world.values(5, value=bytes(2_500)), partition=0)
+
+
+async def partitions_for(world: World) -> None:
+    assert await world.producer.partitions_for("orders") == (0, 1)
 
 
 async def a_working_life(world: World) -> None:
@@ -415,6 +420,8 @@ SCENARIOS = {
         known,
         COMPRESSED,
     ),
+    "partitions_for, topic unknown": Scenario(partitions_for, unknown),
+    "partitions_for, nothing else": Scenario(partitions_for),
     "a working life": Scenario(a_working_life, crowded, SMALL),
     "start": Scenario(start, options=CANONICAL, started=False),
     "close": Scenario(close, known, closes=True),

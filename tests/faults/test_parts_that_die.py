@@ -52,7 +52,12 @@ async def test_everybody_who_waits_is_told(
     unknown = producer.send("unknown", b"v")
     waits = [
         asyncio.create_task(call)
-        for call in (producer.drain(), producer.flush(), producer.send_many("orders", [b"v"] * 2))
+        for call in (
+            producer.drain(),
+            producer.flush(),
+            producer.send_many("orders", [b"v"] * 2),
+            producer.partitions_for("unknown"),
+        )
     ]
     await kafka.until_received(PRODUCE, 2)
     monkeypatch.setattr(place, name, explode)
@@ -63,6 +68,7 @@ async def test_everybody_who_waits_is_told(
     monkeypatch.undo()
     broken = [each for each in results if isinstance(each, ProducerBrokenError)]
     assert broken
+    assert results[-1] in broken
     assert all(isinstance(error.__cause__, ZeroDivisionError) for error in broken)
     # what was answered before is delivered; nothing has any other error
     for result in results[:8]:

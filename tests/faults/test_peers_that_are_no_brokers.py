@@ -236,10 +236,14 @@ async def test_an_unknown_topic_is_named(kafka: FakeKafka) -> None:
         with pytest.raises(MetadataTimeoutError, match=r"'nope'.*UNKNOWN_TOPIC") as raised:
             await producer.send("nope", b"v")
         assert isinstance(raised.value, TimeoutError)
+        with pytest.raises(MetadataTimeoutError, match=r"'nope'.*UNKNOWN_TOPIC"):
+            await producer.partitions_for("nope")
         waiting = producer.send("later", b"v")
+        asked = asyncio.create_task(producer.partitions_for("later"))
         await asyncio.sleep(0)
-        kafka.create_topic("later")
+        kafka.create_topic("later", 2)
         assert (await asyncio.wait_for(waiting, PATIENCE)).offset == 0
+        assert await asyncio.wait_for(asked, PATIENCE) == (0, 1)
     assert len(kafka.requests(METADATA)) > 3
 
 
@@ -257,11 +261,14 @@ async def test_a_topic_that_is_refused_is_told_at_once(
         for future in futures:
             with pytest.raises(kind, match="secret"):
                 await asyncio.wait_for(future, 60)
+        with pytest.raises(kind, match="secret"):
+            await asyncio.wait_for(producer.partitions_for("secret"), 60)
         assert (await producer.send("orders", b"v")).offset == 0
         assert producer.metrics()["producer-topic-metrics"]["secret"]["record-error-total"] == 3
         # and when the permission is given, the next send works
         del kafka.topic_errors["secret"]
         kafka.create_topic("secret")
+        assert await asyncio.wait_for(producer.partitions_for("secret"), 60) == (0,)
         assert (await asyncio.wait_for(producer.send("secret", b"v"), 60)).offset == 0
 
 

@@ -47,7 +47,12 @@ async def test_a_producer_that_was_not_started() -> None:
             use()
         assert isinstance(raised.value, RuntimeError)
         assert isinstance(raised.value, UsageError)
-    for call in (producer.flush, producer.drain, lambda: producer.send_many("orders", [b"v"])):
+    for call in (
+        producer.flush,
+        producer.drain,
+        lambda: producer.send_many("orders", [b"v"]),
+        lambda: producer.partitions_for("orders"),
+    ):
         with pytest.raises(IllegalStateError, match=r"async with Producer"):
             await call()
     assert repr(producer).endswith("not started>")
@@ -67,7 +72,12 @@ async def test_after_close(orders: MockCluster) -> None:
     with pytest.raises(ProducerClosedError, match="closed") as raised:
         producer.send("orders", b"v")
     assert isinstance(raised.value, RuntimeError)
-    for call in (producer.flush, producer.drain, lambda: producer.send_many("orders", [b"v"])):
+    for call in (
+        producer.flush,
+        producer.drain,
+        lambda: producer.send_many("orders", [b"v"]),
+        lambda: producer.partitions_for("orders"),
+    ):
         with pytest.raises(ProducerClosedError):
             await call()
     assert producer.metrics()["producer-metrics"]["record-send-total"] == 1.0
@@ -102,7 +112,7 @@ def test_a_second_event_loop(orders: MockCluster) -> None:
         with pytest.raises(WrongLoopError, match="another loop") as raised:
             producer.send("orders", b"v")
         assert isinstance(raised.value, RuntimeError)
-        for call in (producer.flush, producer.close):
+        for call in (producer.flush, producer.close, lambda: producer.partitions_for("orders")):
             with pytest.raises(WrongLoopError):
                 await call()
 
@@ -196,7 +206,8 @@ FORKING = """
                     producer.send("orders", b"from the child")
                 except BaseException as error:
                     errors.append([type(error).__name__, str(error)])
-                for call in (producer.flush, producer.drain, producer.close):
+                partitions_for = lambda: producer.partitions_for("orders")
+                for call in (producer.flush, producer.drain, producer.close, partitions_for):
                     try:
                         call().send(None)
                         errors.append(["none", ""])
@@ -222,7 +233,7 @@ def test_after_a_fork() -> None:
     )
     assert done.returncode == 0, done.stderr
     errors, offsets, after = json.loads(done.stdout)
-    assert [name for name, _ in errors] == ["WrongLoopError"] * 4
+    assert [name for name, _ in errors] == ["WrongLoopError"] * 5
     assert all("fork" in text for _, text in errors)
     assert offsets == list(range(1, 101))
     assert after == 101
@@ -324,6 +335,13 @@ async def test_a_topic_name_that_no_broker_takes(orders: MockCluster, topic: str
         with pytest.raises(InvalidTopicError, match="ASCII"):
             producer.send(topic, b"v")
         assert (await producer.send("orders", b"v")).topic == "orders"
+
+
+@pytest.mark.parametrize("topic", ["", "t" * 250, "größe", None, b"orders"])
+async def test_partitions_of_what_is_no_topic(topic: Any) -> None:
+    async with Producer(bootstrap_servers=NOWHERE) as producer:
+        with pytest.raises(InvalidTopicError, match="topic"):
+            await producer.partitions_for(topic)
 
 
 # --- options ----------------------------------------------------------------------------------

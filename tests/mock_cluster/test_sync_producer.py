@@ -23,7 +23,10 @@ from confluent_kafka import Consumer
 from aioproducer.errors import (
     BufferExhaustedError,
     InvalidPartitionError,
+    InvalidTopicError,
+    MetadataTimeoutError,
     ProducerBrokenError,
+    ProducerClosedError,
     SerializationError,
 )
 from aioproducer.model import ProducerRecord
@@ -31,7 +34,7 @@ from aioproducer.sync import Producer
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
 
 PRODUCE = 0
-TOPIC_AUTHORIZATION_FAILED = 29
+UNKNOWN_TOPIC, TOPIC_AUTHORIZATION_FAILED = 3, 29
 
 
 @pytest.fixture
@@ -98,6 +101,19 @@ def test_one_record(cluster: MockCluster) -> None:
         )
         assert producer.metrics()
     assert sorted(read(cluster, 2)) == [(4, b"k", b"v"), (5, None, b"w")]
+
+
+def test_partitions_of_a_topic(cluster: MockCluster) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=200) as producer:
+        assert producer.partitions_for("orders") == (0, 1, 2, 3, 4, 5)
+        with pytest.raises(InvalidTopicError):
+            producer.partitions_for("")
+        cluster.create_topic("nope")
+        cluster.set_topic_error("nope", UNKNOWN_TOPIC)
+        with pytest.raises(MetadataTimeoutError, match="'nope'"):
+            producer.partitions_for("nope")
+    with pytest.raises(ProducerClosedError):
+        producer.partitions_for("orders")
 
 
 def test_flush_waits_for_all_before_it(cluster: MockCluster) -> None:

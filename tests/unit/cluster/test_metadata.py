@@ -12,7 +12,7 @@ from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.cluster.snapshot import ClusterSnapshot, PartitionInfo, TopicInfo
-from aioproducer.errors import KafkaError, kafka_error
+from aioproducer.errors import KafkaError, ProducerError, kafka_error
 from aioproducer.model import Node, TopicPartition
 
 MAX_AGE, MAX_IDLE, REBOOTSTRAP_AFTER = 300.0, 900.0, 60.0
@@ -312,6 +312,84 @@ def test_hints_of_a_produce_response() -> None:
     assert it.snapshot.leader(*place) == BROKERS[1], "its epoch is no higher"
     it.take_hints({place: PartitionInfo(0, 3, 1)}, {3: moved})
     assert it.snapshot.leader(*place) == moved
+
+
+# --- who waits for a topic ----------------------------------------------------------------------
+
+
+class Told:
+    """The future of somebody who waits."""
+
+    def __init__(self) -> None:
+        self.results: list[TopicInfo | ProducerError] = []
+        self.given_up = False
+
+    def done(self) -> bool:
+        return self.given_up or bool(self.results)
+
+    def set_result(self, result: TopicInfo | ProducerError, /) -> None:
+        self.results.append(result)
+
+
+def waiting(it: Metadata, topic: str = "fresh") -> Told:
+    told = Told()
+    it.wait_for(topic, told, NOW)
+    return told
+
+
+def test_who_waits_for_a_topic_is_told_when_it_is_known_and_not_before() -> None:
+    it = settled()
+    told = [waiting(it), waiting(it)]
+    other = waiting(it, "other")
+    assert it.next_refresh(NOW) == 0.0, "it is asked for at once"
+    asked(it, news(fresh=3))
+    assert [each.results for each in told] == [[], []]
+    asked(it, news(info("fresh", 2)))
+    assert [each.results for each in told] == [[info("fresh", 2)]] * 2
+    assert not other.done()
+    asked(it, news(info("fresh", 3), info("other")))
+    assert [each.results for each in told] == [[info("fresh", 2)]] * 2
+
+
+def test_who_waits_for_a_topic_is_told_that_it_is_refused() -> None:
+    it = metadata()
+    refused = waiting(it)
+    asked(it, news(fresh=29))
+    assert refused.results == [it.errors["fresh"]]
+    again = waiting(it)
+    assert it.next_refresh(NOW) is not None, "what was refused before is asked anew"
+    asked(it, news(other=29))
+    assert not again.done(), "the answer said nothing of it"
+    asked(it, news(info("fresh")))
+    assert again.results == [info("fresh")]
+
+
+def test_who_gave_up_waiting_is_told_nothing() -> None:
+    it = metadata()
+    gone, cancelled, stays = waiting(it), waiting(it), waiting(it)
+    it.wait_no_longer("fresh", gone)
+    it.wait_no_longer("fresh", gone)
+    cancelled.given_up = True
+    asked(it, news(info("fresh")))
+    assert (gone.results, cancelled.results) == ([], [])
+    assert stays.results == [info("fresh")]
+    it.wait_no_longer("fresh", stays)
+
+
+def test_who_waits_when_nothing_is_asked_any_more_is_told_why() -> None:
+    it = metadata()
+    told = [waiting(it), waiting(it, "other")]
+    error = ProducerError("closed")
+    it.close(error)
+    assert [each.results for each in told] == [[error], [error]]
+
+
+def test_a_topic_that_is_waited_for_is_not_idle() -> None:
+    it = metadata()
+    told = waiting(it)
+    assert it.idle_topics(NOW + MAX_IDLE) == frozenset()
+    it.wait_no_longer("fresh", told)
+    assert it.idle_topics(NOW + MAX_IDLE) == {"fresh"}
 
 
 # --- idle topics --------------------------------------------------------------------------------
