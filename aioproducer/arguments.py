@@ -139,6 +139,17 @@ def _offset(place: Any, given: Any) -> OffsetAndMetadata:
     return known
 
 
+def checked_places(places: Any) -> frozenset[TopicPartition]:
+    """Partitions, as clients of Kafka have them. Raises :class:`InvalidOffsetError`."""
+    try:
+        listed = list(places)
+    except TypeError:
+        raise InvalidOffsetError(
+            f"partitions are an iterable of TopicPartition, not {type(places).__name__}"
+        ) from None
+    return frozenset(_place(place) for place in listed)
+
+
 def checked_group(group: Any) -> ConsumerGroupMetadata:
     """The consumer: its group's id, or an object that also has generation and member id."""
     if isinstance(group, str):

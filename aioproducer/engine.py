@@ -41,6 +41,7 @@ from aioproducer.sender.transaction_requester import TransactionRequester
 from aioproducer.sender.wakeup import Wakeup
 from aioproducer.tasks import TaskOwner
 from aioproducer.transactional import TransactionCalls
+from aioproducer.transactions.group_offsets import GroupOffsets
 from aioproducer.transactions.identity import ProducerIdentity
 from aioproducer.transactions.manager import TransactionManager
 from aioproducer.version import __version__
@@ -85,6 +86,7 @@ class Engine:
             if transactional_id is None
             else TransactionManager(transactional_id, self._identity, joined)
         )
+        self._group_offsets = GroupOffsets(f"transactional id {transactional_id!r}")
         self.transactions: TransactionCalls | None = None
         """Where there is a ``transactional_id``."""
         self.accumulator = self._make_accumulator(config, partitioner)
@@ -235,17 +237,19 @@ class Engine:
             )
         self.transactions = calls = TransactionCalls(
             self._manager,
+            self._group_offsets,
             self._wakeup.wake,
             self._let_nothing_linger,
             self.accumulator.open_short_way,
-            lambda: _because(requester.obstacle or self._why_unreachable()),
+            lambda obstacle: _because(obstacle or self._why_unreachable()),
             config.max_block_ms / 1000,
             self.metrics,
             monotonic,
         )
         calls.changed()
-        requester = TransactionRequester(
+        return TransactionRequester(
             self._manager,
+            self._group_offsets,
             self.accumulator,
             self.client,
             self.metadata,
@@ -254,7 +258,6 @@ class Engine:
             config.transaction_timeout_ms,
             calls.changed,
         )
-        return requester
 
     def _let_nothing_linger(self) -> None:
         self.accumulator.flush(asyncio.get_running_loop().create_future())

@@ -23,6 +23,7 @@ from aioproducer.arguments import (
     check_timestamp,
     checked_group,
     checked_offsets,
+    checked_places,
     checked_topic,
     one_by_one,
     only_argument,
@@ -673,16 +674,22 @@ class Producer:
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
         """Where the group ``group_id`` has got to: the offset of the next record, by partition.
 
-        A partition without one is left out. What another open transaction would change is waited
-        for (KIP-447); the transaction of this producer must not have sent offsets of the group.
+        A partition without one is left out. What an open transaction would change is waited for
+        (KIP-447), even if the transaction is this producer's: end that first. Otherwise it is
+        nothing to a transaction whether offsets are asked for, or refused. ``timeout``: seconds,
+        None for ``max_block_ms``. Needs brokers of Kafka 2.5.
 
         Raises:
-            GroupAuthorizationFailedError: and other errors of the group's coordinator.
-            FatalTransactionError, ProducerTimeoutError, IllegalStateError: see
-                :meth:`commit_transaction`.
+            InvalidOffsetError: this is no group, or these are no partitions.
+            GroupAuthorizationFailedError, KafkaError: the group's coordinator refuses.
+            UnsupportedVersionError: the brokers are older.
+            ProducerTimeoutError: not known in time; the message says what was in the way.
+            FatalTransactionError: fenced or refused: close the producer.
+            IllegalStateError: there is no ``transactional_id``.
         """
         check_timeout(timeout)
-        return await self._transactional().fetch_offsets(group_id, frozenset(partitions), timeout)
+        group, places = checked_group(group_id), checked_places(partitions)
+        return await self._transactional().fetch_offsets(group.group_id, places, timeout)
 
     def transaction_handle(self, *, hand_over: bool = False) -> TransactionHandle:
         """The open transaction, for producers elsewhere: ``Producer(..., transaction=handle)``.

@@ -27,6 +27,7 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
+from aioproducer.transactions.group_offsets import GroupOffsets, PendingFetch
 from aioproducer.transactions.manager import Ending, TransactionManager
 from aioproducer.transactions.states import TransactionState
 
@@ -39,22 +40,24 @@ class TransactionCalls:
     """The calls of one producer.
 
     ``wake`` makes the sender look, ``hurry`` lets no record linger, ``on_open`` hears whether
-    records may be sent; ``obstacle`` is what to tell of the way there when time is over;
-    ``max_block``: seconds that a call without timeout waits.
+    records may be sent; ``obstacle`` puts into words, when time is over, what was in the way if
+    that is known; ``max_block``: seconds that a call without timeout waits.
     """
 
     def __init__(
         self,
         manager: TransactionManager,
+        offsets: GroupOffsets,
         wake: Callable[[], None],
         hurry: Callable[[], None],
         on_open: Callable[[bool], None],
-        obstacle: Callable[[], str],
+        obstacle: Callable[[ProducerError | None], str],
         max_block: float,
         metrics: ProducerMetrics,
         clock: Callable[[], float],
     ) -> None:
         self.manager = manager
+        self._offsets = offsets
         self._wake = wake
         self._hurry = hurry
         self._on_open = on_open
@@ -84,7 +87,12 @@ class TransactionCalls:
         self.changed()
 
     async def _until(
-        self, reached: Callable[[], bool], timeout: float | None, doing: str, then: str
+        self,
+        reached: Callable[[], bool],
+        timeout: float | None,
+        doing: str,
+        then: str,
+        asker: TransactionManager | GroupOffsets | None = None,
     ) -> None:
         bound = self._max_block if timeout is None else timeout
         try:
@@ -97,9 +105,10 @@ class TransactionCalls:
                     self._waiters.append(waiter)
                     await waiter
         except TimeoutError:
+            why = self._obstacle((asker or self.manager).obstacle)
             raise ProducerTimeoutError(
                 f"{self.manager}: {doing} is not done within {bound:g} s"
-                f"{'' if timeout is not None else ' (max_block_ms)'}{self._obstacle()}. {then}"
+                f"{'' if timeout is not None else ' (max_block_ms)'}{why}. {then}"
             ) from None
 
     @contextmanager
@@ -212,18 +221,35 @@ class TransactionCalls:
     async def fetch_offsets(
         self, group_id: str, partitions: frozenset[TopicPartition], timeout: float | None
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """Where a group has got to."""
-        if self.manager.state is _S.INITIALIZING:
-            await self._initialize(timeout)
-        pending = self.manager.fetch_offsets(group_id, partitions)
-        await self._until(
-            lambda: self.manager.is_fetched(pending),
-            timeout,
-            "committed_offsets()",
-            "Try again",
-        )
+        """Where a group has got to; with whatever transaction is open, or none."""
+        self.manager.check_alive("fetch offsets")
+        if not partitions:
+            return {}
+        pending = self._offsets.fetch(group_id, partitions)
+        try:
+            await self._until(
+                lambda: self._is_over(pending),
+                timeout,
+                "committed_offsets()",
+                "Try again",
+                self._offsets,
+            )
+        except ProducerClosedError:
+            raise ProducerClosedError(
+                f"{self.manager}: the producer was closed while committed_offsets() waited"
+            ) from None
+        finally:
+            self._offsets.give_up(pending)
+        if pending.error is not None:
+            raise pending.error
         assert pending.offsets is not None
         return pending.offsets
+
+    def _is_over(self, pending: PendingFetch) -> bool:
+        if pending.offsets is None and pending.error is None:
+            self.manager.check_alive("fetch offsets")
+            return False
+        return True
 
     def share(self, *, over: bool = False) -> TransactionHandle:
         """The open transaction, for others to write into it."""

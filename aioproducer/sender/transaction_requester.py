@@ -4,34 +4,139 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError
-from aioproducer.model import Node
+from aioproducer.model import Node, TransactionHandle
 from aioproducer.network.client import Completion, NetworkClient
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.transaction_requests import TransactionRequest, read_answer
+from aioproducer.transactions.group_offsets import GroupOffsets
 from aioproducer.transactions.manager import TransactionManager
-from aioproducer.transactions.questions import (
-    AddPartitions,
-    FetchOffsets,
-    FindCoordinator,
-    Question,
-)
+from aioproducer.transactions.questions import AddPartitions, Answer, Question
 from aioproducer.transactions.states import TransactionState
 from aioproducer.transactions.verdicts import Verdict
 
 logger = logging.getLogger(__name__)
 
 
+class Asker(Protocol):
+    """Who has questions for coordinators, and understands the answers."""
+
+    obstacle: ProducerError | None
+
+    def coordinator(self, question: Question) -> Node | None:
+        """The broker to ask; None: any."""
+
+    def asked(self, question: Question) -> None:
+        """``question`` is on its way."""
+
+    def unanswered(self, question: Question) -> None:
+        """It was sent, and nobody knows whether it was read."""
+
+    def unreachable(self, question: Question) -> None:
+        """Its coordinator can't be reached."""
+
+    def refused(self, question: Question, error: ProducerError) -> None:
+        """It can't be asked."""
+
+    def answered(self, question: Question, answer: Answer, where: str) -> Verdict:
+        """What becomes of it."""
+
+
+class Lane:
+    """The questions of one asker: one at a time, and a pause after each that has to come again."""
+
+    def __init__(
+        self,
+        asker: Asker,
+        client: NetworkClient,
+        metadata: Metadata,
+        backoff: ExponentialBackoff,
+        timeout_ms: int,
+    ) -> None:
+        self.request: TransactionRequest | None = None
+        """On its way."""
+        self._asker = asker
+        self._client = client
+        self._metadata = metadata
+        self._backoff = backoff
+        self._timeout_ms = timeout_ms
+        self._attempts = 0
+        self._not_before = 0.0
+        self._failure: ProducerError | None = None
+
+    def ask(self, question: Question, handle: TransactionHandle, now: float) -> float | None:
+        """Ask if that is possible now; when to look again."""
+        if self._not_before > now:
+            return self._not_before
+        node = self._asker.coordinator(question)
+        if node is None:
+            brokers = self._metadata.snapshot.brokers.values()
+            node = self._client.least_loaded(brokers, now)
+            if node is None:
+                return self._client.next_chance(brokers, now)
+        if not self._client.ready(node, now):
+            if self._doubt(question, node):
+                self._not_before = now + self._backoff.delay(1)
+                return self._not_before
+            return self._client.not_before(node.id, now)
+        self.request = TransactionRequest(question, handle, self._timeout_ms)
+        self._asker.asked(question)
+        self._client.send(node.id, self.request)
+        return None
+
+    def _doubt(self, question: Question, node: Node) -> bool:
+        """A coordinator that can't be reached may not be it any more; whether that is new."""
+        failure = self._client.failures().get(node.id)
+        if failure is None or failure is self._failure:
+            return False
+        self._failure = self._asker.obstacle = failure
+        self._asker.unreachable(question)
+        self._metadata.request_update()  # its address may be out of date
+        return True
+
+    def completed(self, completion: Completion, now: float) -> Verdict:
+        """The answer to the request, or why there is none."""
+        assert self.request is not None
+        question, self.request = self.request.question, None
+        error = completion.error
+        if error is None:
+            node = self._metadata.snapshot.brokers.get(completion.node, f"broker {completion.node}")
+            answer = read_answer(question, completion.response)
+            verdict = self._asker.answered(question, answer, str(node))
+            if verdict is not Verdict.DONE:
+                logger.debug("%s: %s: %s", self._asker, question, answer)
+        elif isinstance(error, NetworkError | RequestTimeoutError):
+            self._asker.obstacle = error
+            self._asker.unanswered(question)
+            self._metadata.request_update()
+            verdict = Verdict.ELSEWHERE
+        else:
+            self._asker.refused(question, error)
+            verdict = Verdict.FATAL
+        if verdict is Verdict.DONE:
+            self._attempts = 0
+        else:
+            self._attempts += 1
+            wait = self._backoff.soon if verdict is Verdict.SOON else self._backoff.delay
+            self._not_before = now + wait(self._attempts)
+        return verdict
+
+
 class TransactionRequester:
-    """One request at a time. ``on_change`` is called when state or offsets may have changed."""
+    """Asks for a producer's transactions, and beside them for the offsets of groups.
+
+    ``on_change`` is called when state or offsets may have changed.
+    """
 
     def __init__(
         self,
         manager: TransactionManager,
+        offsets: GroupOffsets,
         accumulator: RecordAccumulator,
         client: NetworkClient,
         metadata: Metadata,
@@ -41,20 +146,14 @@ class TransactionRequester:
         on_change: Callable[[], None],
     ) -> None:
         self._manager = manager
+        self._offsets = offsets
         self._accumulator = accumulator
         self._client = client
-        self._metadata = metadata
         self._completer = completer
-        self._backoff = backoff
-        self._timeout_ms = timeout_ms
         self._on_change = on_change
-        self._asked: Question | None = None
-        self._attempts = 0
-        self._not_before = 0.0
+        self._lane = Lane(manager, client, metadata, backoff, timeout_ms)
+        self._offsets_lane = Lane(offsets, client, metadata, backoff, timeout_ms)
         self._moves = manager.moves
-        self._failure: ProducerError | None = None
-        self.obstacle: ProducerError | None = None
-        """Why there is no answer yet, as far as is known."""
 
     @property
     def idle(self) -> bool:
@@ -72,73 +171,37 @@ class TransactionRequester:
         if dropped_for is not None:
             self._completer.abort(dropped_for, now, unsent_only=True)
         self._tell()
-        if self._asked is not None:
+        moments = (self._ask(now), self._ask_for_offsets(now))
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _ask(self, now: float) -> float | None:
+        if self._lane.request is not None:
             return None
         settled = not self._accumulator.incomplete and not self._accumulator.line
-        question = manager.next_question(settled=settled)
+        question = self._manager.next_question(settled=settled)
         self._tell()
-        if question is None:
+        return None if question is None else self._lane.ask(question, self._manager.handle, now)
+
+    def _ask_for_offsets(self, now: float) -> float | None:
+        question = self._offsets.next_question()
+        if self._offsets_lane.request is not None or question is None:
             return None
-        if self._not_before > now:
-            return self._not_before
-        return self._ask(question, now)
+        return self._offsets_lane.ask(question, self._manager.handle, now)
 
     def _tell(self) -> None:
         if self._manager.moves != self._moves:
             self._moves = self._manager.moves
             self._on_change()
 
-    def _ask(self, question: Question, now: float) -> float | None:
-        node = self._manager.coordinator(question)
-        if node is None:
-            brokers = self._metadata.snapshot.brokers.values()
-            node = self._client.least_loaded(brokers, now)
-            if node is None:
-                return self._client.next_chance(brokers, now)
-        if not self._client.ready(node, now):
-            if self._doubt(question, node):
-                self._not_before = now + self._backoff.delay(1)
-                return self._not_before
-            return self._client.not_before(node.id, now)
-        request = TransactionRequest(question, self._manager.handle, self._timeout_ms)
-        self._asked = question
-        self._manager.asked(question)
-        self._client.send(node.id, request)
-        return None
-
-    def _doubt(self, question: Question, node: Node) -> bool:
-        """A coordinator that can't be reached may not be it any more; whether that is new."""
-        failure = self._client.failures().get(node.id)
-        if failure is None or failure is self._failure:
-            return False
-        self._failure = self.obstacle = failure
-        self._manager.unreachable(question)
-        self._metadata.request_update()  # its address may be out of date
-        return True
-
     def completed(self, completion: Completion, now: float) -> None:
         """The answer to a request, or why there is none."""
-        question, self._asked = completion.request.question, None
-        error = completion.error
+        if completion.request is self._offsets_lane.request:
+            self._offsets_lane.completed(completion, now)
+            self._on_change()
+            return
+        question = completion.request.question
         producer_id = self._manager.handle.producer_id
-        if error is None:
-            node = self._metadata.snapshot.brokers.get(completion.node, f"broker {completion.node}")
-            answer = read_answer(question, completion.response)
-            verdict = self._manager.answered(question, answer, str(node))
-            if verdict is not Verdict.DONE:
-                self.obstacle = self._manager.answer_before
-                logger.debug("%s: %s: %s", self._manager, question, answer)
-        elif isinstance(error, NetworkError | RequestTimeoutError):
-            self.obstacle = error
-            self._manager.unanswered(question)
-            self._metadata.request_update()
-            verdict = Verdict.ELSEWHERE
-        else:
-            self._manager.refused(question, error)
-            verdict = Verdict.FATAL
-        if verdict is Verdict.DONE:
-            self._attempts = 0
-            self.obstacle = None
+        if self._lane.completed(completion, now) is Verdict.DONE:
             if isinstance(question, AddPartitions):
                 self._accumulator.departures.release(question.partitions, now)
             if self._manager.handle.producer_id != producer_id:
@@ -146,10 +209,4 @@ class TransactionRequester:
             self._moves = self._manager.moves
             self._on_change()
         else:
-            self._attempts += 1
-            soon = verdict is Verdict.SOON
-            wait = self._backoff.soon if soon else self._backoff.delay
-            self._not_before = now + wait(self._attempts)
-            if isinstance(question, FetchOffsets | FindCoordinator):
-                self._on_change()  # it may be over without a change of state
             self._tell()

@@ -215,7 +215,10 @@ def read_answer(question: Question, response: Any) -> Answer:
                 for each in topic.partitions
             )
         case FetchOffsets():
-            return _offsets(next(iter(getattr(response, "groups", (response,)))))
+            groups = getattr(response, "groups", (response,))
+            if not groups:
+                return Answer(_UNKNOWN_SERVER_ERROR, "it names no group")
+            return _offsets(groups[0])
         case _:
             return Answer(
                 int(response.error_code),

@@ -40,8 +40,6 @@ from aioproducer.errors import (
     ProducerFencedError,
     TransactionAbortedError,
     UnsupportedVersionError,
-    explain,
-    kafka_error,
 )
 from aioproducer.model import (
     ConsumerGroupMetadata,
@@ -57,16 +55,14 @@ from aioproducer.transactions.questions import (
     Answer,
     CommitOffsets,
     Coordinator,
-    CoordinatorType,
     EndTransaction,
-    FetchOffsets,
     FindCoordinator,
     InitProducerId,
     Question,
     coordinator_for,
 )
 from aioproducer.transactions.states import TRANSITIONS, TransactionState
-from aioproducer.transactions.verdicts import Verdict, judge
+from aioproducer.transactions.verdicts import Verdict, error_in, judge
 
 logger = logging.getLogger(__name__)
 
@@ -82,10 +78,6 @@ _ADVICE: Final = {
     _S.ABORTABLE_ERROR: "abort_transaction(), then begin another one",
     _S.FATAL_ERROR: "close the producer",
 }
-
-
-_HARMLESS: Final = FindCoordinator | InitProducerId | FetchOffsets
-"""They change no transaction, however late they are read."""
 
 
 @dataclass(slots=True)
@@ -115,15 +107,6 @@ class PendingOffsets:
     written: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class PendingFetch:
-    """A group's offsets that were asked for."""
-
-    question: FetchOffsets
-    offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None
-    error: ProducerError | None = None
-
-
 class TransactionManager:
     """The state of one transactional producer. ``joined``: it writes into another's transaction."""
 
@@ -148,6 +131,8 @@ class TransactionManager:
         """How many transactions have begun: the number of the present one."""
         self.answer_before: KafkaError | None = None
         """The last answer that was an error, and not the end of the matter."""
+        self.obstacle: ProducerError | None = None
+        """Why there is no answer yet, as far as is known."""
         self.joined = joined is not None
         self.shared = self.joined
         """Others may write into the open transaction too."""
@@ -160,7 +145,6 @@ class TransactionManager:
         """The partitions to be taken into the transaction (version 1)."""
         self._groups: set[str] = set()
         self._offsets: list[PendingOffsets] = []
-        self._fetches: list[PendingFetch] = []
         self._started = False
         """The coordinator may know of the transaction, so it must be told of its end."""
         self._epoch_spent = False
@@ -243,22 +227,6 @@ class TransactionManager:
             raise self.refusal("send offsets")
         return pending.written
 
-    def fetch_offsets(self, group_id: str, partitions: frozenset[TopicPartition]) -> PendingFetch:
-        """Ask where a group has got to, which has nothing to do with the open transaction."""
-        if self.state not in (_S.READY, _S.IN_TRANSACTION):
-            raise self.refusal("fetch offsets")
-        pending = PendingFetch(FetchOffsets(group_id, partitions))
-        self._fetches.append(pending)
-        return pending
-
-    def is_fetched(self, pending: PendingFetch) -> bool:
-        """Whether the offsets are known. Raises the reason if they will not be."""
-        if pending.error is not None:
-            raise pending.error
-        if pending.offsets is None and self.state is _S.FATAL_ERROR:
-            raise self.refusal("fetch offsets")
-        return pending.offsets is not None
-
     def contains(self, partition: TopicPartition) -> bool:
         """Whether ``partition`` is in the transaction."""
         return partition in self._partitions
@@ -266,6 +234,11 @@ class TransactionManager:
     def check_open(self, doing: str = "send") -> None:
         """Raise the reason if nothing can be written now."""
         if self.state is not _S.IN_TRANSACTION:
+            raise self.refusal(doing)
+
+    def check_alive(self, doing: str) -> None:
+        """Raise the reason if the producer was refused, or has no identity yet."""
+        if self.state is _S.FATAL_ERROR or self.handle.producer_id < 0:
             raise self.refusal(doing)
 
     def refusal(self, doing: str) -> ProducerError:
@@ -371,9 +344,6 @@ class TransactionManager:
         """By priority."""
         if self.state is _S.INITIALIZING:
             yield InitProducerId(keep=self.handle.producer_id >= 0)
-        if self.state is not _S.FATAL_ERROR:
-            for fetch in self._fetches:
-                yield fetch.question
         if self.state in (_S.IN_TRANSACTION, _S.COMMITTING):
             if self._outside:
                 yield AddPartitions(frozenset(self._outside))
@@ -406,7 +376,7 @@ class TransactionManager:
 
         With version 1 one that is read late would change or end the next transaction of its epoch.
         """
-        if not self.ends_the_epoch and not isinstance(question, _HARMLESS):
+        if not self.ends_the_epoch and not isinstance(question, FindCoordinator | InitProducerId):
             self._epoch_spent = True
         if isinstance(question, EndTransaction) and self.ending is not None:
             self.ending.may_be_done = True
@@ -422,25 +392,14 @@ class TransactionManager:
 
     def answered(self, question: Question, answer: Answer, where: str) -> Verdict:
         """Take the answer of the broker ``where``; what becomes of the question."""
-        error = None
-        if answer.error_code:
-            said = explain(answer.error_code, answer.message)
-            label = type(question).__name__
-            if answer.place is not None:
-                label = f"{label} for {answer.place}"
-            error = kafka_error(answer.error_code, f"{self}: {label} on {where}: {said}")
+        error = error_in(question, answer, f"{self}: ", where)
         verdict = judge(question, error)
-        self.answer_before = None if verdict is Verdict.DONE else error
+        self.obstacle = self.answer_before = error
         match verdict:
             case Verdict.DONE:
                 self._done(question, answer)
             case Verdict.ELSEWHERE:
                 self.unreachable(question)
-            case Verdict.AGAIN | Verdict.SOON:
-                pass
-            case _ if fetches := self._fetches_behind(question):
-                assert error is not None
-                self._fetched(fetches, None, error)
             case Verdict.ABORTABLE if isinstance(question, EndTransaction):
                 assert error is not None
                 self._not_ended(question, error)
@@ -477,29 +436,6 @@ class TransactionManager:
                 if answer.producer_id >= 0:
                     self._begin_epoch(answer)
                 self._complete()
-            case FetchOffsets():
-                self._fetched(self._fetches_behind(question), answer.offsets, None)
-
-    def _fetches_behind(self, question: Question) -> list[PendingFetch]:
-        """The fetches for whose sake alone ``question`` was asked."""
-        match question:
-            case FetchOffsets():
-                return [each for each in self._fetches if each.question is question]
-            case FindCoordinator(Coordinator(CoordinatorType.GROUP, group_id)):
-                if any(each.question.group.group_id == group_id for each in self._offsets):
-                    return []
-                return [each for each in self._fetches if each.question.group_id == group_id]
-        return []
-
-    def _fetched(
-        self,
-        fetches: list[PendingFetch],
-        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
-        error: ProducerError | None,
-    ) -> None:
-        for fetch in fetches:
-            fetch.offsets, fetch.error = offsets, error
-            self._fetches.remove(fetch)
 
     def _begin_epoch(self, answer: Answer) -> None:
         self.handle = replace(self.handle, producer_id=answer.producer_id, epoch=answer.epoch)
@@ -557,12 +493,8 @@ class TransactionManager:
             self.fail(error)  # there is nothing to abort, and asking again would get the same
 
     def refused(self, question: Question, error: ProducerError) -> None:
-        """``question`` can't be asked of this broker."""
-        fetches = self._fetches_behind(question)
-        if fetches:
-            self._fetched(fetches, None, error)
-        else:
-            self.fail(error)
+        """``question`` can't be asked."""
+        self.fail(error)
 
     def fail(self, error: ProducerError) -> None:
         """The producer can't go on."""

@@ -28,10 +28,13 @@ from aioproducer.errors import (
     TransactionalIdAuthorizationFailedError,
     UnknownProducerIdError,
     UnknownServerError,
+    explain,
+    kafka_error,
 )
 from aioproducer.transactions.questions import (
     AddOffsets,
     AddPartitions,
+    Answer,
     CommitOffsets,
     EndTransaction,
     FetchOffsets,
@@ -109,6 +112,17 @@ OTHERWISE: Final[Mapping[type[Question], Verdict]] = {
     FetchOffsets: Verdict.ABORTABLE,
 }
 """Of an error that is in no table, unless Kafka calls it retriable."""
+
+
+def error_in(question: Question, answer: Answer, who: str, where: str) -> KafkaError | None:
+    """The error that the broker ``where`` answered ``who`` with, if it was one."""
+    if not answer.error_code:
+        return None
+    said = explain(answer.error_code, answer.message)
+    label = type(question).__name__
+    if answer.place is not None:
+        label = f"{label} for {answer.place}"
+    return kafka_error(answer.error_code, f"{who}{label} on {where}: {said}")
 
 
 def judge(question: Question, error: KafkaError | None) -> Verdict:

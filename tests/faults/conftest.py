@@ -30,10 +30,15 @@ from kio.static.primitive import i32Timedelta
 from aioproducer import engine
 from aioproducer import producer as producer_module
 from aioproducer.testing.fault_proxy import FaultProxy
-from tests.faults.fake_transactions import COORDINATOR_APIS, FakeTransactions
+from tests.faults.fake_transactions import (
+    COORDINATOR_APIS,
+    FIND_COORDINATOR,
+    OFFSET_FETCH,
+    FakeTransactions,
+)
 
 PRODUCE, METADATA, API_VERSIONS, INIT_PRODUCER_ID = 0, 3, 18, 22
-UNKNOWN_TOPIC, NOT_LEADER, OUT_OF_ORDER, UNKNOWN_TOPIC_ID = 3, 6, 45, 100
+UNKNOWN_TOPIC, NOT_LEADER, NOT_COORDINATOR, OUT_OF_ORDER, UNKNOWN_TOPIC_ID = 3, 6, 16, 45, 100
 INVALID_PRODUCER_EPOCH = 47
 PATIENCE = 60.0
 
@@ -211,6 +216,7 @@ class FakeKafka:
             API_VERSIONS: (0, 4),
             INIT_PRODUCER_ID: (0, 4),
             **dict.fromkeys(COORDINATOR_APIS, (0, 5)),
+            OFFSET_FETCH: (0, 8),
         } | dict(versions or {})
         self.host = "127.0.0.1"
         """In the metadata."""
@@ -221,6 +227,8 @@ class FakeKafka:
         """For the next produce requests, whatever their broker."""
         self.init_errors: deque[int] = deque()
         self.topic_errors: dict[str, int] = {}
+        self.group_coordinator = 1
+        """The broker that is asked where groups have got to."""
         self.hints = True
         """Whether NOT_LEADER_OR_FOLLOWER comes with the new leader (KIP-951)."""
         self.mute: set[int] = set()
@@ -387,6 +395,11 @@ class FakeKafka:
                 )
             case _:
                 coordinator = min(self.servers)
+                of_group = api == FIND_COORDINATOR and getattr(body, "key_type", 0) == 0
+                if of_group:
+                    coordinator = self.group_coordinator
+                if api == OFFSET_FETCH and broker != self.group_coordinator:
+                    code = code or NOT_COORDINATOR
                 where = (coordinator, self.host, self._port(coordinator))
                 return self.transactions.answer(module, api, body, where, code)
 

@@ -18,8 +18,11 @@ from kio.static.primitive import i32Timedelta
 
 FIND_COORDINATOR, INIT_PRODUCER_ID = 10, 22
 ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS = 24, 25, 26, 28
+OFFSET_FETCH = 9
 COORDINATOR_APIS = (FIND_COORDINATOR, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS)
 INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, PRODUCER_FENCED = 47, 48, 90
+UNSTABLE_OFFSET_COMMIT = 88
+_FIRST_FETCH_OF_MANY = 8
 _FIRST_END_WITH_EPOCH = 5
 _FIRST_OFFSETS_THAT_ADD = 5
 _FIRST_PRODUCE_THAT_ADDS = 12
@@ -130,6 +133,8 @@ class FakeTransactions:
         """The response; ``code``: an error instead of doing it. ``broker``: id, host and port."""
         throttled = {"throttle_time": i32Timedelta.parse(timedelta())}
         match api:
+            case 9:
+                return self._fetched(module, body, code, throttled)
             case 10:
                 return _found(module, body, broker, code, throttled)
             case 24:
@@ -203,6 +208,38 @@ class FakeTransactions:
             for each in topic.partitions:
                 known.offsets[(str(topic.name), each.partition_index)] = each.committed_offset
         return 0
+
+    def _fetched(self, module: Any, body: Any, code: int, throttled: Any) -> Any:
+        """Where a group has got to; not what an open transaction may change (KIP-447)."""
+        many = body.__version__ >= _FIRST_FETCH_OF_MANY
+        (asked,) = body.groups if many else (body,)
+        assert body.require_stable
+        several = "s" if many else ""
+        topic_kind = getattr(module, f"OffsetFetchResponseTopic{several}")
+        kind = getattr(module, f"OffsetFetchResponsePartition{several}")
+        open_places = {place for each in self.ids.values() for place in each.offsets}
+        topics = tuple(
+            topic_kind(
+                name=topic.name,
+                partitions=tuple(
+                    kind(
+                        partition_index=number,
+                        committed_offset=-1 if unstable else self.offsets.get(place, -1),
+                        metadata="",
+                        error_code=ErrorCode(UNSTABLE_OFFSET_COMMIT if unstable else 0),
+                    )
+                    for number in topic.partition_indexes
+                    for place in [(str(topic.name), int(number))]
+                    for unstable in [place in open_places]
+                ),
+            )
+            for topic in (() if code else asked.topics)
+        )
+        said = {"topics": topics, "error_code": ErrorCode(code)}
+        if not many:
+            return module.OffsetFetchResponse(**throttled, **said)
+        group = module.OffsetFetchResponseGroup(group_id=asked.group_id, **said)
+        return module.OffsetFetchResponse(**throttled, groups=(group,))
 
     def _end_asked(self, body: Any) -> tuple[int, tuple[int, int]]:
         """An end that is asked for again is the same end."""

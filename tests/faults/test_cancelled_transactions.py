@@ -21,6 +21,7 @@ from aioproducer import (
     IllegalStateError,
     Producer,
     ProducerClosedError,
+    TopicPartition,
 )
 from tests.faults.conftest import FakeKafka
 from tests.faults.fake_transactions import (
@@ -30,6 +31,7 @@ from tests.faults.fake_transactions import (
     END,
     FIND_COORDINATOR,
     INIT_PRODUCER_ID,
+    OFFSET_FETCH,
     Fault,
 )
 from tests.faults.simulated_loop import SimulatedLoop
@@ -163,6 +165,28 @@ async def shared(world: World) -> None:
     attempt.committed = True
 
 
+async def with_committed_offsets(world: World) -> None:
+    """Before, within, and for what the transaction itself will have changed."""
+    attempt = world.attempt()
+    assert (await committed_offset(world)) == attempt.number - 1
+    await world.producer.begin_transaction()
+    assert (await committed_offset(world)) == attempt.number - 1
+    await world.fill(attempt)
+    beside = asyncio.ensure_future(committed_offset(world))
+    try:
+        await world.producer.commit_transaction()
+        attempt.committed = True
+        assert (await beside) == attempt.number
+    finally:
+        beside.cancel()
+        await asyncio.wait([beside])
+
+
+async def committed_offset(world: World) -> int:
+    place = TopicPartition("input", 0)
+    return (await world.producer.committed_offsets("readers", [place]))[place].offset
+
+
 async def with_timeouts(world: World) -> None:
     attempt = world.attempt()
     async with asyncio.timeout(SOON):
@@ -199,6 +223,7 @@ FAULTS: dict[str, dict[int, list[Fault]]] = {
         ADD_PARTITIONS: [Fault(NOT_COORDINATOR)],
         ADD_OFFSETS: [Fault(NOT_COORDINATOR)],
         COMMIT_OFFSETS: [Fault(NOT_COORDINATOR)],
+        OFFSET_FETCH: [Fault(NOT_COORDINATOR)],
         END: [Fault(NOT_COORDINATOR), Fault(CONCURRENT)],
     },
     "cuts": {
@@ -207,6 +232,7 @@ FAULTS: dict[str, dict[int, list[Fault]]] = {
         ADD_PARTITIONS: [CUT, CUT_AFTER],
         ADD_OFFSETS: [CUT_AFTER],
         COMMIT_OFFSETS: [CUT, CUT_AFTER],
+        OFFSET_FETCH: [CUT, CUT_AFTER],
         END: [CUT, CUT_AFTER, CUT_AFTER],
     },
 }
@@ -218,6 +244,7 @@ STARTED: dict[str, Caller] = {
     "failing block": failing_block,
     "shared": shared,
     "with timeouts": with_timeouts,
+    "with committed offsets": with_committed_offsets,
     "close in a transaction": close_in_a_transaction,
 }
 UNSTARTED: dict[str, Caller] = {"start": start, "life": life}
@@ -290,7 +317,7 @@ def run(caller: Caller, version: int, faults: str, *moments: int) -> bool:
 
 TROUBLE = [
     (name, version, faults)
-    for name in ("block", "by calls", "aborted", "life")
+    for name in ("block", "by calls", "aborted", "life", "with committed offsets")
     for version, faults in ((1, "moves"), (1, "cuts"), (2, "cuts"))
 ]
 

@@ -12,7 +12,8 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from aioproducer import Producer, __version__
+from aioproducer import OffsetAndMetadata, Producer, __version__
+from aioproducer import model as ours
 from aioproducer.network.apis import SUPPORTED, Api
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
@@ -32,12 +33,19 @@ NEWEST_IN_TRANSACTIONS = {
     | {
         Api.PRODUCE: 11,
         Api.FIND_COORDINATOR: 6,
+        Api.OFFSET_FETCH: 8,
         Api.ADD_PARTITIONS_TO_TXN: 3,
         Api.ADD_OFFSETS_TO_TXN: 4,
         Api.END_TXN: 4,
         Api.TXN_OFFSET_COMMIT: 4,
     },
-    2: NEWEST | {Api.FIND_COORDINATOR: 6, Api.END_TXN: 5, Api.TXN_OFFSET_COMMIT: 5},
+    2: NEWEST
+    | {
+        Api.FIND_COORDINATOR: 6,
+        Api.OFFSET_FETCH: 8,
+        Api.END_TXN: 5,
+        Api.TXN_OFFSET_COMMIT: 5,
+    },
 }
 """The same with each version of the transaction protocol (KIP-890)."""
 LAST_PRODUCE_WITHOUT_TOPIC_IDS = 12
@@ -177,6 +185,8 @@ async def transact(cluster: KafkaCluster, topic: str) -> dict[Api, set[int]]:
         async with producer.transaction():
             await producer.send(topic, b"first")
             await producer.send_offsets_to_transaction({(topic, 0): 7}, topic)
+        place = ours.TopicPartition(topic, 0)
+        assert await producer.committed_offsets(topic, [place]) == {place: OffsetAndMetadata(7)}
         await producer.begin_transaction()
         await producer.send(topic, b"dropped")
         await producer.abort_transaction()

@@ -8,7 +8,9 @@ from aioproducer.errors import (
     IllegalStateError,
     ProducerFencedError,
     ProducerTimeoutError,
+    UnsupportedVersionError,
 )
+from aioproducer.model import TopicPartition
 from aioproducer.sync import Producer
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
 
@@ -78,6 +80,16 @@ def test_another_producer_takes_part(cluster: MockCluster) -> None:
         with Producer(bootstrap_servers=cluster.bootstrap_servers, transaction=handle) as other:
             future = other.send("orders", b"v")
         assert future.result(0).offset >= 0
+
+
+def test_committed_offsets_that_can_t_be_known(cluster: MockCluster) -> None:
+    """The mock cluster answers OffsetFetch up to version 6 only, without open transactions."""
+    with producer(cluster) as mine:
+        assert mine.committed_offsets("readers", []) == {}
+        with pytest.raises(UnsupportedVersionError, match="OFFSET_FETCH"):
+            mine.committed_offsets("readers", [TopicPartition("orders", 0)])
+        with mine.transaction():
+            mine.send("orders", b"v")
 
 
 def test_a_fenced_producer_says_so(cluster: MockCluster) -> None:

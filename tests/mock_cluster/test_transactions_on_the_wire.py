@@ -430,6 +430,40 @@ async def test_wrong_offsets_raise_at_the_call(
         )
 
 
+@pytest.mark.parametrize(
+    ("group", "partitions", "match"),
+    [
+        (7, [("orders", 0)], "the consumer group is its id"),
+        ("", [("orders", 0)], "the consumer group is its id"),
+        ("readers\ud800", [("orders", 0)], "UTF-8"),
+        ("readers", None, "an iterable of TopicPartition, not NoneType"),
+        ("readers", "orders", "TopicPartition"),
+        ("readers", TopicPartition("orders", 0), "TopicPartition"),
+        ("readers", [("orders", -1)], "TopicPartition"),
+        ("readers", [("orders", 2**31)], "TopicPartition"),
+        ("readers", [("", 0)], "a topic is"),
+    ],
+)
+async def test_wrong_partitions_and_groups_raise_at_the_call(
+    orders: MockCluster, group: Any, partitions: Any, match: str
+) -> None:
+    async with started(orders) as producer:
+        with pytest.raises(UsageError, match=match):
+            await producer.committed_offsets(group, partitions)
+        assert await producer.committed_offsets("readers", iter(())) == {}
+        await transact(producer)
+        assert requests(orders, FIND_COORDINATOR) == []
+
+
+async def test_offsets_of_brokers_that_do_not_know_open_transactions(orders: MockCluster) -> None:
+    """The mock cluster answers OffsetFetch up to version 6 only."""
+    async with started(orders) as producer, producer.transaction():
+        sent = producer.send("orders", b"v", partition=0)
+        with pytest.raises(errors.UnsupportedVersionError, match="OFFSET_FETCH"):
+            await producer.committed_offsets("readers", [TopicPartition("orders", 0)])
+    assert sent.done()
+
+
 @pytest.mark.parametrize("timeout", [-1, "1", True, float("nan")])
 async def test_wrong_timeouts_raise_at_the_call(orders: MockCluster, timeout: Any) -> None:
     async with started(orders) as producer:
@@ -438,6 +472,7 @@ async def test_wrong_timeouts_raise_at_the_call(orders: MockCluster, timeout: An
             lambda: producer.commit_transaction(timeout),
             lambda: producer.abort_transaction(timeout),
             lambda: producer.send_offsets_to_transaction(OFFSETS, "readers", timeout),
+            lambda: producer.committed_offsets("readers", [], timeout),
         ]
         await producer.begin_transaction()
         for call in calls:
@@ -460,6 +495,10 @@ def test_a_transaction_belongs_to_its_loop(orders: MockCluster) -> None:
                 await call()
         with pytest.raises(WrongLoopError):
             await producer.send_offsets_to_transaction(OFFSETS, "readers")
+        with pytest.raises(WrongLoopError):
+            await producer.committed_offsets("readers", [])
+        with pytest.raises(WrongLoopError):
+            producer.transaction_handle(hand_over=True)
 
     with asyncio.Runner() as runner:
         producer = new(orders)
@@ -478,8 +517,9 @@ async def test_a_producer_that_is_not_there(orders: MockCluster) -> None:
     await producer.close()
     with pytest.raises(ProducerClosedError):
         producer.transaction()
-    with pytest.raises(ProducerClosedError):
-        await producer.begin_transaction()
+    for call in (producer.begin_transaction, lambda: producer.committed_offsets("readers", [])):
+        with pytest.raises(ProducerClosedError):
+            await call()
 
 
 # --- brokers that do not answer -------------------------------------------------------------

@@ -17,6 +17,7 @@ from aioproducer.errors import (
     FatalTransactionError,
     IllegalStateError,
     KafkaError,
+    ProducerBrokenError,
     ProducerClosedError,
     ProducerError,
     ProducerFencedError,
@@ -25,11 +26,12 @@ from aioproducer.errors import (
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import TransactionHandle
 from aioproducer.transactional import TransactionCalls
-from aioproducer.transactions.questions import EndTransaction
+from aioproducer.transactions.questions import Answer, EndTransaction, FindCoordinator
 from aioproducer.transactions.states import TransactionState
 from tests.unit.transactions.world import (
     CONSUMED,
     FENCED,
+    HOME,
     ILLEGAL_GENERATION,
     INVALID_STATE,
     ONE,
@@ -57,10 +59,11 @@ class Calls(TransactionCalls):
         self.metrics = ProducerMetrics(now=self.now)
         super().__init__(
             self.world.manager,
+            self.world.group_offsets,
             self._woken,
             self._hurried,
             self._opened,
-            lambda: self.told,
+            lambda obstacle: f": {obstacle}" if obstacle else self.told,
             max_block=LONG,
             metrics=self.metrics,
             clock=lambda: self.now,
@@ -466,6 +469,119 @@ async def test_whoever_waits_for_offsets_hears_of_the_abort() -> None:
     await calls.during(calls.abort(None))
     with pytest.raises(IllegalStateError, match="can't send offsets"):
         await task
+
+
+# --- where a group has got to ------------------------------------------------------------------
+
+PLACES = frozenset(CONSUMED)
+
+
+def answer_offsets(calls: Calls, code: int = 0) -> None:
+    """What the group's coordinator says."""
+    offsets = calls.world.group_offsets
+    while (question := offsets.next_question()) is not None:
+        offsets.asked(question)
+        found = isinstance(question, FindCoordinator)
+        answer = Answer(node=HOME) if found else Answer(code, offsets={} if code else CONSUMED)
+        offsets.answered(question, answer, "host1:9092")
+        if code and not found:
+            break
+    calls.changed()
+
+
+async def test_offsets_are_fetched_whatever_becomes_of_the_transaction() -> None:
+    calls = await ready()
+
+    async def fetch() -> None:
+        task = await waiting(calls.fetch_offsets("readers", PLACES, None))
+        answer_offsets(calls)
+        assert await task == CONSUMED
+
+    await fetch()
+    await calls.begin(shared=False)
+    calls.world.write(ONE)
+    await fetch()
+    calls.batch_fails()
+    await fetch()
+    aborting = await waiting(calls.abort(None))
+    assert calls.manager.state is S.ABORTING
+    await fetch()
+    calls.answer()
+    assert calls.world.state() is S.INITIALIZING, "the next epoch is still to come"
+    await fetch()
+    await aborting
+    committing = await waiting(commit_in_a_new_transaction(calls))
+    assert calls.world.state() is S.COMMITTING
+    await fetch()
+    await calls.during(wait_for(committing))
+
+
+async def commit_in_a_new_transaction(calls: Calls) -> None:
+    calls.sender_runs()
+    await calls.begin(shared=False)
+    calls.world.write(ONE)
+    await calls.commit(None)
+
+
+async def test_nothing_is_fetched_without_an_identity() -> None:
+    calls = Calls()
+    refused = pytest.raises(IllegalStateError, match=r"can't fetch offsets.*init_transactions")
+    with refused:
+        await calls.fetch_offsets("readers", PLACES, None)
+    task = await waiting(calls.initialize(None))
+    with refused:
+        await calls.fetch_offsets("readers", PLACES, None)
+    await calls.during(wait_for(task))
+    assert await calls.fetch_offsets("readers", frozenset(), None) == {}
+    joined = Calls(joined=TransactionHandle("payments", 9, 4, 1))
+    task = await waiting(joined.fetch_offsets("readers", PLACES, None))
+    answer_offsets(joined)
+    assert await task == CONSUMED
+
+
+async def test_offsets_that_can_t_be_fetched_are_no_matter_of_the_transaction() -> None:
+    calls = await opened()
+    task = await waiting(calls.fetch_offsets("readers", PLACES, None))
+    answer_offsets(calls, UNAUTHORIZED)
+    with pytest.raises(KafkaError) as caught:
+        await task
+    assert caught.value.code == UNAUTHORIZED
+    assert calls.manager.state is S.IN_TRANSACTION
+    await calls.during(calls.commit(None))
+
+
+@ENDS
+async def test_nobody_asks_for_offsets_whose_caller_is_gone(how: str) -> None:
+    calls = await ready()
+    if how == "cancelled":
+        await cancelled(calls.fetch_offsets("readers", PLACES, None))
+    else:
+        calls.world.group_offsets.obstacle = BrokerConnectionError("in the way")
+        with pytest.raises(
+            ProducerTimeoutError, match=r"committed_offsets.*in the way\. Try again"
+        ):
+            await calls.fetch_offsets("readers", PLACES, SHORT)
+    assert calls.world.group_offsets.next_question() is None
+
+
+async def test_who_waits_for_offsets_in_a_producer_that_is_fenced_is_told_so() -> None:
+    calls = await opened()
+    task = await waiting(calls.fetch_offsets("readers", PLACES, None))
+    calls.batch_fails(ProducerFencedError("a newer producer"))
+    with pytest.raises(FatalTransactionError, match="can't fetch offsets"):
+        await task
+    with pytest.raises(FatalTransactionError):
+        await calls.fetch_offsets("readers", PLACES, None)
+    assert calls.world.group_offsets.next_question() is None
+
+
+async def test_who_waits_for_offsets_when_the_producer_ends_is_told_so() -> None:
+    for error in (CLOSED, ProducerBrokenError("broken")):
+        calls = await ready()
+        task = await waiting(calls.fetch_offsets("readers", PLACES, None))
+        calls.close(error)
+        with pytest.raises(type(error), match=r"while committed_offsets\(\) waited|broken"):
+            await task
 
 
 # --- the end of the producer -------------------------------------------------------------------

@@ -351,6 +351,13 @@ def test_the_group_s_offsets(version: int) -> None:
     assert answered(of_group=16) == Answer(16)
 
 
+def test_a_group_s_answer_that_names_no_group() -> None:
+    parts = responses(Api.OFFSET_FETCH, 8)
+    said = parts.OffsetFetchResponse(**throttle(parts.OffsetFetchResponse), groups=())
+    answer = read_answer(FetchOffsets("readers", frozenset(CONSUMED)), over_the_wire(said))
+    assert answer == Answer(-1, "it names no group")
+
+
 # --- EndTxn ------------------------------------------------------------------------------------
 
 

@@ -40,11 +40,13 @@ from aioproducer.sender.transaction_requester import TransactionRequester
 from aioproducer.sender.transaction_requests import TransactionRequest
 from aioproducer.sender.wakeup import Wakeup
 from aioproducer.tasks import TaskOwner
+from aioproducer.transactions.group_offsets import GroupOffsets
 from aioproducer.transactions.identity import ProducerIdentity
 from aioproducer.transactions.manager import TransactionManager
 from aioproducer.transactions.questions import (
     AddPartitions,
     CommitOffsets,
+    FetchOffsets,
     FindCoordinator,
     InitProducerId,
     Question,
@@ -167,6 +169,7 @@ class World:
         )
         self.identity = identity
         self.changes = 0
+        self.offsets = GroupOffsets("shop")
         self._manager = (
             None if transactional_id is None else TransactionManager(transactional_id, identity)
         )
@@ -208,6 +211,7 @@ class World:
         if self._manager is not None:
             producer_id = TransactionRequester(
                 self._manager,
+                self.offsets,
                 self.accumulator,
                 client,
                 self.metadata,
@@ -455,6 +459,8 @@ def coordinator_answer(
                 for topic, number in sorted(offsets)
             ]
             return SimpleNamespace(topics=topics)
+        case FetchOffsets():
+            return SimpleNamespace(error_code=code, topics=())
     return SimpleNamespace(error_code=code, producer_id=producer_id, producer_epoch=epoch)
 
 

@@ -10,7 +10,6 @@ from aioproducer.errors import (
     AbortableTransactionError,
     DeliveryTimeoutError,
     FatalTransactionError,
-    GroupAuthorizationFailedError,
     IllegalStateError,
     InvalidTxnStateError,
     ProducerError,
@@ -36,7 +35,6 @@ from aioproducer.transactions.verdicts import Verdict
 from tests.unit.transactions.world import (
     ABORTABLE,
     CONCURRENT,
-    CONSUMED,
     FENCED,
     GROUP_UNAUTHORIZED,
     HOME,
@@ -51,12 +49,10 @@ from tests.unit.transactions.world import (
     READERS,
     TWO,
     UNAUTHORIZED,
-    UNSTABLE,
     World,
     is_offsets,
     kinds,
     opened,
-    ready,
 )
 
 S = TransactionState
@@ -865,84 +861,14 @@ def test_a_call_that_does_not_fit_says_what_to_do(call: str, state: TransactionS
     assert isinstance(caught.value, kind.get(state, IllegalStateError))
 
 
-# --- where a group has got to -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_offsets_are_fetched_between_transactions_and_within(version: int) -> None:
-    world = ready(version)
-    places = frozenset(CONSUMED)
-    for begin in (False, True):
-        if begin:
-            world.begin()
-        moves = world.manager.moves
-        fetch = world.manager.fetch_offsets("others", places)
-        if not begin:
-            assert isinstance(world.exchange(), FindCoordinator)
-        question = world.ask()
-        assert question is fetch.question
-        assert not world.manager.is_fetched(fetch)
-        world.answer(question, offsets=CONSUMED)
-        assert world.manager.is_fetched(fetch)
-        assert fetch.offsets == CONSUMED
-        assert (world.next(), world.manager.moves) == (None, moves)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_fetch_that_is_refused_fails_alone(version: int) -> None:
-    world = ready(version)
-    world.begin()
-    fetch = world.manager.fetch_offsets("others", frozenset(CONSUMED))
-    world.exchange()
-    assert world.answer(world.ask(), GROUP_UNAUTHORIZED) is Verdict.ABORTABLE
-    with pytest.raises(GroupAuthorizationFailedError):
-        world.manager.is_fetched(fetch)
-    assert world.state() is TransactionState.IN_TRANSACTION
-    world.end(committed=True)
-    assert world.state() is TransactionState.READY
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_group_that_may_not_be_looked_for_fails_its_fetch_alone(version: int) -> None:
-    world = ready(version)
-    fetch = world.manager.fetch_offsets("others", frozenset(CONSUMED))
-    world.exchange(GROUP_UNAUTHORIZED)
-    with pytest.raises(GroupAuthorizationFailedError):
-        world.manager.is_fetched(fetch)
-    assert (world.next(), world.state()) == (None, S.READY)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_fetch_is_asked_again_while_a_transaction_would_change_it(version: int) -> None:
-    world = ready(version)
-    fetch = world.manager.fetch_offsets("others", frozenset(CONSUMED))
-    world.exchange()
-    epoch = world.manager.handle.epoch
-    assert world.answer(world.ask(), UNSTABLE) is Verdict.AGAIN
-    world.manager.unanswered(world.ask())
-    world.exchange()
-    world.answer(world.ask(), offsets={})
-    assert world.manager.is_fetched(fetch)
-    world.begin()
-    assert world.manager.handle.epoch == epoch, "nothing was in doubt"
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_producer_that_failed_fetches_nothing(version: int) -> None:
-    world = opened(version)
-    fetch = world.manager.fetch_offsets("others", frozenset(CONSUMED))
-    world.manager.fail(ProducerError("gone"))
-    assert world.next() is None
-    with pytest.raises(FatalTransactionError, match="fetch offsets"):
-        world.manager.is_fetched(fetch)
-    with pytest.raises(FatalTransactionError):
-        world.manager.fetch_offsets("others", frozenset(CONSUMED))
+# --- handed over -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_transaction_that_was_handed_over_is_not_aborted_by_its_giver(version: int) -> None:
-    world = ready(version)
-    world.begin(shared=True)
+    world = opened(version, shared=True)
+    handle = world.manager.hand_out()
     assert not world.manager.joined
-    assert world.manager.hand_out(over=True) == world.manager.handle
+    assert world.manager.hand_out(over=True) == handle
     assert world.manager.joined
+    assert world.manager.hand_out() == handle, "it still takes part"

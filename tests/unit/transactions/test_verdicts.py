@@ -1,7 +1,9 @@
 """What each answer of a coordinator means, beside what Kafka's producer makes of it.
 
-Written by hand from ``handleResponse`` of the request handlers in Kafka 4's ``TransactionManager``;
-which codes there are, from its ``KafkaApis``, ``TransactionCoordinator`` and ``GroupCoordinator``.
+Written by hand from ``handleResponse`` of the request handlers in Kafka 4's ``TransactionManager``,
+and from its consumer's ``OffsetFetchResponseHandler``, where only the call fails that is ABORTABLE
+here; which codes there are, from ``KafkaApis``, ``TransactionCoordinator`` and
+``GroupCoordinator``.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from aioproducer.transactions.questions import (
     Coordinator,
     CoordinatorType,
     EndTransaction,
+    FetchOffsets,
     FindCoordinator,
     InitProducerId,
     Question,
@@ -35,6 +38,7 @@ INIT = InitProducerId(keep=False)
 PARTITIONS = AddPartitions(frozenset({ORDERS}))
 GROUP = AddOffsets("readers")
 OFFSETS = CommitOffsets({ORDERS: OffsetAndMetadata(7)}, ConsumerGroupMetadata("readers"))
+FETCH = FetchOffsets("readers", frozenset({ORDERS}))
 COMMIT, ABORT = EndTransaction(committed=True), EndTransaction(committed=False)
 
 
@@ -63,6 +67,8 @@ SOONER = "Kafka shortens the backoff of the first AddPartitionsToTxn alone"
 SURVIVED = "the next transaction can survive it"
 NOT_KNOWN = "it is not known what became of the transaction, and asking again tells"
 REFUSED = "a principal without the right gets no transaction, now or later"
+LOOKED_FOR = "as with every other question: the coordinator may be another one by then"
+NEWS = "the broker may not have heard of it yet"
 
 CASES = [
     # FindCoordinatorHandler
@@ -146,6 +152,15 @@ CASES = [
         "unknown_server_error",
         "invalid_request",
     ),
+    # OffsetFetchResponseHandler
+    *same(FETCH, ELSEWHERE, "not_coordinator"),
+    *same(FETCH, AGAIN, "coordinator_load_in_progress", "unstable_offset_commit"),
+    *same(FETCH, AGAIN, "request_timed_out"),
+    *same(FETCH, ABORTABLE, "group_authorization_failed", "topic_authorization_failed"),
+    *same(FETCH, ABORTABLE, "unknown_member_id", "stale_member_epoch", "invalid_group_id"),
+    *same(FETCH, ABORTABLE, "group_id_not_found", "unknown_server_error", "invalid_request"),
+    *differs(FETCH, AGAIN, ELSEWHERE, LOOKED_FOR, "coordinator_not_available"),
+    *differs(FETCH, ABORTABLE, AGAIN, NEWS, "unknown_topic_or_partition"),
     # EndTxnHandler
     *[
         each
@@ -165,7 +180,7 @@ CASES = [
         )
     ],
 ]
-QUESTIONS = [FIND, INIT, PARTITIONS, GROUP, OFFSETS, COMMIT, ABORT]
+QUESTIONS = [FIND, INIT, PARTITIONS, GROUP, OFFSETS, FETCH, COMMIT, ABORT]
 
 
 def name_of(question: Question) -> str:

@@ -11,6 +11,7 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
+from aioproducer.transactions.group_offsets import GroupOffsets
 from aioproducer.transactions.identity import ProducerIdentity
 from aioproducer.transactions.manager import Ending, PendingOffsets, TransactionManager
 from aioproducer.transactions.questions import (
@@ -41,6 +42,7 @@ class World:
         self.identity = ProducerIdentity(idempotent=True, transactional=True)
         self.manager = TransactionManager("payments", self.identity, joined)
         self.manager.offered_version = version
+        self.group_offsets = GroupOffsets("transactional id 'payments'")
         self.version = version
         self.settled = True
         self.asked: list[Question] = []
