@@ -456,7 +456,8 @@ class Producer:
 
         Raises:
             ProducerTimeoutError: not within ``timeout`` seconds; the records go on.
-            AbortableTransactionError: it takes part in another's transaction, and a record failed.
+            AbortableTransactionError: it takes part in a transaction that others may commit, and a
+                record failed.
         """
         check_timeout(timeout)
         engine = self._running()
@@ -474,8 +475,8 @@ class Producer:
         finally:
             now = monotonic()
             engine.metrics.flushed(now - began, now)
-        if self._joined is not None and self._transactions is not None:
-            self._transactions.check_not_failed()
+        if self._transactions is not None:
+            self._transactions.check_own_part("flush")
 
     async def send_many(
         self,
@@ -701,8 +702,10 @@ class Producer:
         duplicates: abort. An end that is asked for twice is the same end, so this producer may ask
         too, and has to before its own next transaction.
 
-        ``hand_over``: the transaction is theirs alone from now on, and this producer can be closed
-        without aborting it.
+        ``hand_over``: from now on this producer is one of those who take part. Closing it leaves
+        the transaction open, and so does the end of its :meth:`transaction` block, if that is where
+        it was begun; it does no other transaction. If nobody ends it, the coordinator aborts it
+        after ``transaction_timeout_ms``, or when a producer starts with this ``transactional_id``.
 
         Raises:
             IllegalStateError: no transaction is open, or it is not shared.

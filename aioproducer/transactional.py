@@ -278,10 +278,10 @@ class TransactionCalls:
         """Raise the reason if nothing can be sent now."""
         self.manager.check_open()
 
-    def check_not_failed(self) -> None:
-        """Raise the reason if the transaction can't be committed any more."""
-        if self.manager.state in (_S.ABORTABLE_ERROR, _S.FATAL_ERROR):
-            raise self.manager.refusal("flush")
+    def check_own_part(self, doing: str) -> None:
+        """Raise the reason if others may commit the transaction, and a record of ours failed."""
+        if self.manager.joined and self.manager.state in (_S.ABORTABLE_ERROR, _S.FATAL_ERROR):
+            raise self.manager.refusal(doing)
 
     def record_failed(self, error: ProducerError) -> None:
         """A record of the open transaction failed where no call raised it: all or nothing."""
@@ -295,7 +295,7 @@ class TransactionCalls:
         return self.manager.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR)
 
     def leave(self) -> None:
-        """The producer is closed: what is open is aborted, unless it is another producer's."""
+        """The producer is closed: what is open is aborted, unless others take it to its end."""
         if self.open and not self.manager.joined:
             logger.warning("%s: closed in a transaction, which is aborted", self.manager)
             self._left_open = True
@@ -329,10 +329,12 @@ class TransactionCalls:
             )
         if self._is_to_be_ended(mine) or self._is_untold_commit(mine):
             await self._commit_or_abort()
+        else:
+            self.check_own_part("leave it to others")
 
     def _is_to_be_ended(self, number: int) -> bool:
-        """Whether this transaction is the present one, and nobody has ended it."""
-        present = self.manager.begun == number
+        """Whether this transaction is the present one, and nobody has ended it or will."""
+        present = self.manager.begun == number and not self.manager.joined
         return present and (self.open or self.manager.state is _S.FATAL_ERROR)
 
     def _is_untold_commit(self, number: int) -> bool:

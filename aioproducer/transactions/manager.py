@@ -108,7 +108,10 @@ class PendingOffsets:
 
 
 class TransactionManager:
-    """The state of one transactional producer. ``joined``: it writes into another's transaction."""
+    """The state of one transactional producer. ``joined``: it takes part in another's transaction.
+
+    Then it neither aborts that unasked nor begins another one.
+    """
 
     def __init__(
         self,
@@ -165,8 +168,9 @@ class TransactionManager:
         """Open a transaction; False: not yet, for it first gets an epoch that nobody has used."""
         self._require("begin a transaction", _S.READY)
         if self.joined:
+            did = "handed its transaction over" if self.begun else "joined one transaction"
             raise IllegalStateError(
-                f"{self}: this producer joined one transaction, which has ended; make another one"
+                f"{self}: this producer {did}, which has ended; make another one"
             )
         if shared and not self._identity.fresh:
             self._go(_S.INITIALIZING)
@@ -201,7 +205,10 @@ class TransactionManager:
         return ending
 
     def hand_out(self, *, over: bool = False) -> TransactionHandle:
-        """The open transaction, for others to write into it. ``over``: it is theirs alone now."""
+        """The open transaction, for others to write into it.
+
+        ``over``: it is no more this producer's than theirs from now on.
+        """
         self.check_open("hand out a transaction")
         if not self.shared:
             raise IllegalStateError(

@@ -82,6 +82,19 @@ def test_another_producer_takes_part(cluster: MockCluster) -> None:
         assert future.result(0).offset >= 0
 
 
+def test_a_transaction_is_handed_over(cluster: MockCluster) -> None:
+    cluster.start_request_tracking()
+    with producer(cluster) as mine:
+        mine.begin_transaction(shared=True)
+        future = mine.send("orders", b"v")
+        handle = mine.transaction_handle(hand_over=True)
+    assert future.result(0).offset >= 0
+    assert END_TXN not in {each.api_key for each in cluster.requests()}
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, transaction=handle) as other:
+        other.commit_transaction()
+    assert END_TXN in {each.api_key for each in cluster.requests()}
+
+
 def test_committed_offsets_that_can_t_be_known(cluster: MockCluster) -> None:
     """The mock cluster answers OffsetFetch up to version 6 only, without open transactions."""
     with producer(cluster) as mine:

@@ -13,7 +13,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -804,6 +804,52 @@ async def test_close_is_bounded_when_the_coordinator_is_dead(orders: MockCluster
         began = time.monotonic()
         await producer.close(0.3)
         assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["no exception", "an exception"])
+async def test_close_leaves_open_what_was_handed_over(orders: MockCluster, fails: bool) -> None:
+    async with started(orders) as producer:
+        with pytest.raises(ZeroDivisionError) if fails else nullcontext():
+            async with producer.transaction(shared=True):
+                producer.send("orders", b"v", partition=0)
+                handle = producer.transaction_handle(hand_over=True)
+                producer.send("orders", b"w", partition=0)
+                if fails:
+                    raise ZeroDivisionError
+        with pytest.raises(IllegalStateError, match="end it first"):
+            await producer.begin_transaction()
+        await producer.flush()
+        assert await producer.close() == 0
+        assert requests(orders, END) == []
+        async with Producer(
+            bootstrap_servers=orders.bootstrap_servers, transaction=handle
+        ) as another:
+            await another.commit_transaction()
+        assert requests(orders, END) == [1]
+
+
+async def test_a_record_that_fails_is_told_before_others_commit(orders: MockCluster) -> None:
+    async with started(orders) as producer:
+        await producer.begin_transaction(shared=True)
+        producer.transaction_handle(hand_over=True)
+        orders.push_request_errors(PRODUCE, 29)
+        lost = producer.send("orders", b"v", partition=0)
+        with pytest.raises(AbortableTransactionError, match=r"can't flush.*orders-0"):
+            await producer.flush()
+        assert lost.exception() is not None
+        await producer.abort_transaction()
+        with pytest.raises(IllegalStateError, match="handed its transaction over"):
+            await producer.begin_transaction()
+
+
+async def test_who_handed_a_transaction_over_may_end_it_as_well(orders: MockCluster) -> None:
+    async with started(orders) as producer:
+        await producer.begin_transaction(shared=True)
+        producer.transaction_handle(hand_over=True)
+        sent = producer.send("orders", b"v", partition=0)
+        await producer.commit_transaction()
+        assert sent.done()
+        assert requests(orders, END) == [1]
 
 
 async def test_close_within_a_block_is_told_by_it(orders: MockCluster) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -582,6 +583,52 @@ async def test_who_waits_for_offsets_when_the_producer_ends_is_told_so() -> None
         calls.close(error)
         with pytest.raises(type(error), match=r"while committed_offsets\(\) waited|broken"):
             await task
+
+
+# --- handed over -------------------------------------------------------------------------------
+
+
+async def test_one_that_handed_its_transaction_over_leaves_it_open() -> None:
+    calls = await opened(shared=True)
+    calls.share(over=True)
+    calls.leave()
+    assert calls.manager.state is S.IN_TRANSACTION
+
+
+@pytest.mark.parametrize("error", [None, ZeroDivisionError(), asyncio.CancelledError()])
+async def test_a_block_that_handed_its_transaction_over_leaves_it_open(
+    error: BaseException | None,
+) -> None:
+    calls = await ready(2)
+    with nullcontext() if error is None else pytest.raises(type(error)):
+        async with calls.block(shared=True):
+            calls.world.write(ONE)
+            calls.share(over=True)
+            if error is not None:
+                raise error
+    assert calls.manager.state is S.IN_TRANSACTION
+    await calls.during(calls.commit(None))
+    assert ends(calls) == [True], "it may still end it"
+
+
+async def test_what_failed_is_told_before_it_is_left_to_others() -> None:
+    calls = await ready(2)
+
+    def hand_over_and_fail() -> None:
+        calls.share(over=True)
+        calls.batch_fails()
+
+    with pytest.raises(AbortableTransactionError, match="can't leave it to others"):
+        await in_block(calls, hand_over_and_fail, shared=True)
+    with pytest.raises(AbortableTransactionError, match="can't flush"):
+        calls.check_own_part("flush")
+    await calls.during(calls.abort(None))
+
+
+async def test_a_record_that_failed_is_told_by_the_commit_if_it_was_not_handed_over() -> None:
+    calls = await opened(shared=True)
+    calls.batch_fails()
+    calls.check_own_part("flush")
 
 
 # --- the end of the producer -------------------------------------------------------------------

@@ -872,3 +872,36 @@ def test_a_transaction_that_was_handed_over_is_not_aborted_by_its_giver(version:
     assert world.manager.hand_out(over=True) == handle
     assert world.manager.joined
     assert world.manager.hand_out() == handle, "it still takes part"
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_handed_a_transaction_over_may_end_it_and_begins_no_other(
+    version: int, committed: bool
+) -> None:
+    world = opened(version, shared=True)
+    world.manager.hand_out(over=True)
+    with pytest.raises(IllegalStateError, match="end it first"):
+        world.manager.begin(shared=True)
+    world.write(ONE)
+    assert world.end(committed=committed).done
+    assert world.state() is S.READY
+    for shared in (True, False):
+        with pytest.raises(IllegalStateError, match="handed its transaction over, which has ended"):
+            world.manager.begin(shared=shared)
+    with pytest.raises(IllegalStateError, match="no transaction is open"):
+        world.manager.hand_out(over=True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_only_a_shared_open_transaction_is_handed_over(version: int) -> None:
+    world = opened(version)
+    with pytest.raises(IllegalStateError, match="was not begun for others"):
+        world.manager.hand_out(over=True)
+    assert not world.manager.joined
+    world.end(committed=False)
+    with pytest.raises(IllegalStateError, match="no transaction is open"):
+        world.manager.hand_out(over=True)
+    world.begin()
+    world.write(ONE)
+    assert world.end(committed=True).done, "it goes on as before"
