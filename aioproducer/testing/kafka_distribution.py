@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,14 +55,12 @@ class KafkaDistribution:
         Raises KafkaUnavailableError.
         """
         java = find_java()
-        pom = _POM.read_bytes()
         version = kafka_version()
         # The pom's hash: a folder never mixes the jars of two sets of dependencies.
-        directory = cache_directory() / f"kafka-{version}-{hashlib.sha256(pom).hexdigest()[:8]}"
-        if not directory.exists():
-            with cache_lock(directory.name):
-                if not directory.exists():
-                    _download(directory, version)
+        directory = cached_folder(
+            f"kafka-{version}-{hashlib.sha256(_POM.read_bytes()).hexdigest()[:8]}",
+            lambda folder: copy_jars(f"Kafka {version}", _POM, folder / "libs"),
+        )
         jars = sorted(str(jar) for jar in (directory / "libs").glob("*.jar"))
         if not jars:
             raise KafkaUnavailableError(f"no jars in {directory}: delete it and start again")
@@ -152,32 +150,57 @@ def _java_identity(executable: str) -> str:
     return run.stderr
 
 
-def _download(directory: Path, version: str) -> None:
+def cached_folder(name: str, make: Callable[[Path], None]) -> Path:
+    """A folder of the cache, filled by `make` the first time; it is whole, or not there at all.
+
+    Raises KafkaUnavailableError, and what `make` raises.
+    """
+    folder = cache_directory() / name
+    if not folder.exists():
+        with cache_lock(name):
+            if not folder.exists():
+                _make_folder(folder, make)
+    return folder
+
+
+def _make_folder(folder: Path, make: Callable[[Path], None]) -> None:
+    partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.partial-", dir=folder.parent))
+    with ProcessSupervisor() as supervisor:
+        supervisor.remove_at_end(partial)
+        make(partial)
+        partial.chmod(0o755)
+        partial.rename(folder)
+
+
+def copy_jars(
+    what: str, pom: Path, into: Path, properties: Mapping[str, str] | None = None
+) -> None:
+    """Let Maven copy the pom's dependencies, `what`, into a folder; `properties` override its own.
+
+    Raises KafkaUnavailableError.
+    """
     maven = shutil.which("mvn")
     if maven is None:
         raise KafkaUnavailableError(
-            f"Kafka {version} is not in {directory.parent} yet, and there is no `mvn` to "
+            f"{what} is not in {cache_directory()} yet, and there is no `mvn` to "
             "download it: install Apache Maven 3.6 or newer"
         )
-    logger.warning("downloading Kafka %s by Maven into %s, once", version, directory)
-    partial = Path(tempfile.mkdtemp(prefix=f"{directory.name}.partial-", dir=directory.parent))
+    logger.warning("downloading %s by Maven into %s, once", what, cache_directory())
     with ProcessSupervisor() as supervisor:
-        supervisor.remove_at_end(partial)
         download = supervisor.start(
             [
-                *(maven, "-B", "-q", "-f", str(_POM), "dependency:copy-dependencies"),
-                *("-DincludeScope=runtime", f"-DoutputDirectory={partial / 'libs'}"),
+                *(maven, "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"),
+                *("-DincludeScope=runtime", f"-DoutputDirectory={into}"),
+                *(f"-D{name}={value}" for name, value in (properties or {}).items()),
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            cwd=partial,
+            cwd=into.parent,
         )
         output = download.communicate()[0].decode(errors="replace")
-        if download.returncode != 0:
-            raise KafkaUnavailableError(
-                f"Maven could not download Kafka {version} (exit code {download.returncode}): "
-                "is its repository reachable? See settings.xml for mirrors and proxies.\n"
-                f"{output[-4000:]}"
-            )
-        partial.chmod(0o755)
-        partial.rename(directory)
+    if download.returncode != 0:
+        raise KafkaUnavailableError(
+            f"Maven could not download {what} (exit code {download.returncode}): "
+            "is its repository reachable? See settings.xml for mirrors and proxies.\n"
+            f"{output[-4000:]}"
+        )
