@@ -6,49 +6,55 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$python && break; done)
 
+comma := ,
 COMPILED := aioproducer/records/compiled
 BIN := $(VENV)/bin
 # Tests that share no broker run side by side.
 BESIDE := --numprocesses logical --maxprocesses 4
 READY := $(VENV)/.ready
+WITH_SPARK := $(VENV)/.ready-with-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test pure lint check bench bench-report chaos clean
+.PHONY: help env spark demo test pure lint check bench bench-report chaos clean
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-env: $(READY) ## Create .venv with everything, again only when what it is made from changed
+env: $(READY) ## Create .venv, again only when what it is made from changed
 
-$(READY): pyproject.toml constraints.txt $(wildcard $(COMPILED)/*.p[xy][dx])
+spark: $(WITH_SPARK) ## Create .venv with PySpark, too (a download of 450 MB)
+
+$(READY) $(WITH_SPARK): pyproject.toml constraints.txt $(wildcard $(COMPILED)/*.p[xy][dx])
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "Python 3.11 or newer is needed, and '$(PYTHON)' is none:" \
 			"name one by make PYTHON=/path/to/python3" >&2; exit 1; }
 	"$(PYTHON)" -m venv "$(VENV)"
 	PIP_CONSTRAINT=constraints.txt \
-		"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	@touch "$@"
+		"$(BIN)/python" -m pip install --quiet --disable-pip-version-check \
+		-e '.[dev$(if $(findstring spark,$(notdir $@)),$(comma)spark)]'
+	@touch "$(READY)" "$@"
 
 demo: env ## Publish 336,776 flight records to a Kafka cluster, read them back, and check
 	"$(BIN)/python" examples/demo.py
 
-test: env pure ## Run every test; starts the servers that it needs, and ends them
-	"$(BIN)/python" -m pytest -m "not kafka" $(BESIDE)
-	"$(BIN)/python" -m pytest -m kafka
+test: spark pure ## Run every test; starts the servers that it needs, and ends them
+	"$(BIN)/python" -m pytest -m "not kafka and not spark" $(BESIDE)
+	"$(BIN)/python" -m pytest -m "kafka and not spark"
+	"$(BIN)/python" -m pytest -m spark
 
 pure: env ## Run the tests of what is compiled without its compiled part
 	AIOPRODUCER_PURE_PYTHON=1 "$(BIN)/python" -m pytest $(BESIDE) tests/unit/records \
 		tests/unit/accumulator tests/protocol tests/mock_cluster/test_producer_sends.py \
 		tests/mock_cluster/test_producer_order.py tests/mock_cluster/test_memory_on_the_wire.py
 
-lint: env ## Check format, lint, types and import contracts
+lint: spark ## Check format, lint, types and import contracts
 	"$(BIN)/ruff" format --check .
 	"$(BIN)/ruff" check .
 	"$(BIN)/mypy"
 	"$(BIN)/lint-imports"
 
 check: lint ## make lint, and the fast tests
-	"$(BIN)/python" -m pytest -m "not kafka and not slow" $(BESIDE)
+	"$(BIN)/python" -m pytest -m "not kafka and not spark and not slow" $(BESIDE)
 
 bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interleaved
 	"$(BIN)/python" -m benchmarks

@@ -1,0 +1,57 @@
+"""Spark: DataFrames into Kafka, from the executors and from the driver, and exactly once.
+
+Needs the extra ``aioproducer[spark]``. Spark finds the format ``aioproducer`` by itself, through
+the module ``pyspark_aioproducer``; :func:`register` makes it known, too, and tells what is written.
+"""
+
+from __future__ import annotations
+
+try:
+    from pyspark.sql import SparkSession
+
+    from aioproducer.spark.driver import PublishError, publish_dataframe
+    from aioproducer.spark.keys import repartition_by_key
+    from aioproducer.spark.pool import get_pooled_producer
+    from aioproducer.spark.progress import PublishProgress, rich_progress
+    from aioproducer.spark.publishing import foreach_batch, publish_partitions
+    from aioproducer.spark.report import WriteReport
+    from aioproducer.spark.source import KafkaDataSource
+    from aioproducer.spark.written import WrittenBatches, accumulator_of
+except ImportError as error:
+    raise ImportError(
+        "aioproducer.spark needs PySpark 4.1 or newer, and pyarrow: pip install "
+        f"'aioproducer[spark]' ({error})"
+    ) from error
+
+__all__ = [
+    "KafkaDataSource",
+    "PublishError",
+    "PublishProgress",
+    "WriteReport",
+    "WrittenBatches",
+    "foreach_batch",
+    "get_pooled_producer",
+    "publish_dataframe",
+    "publish_partitions",
+    "register",
+    "repartition_by_key",
+    "rich_progress",
+]
+
+
+def register(spark: SparkSession) -> WrittenBatches:
+    """Make ``format("aioproducer")`` known to ``spark``, and say what its streams write.
+
+    ::
+
+        written = aioproducer.spark.register(spark)
+        query = rows.writeStream.format("aioproducer")...start()
+        written[query.id, query.lastProgress["batchId"]].ranges
+
+    With Spark Connect nothing is told.
+    """
+    written = accumulator_of(spark)
+    # A class that Spark can't import is sent to it with what it has.
+    source = type("RegisteredSource", (KafkaDataSource,), {"written": written})
+    spark.dataSource.register(source)
+    return WrittenBatches(written)

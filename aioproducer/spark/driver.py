@@ -1,0 +1,140 @@
+"""A DataFrame into Kafka from the driver's event loop: for asynchronous applications."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from time import monotonic
+
+from pyspark.sql import DataFrame
+
+from aioproducer import sync
+from aioproducer.errors import ConfigError, ProducerError, SerializationError
+from aioproducer.producer import Producer
+from aioproducer.spark.packing import Cell, PackedRows, RowsNotReadError
+from aioproducer.spark.progress import PublishProgress
+from aioproducer.spark.read_ahead import ReadAhead
+from aioproducer.spark.report import WriteReport
+
+
+class PublishError(ProducerError):
+    """A DataFrame did not get into Kafka as a whole; ``__cause__`` is the reason.
+
+    ``report``: what did get there.
+    """
+
+    def __init__(self, message: str, report: WriteReport) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+async def publish_dataframe(
+    df: DataFrame,
+    producer: Producer,
+    topic: str | None = None,
+    progress: Callable[[PublishProgress], object] | None = None,
+    *,
+    local_properties: Mapping[str, str] | None = None,
+) -> WriteReport:
+    """Send every row of ``df`` and wait until all are in Kafka.
+
+    The columns are those of Spark's Kafka sink: ``value``, and any of ``key``, ``headers``,
+    ``topic`` and ``partition``; others are left out. ``topic`` goes before the column. Rows of one
+    partition of ``df`` are sent in their order, and the partitions one after the other. Two of them
+    are computed at a time and have to fit into the memory of the driver's JVM
+    (``spark.driver.maxResultSize``); here there are never more than three cells of 4 MB. For a
+    DataFrame that the driver should not see use ``df.write.format("aioproducer")``.
+
+    ``progress`` is called on the event loop whenever some thousand rows have come into Kafka, and
+    when a partition has; what it raises ends the call. ``local_properties``: for Spark's jobs, such
+    as ``{"spark.scheduler.pool": "background"}``; those of the calling thread are neither taken
+    over nor changed (Spark Connect has none). Everything that blocks is done in a thread.
+
+    If it is cancelled, or fails, the jobs are cancelled, and it waits up to 30 s for them and for
+    the thread; cancelled once more, it does not, and they end by themselves. Rows that were sent
+    stay: at least once, or all or nothing in ``async with producer.transaction()``.
+
+    Raises:
+        ConfigError: a column is missing or has a wrong type; nothing ran.
+        PublishError: Spark failed, or a row could not be delivered, with its topic and the reason.
+        ProducerClosedError, ProducerBrokenError, IllegalStateError, WrongLoopError: the producer
+            can't be used, not now or not here.
+
+    Source: the columns and their errors, ``KafkaWriter`` of Spark's Kafka connector.
+    """
+    if isinstance(producer, sync.Producer):
+        raise ConfigError(
+            "publish_dataframe() takes an aioproducer.Producer that was started on this event "
+            "loop; with blocking code use df.write.format('aioproducer')"
+        )
+    producer.check_usable()
+    publication = _Publication(producer)
+    rows = PackedRows(df, topic, local_properties or {})
+    async with ReadAhead(rows.read, rows.cancel, "aioproducer-publish") as cells:
+        while (cell := await publication.next_of(cells)) is not None:
+            await publication.send(cell)
+            if progress is not None:
+                progress(publication.progress())
+    if progress is not None and not publication.cells:
+        progress(publication.progress())
+    return publication.report
+
+
+class _Publication:
+    """One DataFrame on its way."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self._began = monotonic()
+        self._bytes = 0
+        self._partitions = 0
+        self._partitions_total: int | None = 0
+        self.cells = 0
+        self.report = WriteReport()
+
+    def progress(self) -> PublishProgress:
+        return PublishProgress(
+            self.report.records,
+            self._bytes,
+            self._partitions,
+            self._partitions_total,
+            monotonic() - self._began,
+        )
+
+    async def next_of(self, cells: ReadAhead[Cell]) -> Cell | None:
+        """The next cell; None: there is none."""
+        try:
+            return await anext(cells, None)
+        except RowsNotReadError as error:
+            raise self._failed(f"Spark failed: {error}") from error.__cause__
+        except SerializationError as error:
+            raise self._failed(str(error)) from error
+
+    async def send(self, cell: Cell) -> None:
+        """Send rows and wait for their fate: the next ones wait, so that none overtakes them."""
+        fates = await asyncio.gather(
+            *(self._producer.send_many(topic, rows) for topic, rows in cell.topics),
+            return_exceptions=True,
+        )
+        failed: list[tuple[str, BaseException]] = []
+        for (topic, rows), fate in zip(cell.topics, fates, strict=True):
+            if isinstance(fate, BaseException):
+                failed.append((f"topic {topic!r}: {_named(fate)}", fate))
+                continue
+            self.report = WriteReport.of((self.report, WriteReport(fate.delivered, fate.ranges)))
+            if (why := fate.first_failure) is not None:
+                count = f"{fate.failed:,} of {len(rows):,} rows at a time"
+                failed.append((f"topic {topic!r}, {count}: {_named(why)}", why))
+        if failed:
+            raise self._failed("not delivered: " + failed[0][0]) from failed[0][1]
+        self.cells += 1
+        self._bytes += cell.bytes
+        self._partitions += cell.last
+        self._partitions_total = cell.partitions
+
+    def _failed(self, why: str) -> PublishError:
+        return PublishError(f"{why} ({self.report.records:,} rows are in Kafka)", self.report)
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

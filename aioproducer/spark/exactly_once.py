@@ -1,0 +1,209 @@
+"""One Kafka transaction for each write: begun where it is planned, ended where it is committed.
+
+Spark runs these steps in processes of their own, between which only what they return travels:
+
+1. :func:`begin`, where the write is planned: a new epoch for the sink's id, which fences whoever
+   writes for an older plan; then the *marker*, the offset of group ``sink.id``: the id of the batch
+   that is to come next.
+2. The tasks write into the transaction, each Kafka partition from one task alone.
+3. :func:`commit` adds the next marker and commits, so rows and marker become visible together.
+
+A batch that comes again after its commit finds its marker and writes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aioproducer.errors import IllegalStateError, ProducerError
+from aioproducer.model import OffsetAndMetadata, TopicPartition, TransactionHandle
+from aioproducer.spark.plan import SinkPlan
+from aioproducer.spark.report import WriteReport
+from aioproducer.sync import Producer
+
+logger = logging.getLogger(__name__)
+
+_UNKNOWN: Final = "?"
+"""The query of a marker that was written without a task."""
+
+ADVICE: Final = (
+    "let aioproducer.spark.repartition_by_key() give each Kafka partition a task of its own"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Which write it is."""
+
+    number: int
+    query: str = ""
+    """The streaming query's id, which stays with its checkpoint; empty for a batch write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A transaction that was begun for one write. It pickles."""
+
+    handle: TransactionHandle
+    next_batch: int | None
+    """What the marker says; None: there is none yet."""
+    query: str
+    """The streaming query that wrote the marker."""
+
+    def is_written(self, batch: Batch | None) -> bool:
+        """Whether the batch was committed before. None: a batch write without a number.
+
+        Raises:
+            IllegalStateError: the marker does not fit: another query's, a batch was left out, or
+                one comes that is long through.
+        """
+        sink = f"sink.id {self.handle.transactional_id!r}"
+        query = batch.query if batch else ""
+        if self.next_batch is None:
+            if batch is not None and batch.query and batch.number:
+                logger.warning(
+                    "%s has no marker, and this is batch %d: if it is not new, it was not used for "
+                    "longer than brokers keep the offsets of groups (offsets.retention.minutes), "
+                    "and this batch may be one that was written before",
+                    sink,
+                    batch.number,
+                )
+            return False
+        if self.query not in (query, _UNKNOWN):
+            its, mine = (
+                f"the streaming query {each}" if each else "a batch write"
+                for each in (self.query, query)
+            )
+            raise IllegalStateError(
+                f"{sink} belongs to {its}, and this is {mine}: give this one a sink.id of its own "
+                "(a query whose checkpoint is new is another one)"
+            )
+        if batch is None:
+            return False
+        if batch.query and not self.next_batch - 1 <= batch.number <= self.next_batch:
+            # Spark replays the last batch alone.
+            raise IllegalStateError(
+                f"{sink} has written all up to batch {self.next_batch - 1}, and this is batch "
+                f"{batch.number}: the checkpoint is older than what was written (restored, or "
+                "copied?), or micro-batches were written without this sink. If that is as it "
+                "should be, go on with a new sink.id"
+            )
+        return batch.number < self.next_batch
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcome:
+    """What a task did with its rows."""
+
+    report: WriteReport
+    begun: Begun | None = None
+    """With exactly_once."""
+    batch: Batch | None = None
+    skipped: bool = False
+    """They were written and committed before."""
+
+
+def begin(plan: SinkPlan) -> Begun:
+    """Begin a transaction that others write into and end; it fences the write before.
+
+    Raises:
+        ProducerError: the coordinator refused, with the reason (a ``transaction.timeout.ms`` above
+            the broker's ``transaction.max.timeout.ms``), or was not there within ``max.block.ms``.
+    """
+    place = _marker_place(plan)
+    with Producer(plan.config(transactional_id=plan.sink_id)) as producer:
+        producer.partitions_for(plan.marker_topic)  # raises now if it does not exist
+        producer.init_transactions()  # first: what the write before has committed is then settled
+        marker = producer.committed_offsets(plan.sink_id, [place]).get(place)
+        producer.begin_transaction(shared=True)
+        handle = producer.transaction_handle(hand_over=True)
+    if marker is None:
+        return Begun(handle, None, "")
+    return Begun(handle, marker.offset, marker.metadata)
+
+
+def commit(
+    plan: SinkPlan,
+    outcomes: Sequence[TaskOutcome],
+    number: int | None,
+    begun: Begun | None = None,
+) -> WriteReport:
+    """Commit what the tasks wrote, and the marker, if the write has a number.
+
+    ``begun``: what to commit if there was no task.
+
+    Raises:
+        IllegalStateError: two tasks wrote into one partition, or not all for the same plan.
+        ProducerError: it could not be committed, or nobody knows whether it was.
+    """
+    begun, batch = _agreed(outcomes, number) if outcomes else _without_tasks(plan, number, begun)
+    if begun.is_written(batch):
+        logger.warning(
+            "sink.id %r: batch %s was written before, and is not written again",
+            plan.sink_id,
+            batch.number if batch else "",
+        )
+        return WriteReport()
+    _check_partitions(outcomes)
+    report = WriteReport.of(outcome.report for outcome in outcomes)
+    if batch is None and not report.records:
+        return report  # nobody has opened the transaction
+    with Producer(plan.config(), transaction=begun.handle) as producer:
+        if batch is not None:
+            marker = OffsetAndMetadata(batch.number + 1, batch.query)
+            producer.send_offsets_to_transaction({_marker_place(plan): marker}, plan.sink_id)
+        producer.commit_transaction()
+    return report
+
+
+def abort(plan: SinkPlan, begun: Begun) -> None:
+    """Abort the transaction, if it is still open.
+
+    Where that can't be done it is only logged: the write has failed anyway, and the next one of the
+    sink, or ``transaction.timeout.ms``, ends what is open.
+    """
+    try:
+        with Producer(plan.config(), transaction=begun.handle) as producer:
+            producer.abort_transaction()
+    except ProducerError as error:
+        logger.info("the transaction of sink.id %r was not aborted here: %s", plan.sink_id, error)
+
+
+def _agreed(outcomes: Sequence[TaskOutcome], number: int | None) -> tuple[Begun, Batch | None]:
+    """The transaction and the batch that all tasks mean."""
+    meant = {(outcome.begun, outcome.batch) for outcome in outcomes}
+    begun, batch = meant.pop()
+    if meant or begun is None or (number is not None and (batch is None or batch.number != number)):
+        raise IllegalStateError(
+            f"the tasks did not all write for one plan and for batch {number}: nothing is committed"
+        )
+    return begun, batch
+
+
+def _without_tasks(
+    plan: SinkPlan, number: int | None, begun: Begun | None
+) -> tuple[Begun, Batch | None]:
+    """Nobody has said whose the batch is: the sink's owner, or, of a new sink, whoever comes."""
+    begun = begun or begin(plan)
+    if number is None:
+        return begun, None
+    return begun, Batch(number, _UNKNOWN if begun.next_batch is None else begun.query)
+
+
+def _marker_place(plan: SinkPlan) -> TopicPartition:
+    return TopicPartition(plan.marker_topic, 0)
+
+
+def _check_partitions(outcomes: Iterable[TaskOutcome]) -> None:
+    seen: set[TopicPartition] = set()
+    for outcome in outcomes:
+        for place in outcome.report.ranges:
+            if place in seen:
+                raise IllegalStateError(
+                    f"two tasks wrote into {place}. With exactly_once brokers take rows of one for "
+                    f"repetitions of the other's: {ADVICE}"
+                )
+            seen.add(place)

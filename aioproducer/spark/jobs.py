@@ -1,0 +1,57 @@
+"""The jobs that one thread has Spark do, so that others can cancel them, and no other job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from uuid import uuid4
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+
+class ThreadJobs:
+    """Marked by a tag. With Spark Connect the server has them, and a session's tag marks them.
+
+    Threads that are in their way are interrupted, unless ``spark.sql.execution.interruptOnCancel``
+    is false. In Spark Classic a session's tag would not do: most jobs of ``toLocalIterator()``
+    start when its SQL execution is over, and ``interruptTag()`` does not see them.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._context: SparkContext | None = getattr(spark, "sparkContext", None)
+        self._tag = f"aioproducer-{uuid4()}"
+
+    @property
+    def are_remote(self) -> bool:
+        """Whether it is Spark Connect, which tells little about them."""
+        return self._context is None
+
+    @contextmanager
+    def marked(self, local_properties: Mapping[str, str]) -> Iterator[None]:
+        """Those that this thread starts in the block, and what they bring about later.
+
+        ``local_properties`` stay with the thread: it has to be ours. (They would get into others
+        with ``PYSPARK_PIN_THREAD=false``.)
+        """
+        if self._context is None:
+            self._spark.addTag(self._tag)
+        else:
+            self._context.addJobTag(self._tag)
+            for name, value in local_properties.items():
+                self._context.setLocalProperty(name, value)
+        try:
+            yield
+        finally:
+            if self._context is None:
+                self._spark.removeTag(self._tag)
+            else:
+                self._context.removeJobTag(self._tag)
+
+    def cancel(self) -> None:
+        """Those that run now; from any thread."""
+        if self._context is None:
+            self._spark.interruptTag(self._tag)
+        else:
+            self._context.cancelJobsWithTag(self._tag)

@@ -1,0 +1,143 @@
+"""Rows of a DataFrame, packed as Arrow in cells of a few megabytes: how they come to the driver.
+
+A row that comes as an object costs several microseconds; a cell is a copy of memory. The executors
+need pyarrow for it, and nothing of this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from aioproducer.errors import ProducerError
+from aioproducer.spark.jobs import ThreadJobs
+from aioproducer.spark.plan import plan_rows, types_of
+from aioproducer.spark.rows import by_topic
+
+CELL_BYTES: Final = 4 * 1024 * 1024
+"""Of Arrow in a cell, but for what one row takes."""
+_CELLS: Final = "last boolean, rows binary"
+
+Pack = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class RowsNotReadError(Exception):
+    """Spark failed. The text is what it says itself, without its stack; ``__cause__`` has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Some rows that are next to each other in a partition of the DataFrame; they may be none."""
+
+    topics: tuple[tuple[str, pa.RecordBatch], ...]
+    """The rows of each topic, in their order, as ``send_many()`` takes them."""
+    rows: int
+    bytes: int
+    last: bool
+    """Of its partition. Every partition has such a cell."""
+    partitions: int | None
+    """How many there are; None: not known."""
+
+
+class PackedRows:
+    """The rows of ``df``, one partition after the other. Everything here blocks."""
+
+    def __init__(
+        self, df: DataFrame, topic: str | None, local_properties: Mapping[str, str]
+    ) -> None:
+        self._df = df
+        self._topic = topic
+        self._local_properties = local_properties
+        self._jobs = ThreadJobs(df.sparkSession)
+        self.cancel = self._jobs.cancel
+
+    def read(self) -> Generator[Cell]:
+        """The cells. At most two partitions are computed, or in the memory of the JVM, at a time.
+
+        Raises:
+            ConfigError: a column is wrong; no job was started.
+            SerializationError: a row has no topic.
+            RowsNotReadError: Spark failed, or its jobs were cancelled.
+        """
+        try:
+            yield from self._read()
+        except ProducerError:
+            raise
+        except Exception as error:
+            raise RowsNotReadError(_told(error)) from error
+
+    def _read(self) -> Generator[Cell]:
+        plan = plan_rows(types_of(self._df.schema), self._topic)
+        with self._jobs.marked(self._local_properties):
+            packed = self._df.select(*plan.columns).mapInArrow(packer(CELL_BYTES), _CELLS)
+            cells = packed.toLocalIterator(prefetchPartitions=True)
+            # It is planned now, so this starts no job.
+            partitions = None if self._jobs.are_remote else packed.rdd.getNumPartitions()
+            try:
+                for last, data in cells:
+                    rows = unpack(data)
+                    topics = () if rows is None else tuple(by_topic(rows, plan))
+                    size = 0 if rows is None else rows.nbytes
+                    yield Cell(topics, 0 if rows is None else len(rows), size, last, partitions)
+                    del rows, topics, data
+            finally:
+                # Jobs first: what is dropped reads the rest of its partition.
+                self._jobs.cancel()
+                del cells
+
+
+def _told(error: Exception) -> str:
+    """What Spark says; to be called in a thread: it asks the JVM."""
+    said = str(error).partition("\n\nJVM stacktrace:")[0]
+    if "\n\tat " not in said:
+        return f"{type(error).__name__}: {said}"
+    # The stack of the JVM: what was the first cause comes last.
+    return said.rpartition("Caused by: ")[2].partition("\n\tat ")[0].strip()
+
+
+def packer(cell_bytes: int) -> Pack:
+    """What packs the batches of one partition into cells of about ``cell_bytes``."""
+
+    # Executors get the function itself, not this module's name: it refers to nothing here.
+    def pack(batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        def pieces() -> Iterator[Any]:
+            for batch in batches:
+                step = max(1, len(batch) * cell_bytes // max(1, batch.nbytes))
+                for start in range(0, len(batch), step):
+                    yield batch.slice(start, step)
+
+        def cell(rows: list[Any], last: bool) -> Any:
+            data = None
+            if rows:
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, rows[0].schema) as stream:
+                    stream.write_batch(rows[0] if len(rows) == 1 else pa.concat_batches(rows))
+                data = sink.getvalue().to_pybytes()
+            return pa.RecordBatch.from_arrays(
+                [pa.array([last]), pa.array([data], pa.binary())], ["last", "rows"]
+            )
+
+        held: list[Any] = []
+        size = 0
+        for piece in pieces():
+            if held and size + piece.nbytes > cell_bytes:
+                yield cell(held, False)
+                held, size = [], 0
+            held.append(piece)
+            size += piece.nbytes
+        yield cell(held, True)
+
+    return pack
+
+
+def unpack(data: bytes | bytearray | None) -> pa.RecordBatch | None:
+    """The rows of a cell, without a copy."""
+    if data is None:
+        return None
+    return pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()

@@ -1,0 +1,100 @@
+"""One producer for each configuration in a worker process, kept between tasks.
+
+Source: ``InternalKafkaProducerPool`` of Spark's Kafka connector.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock, Timer
+from typing import Final
+
+from aioproducer.config import ProducerConfig
+from aioproducer.sync import Producer
+
+logger = logging.getLogger(__name__)
+
+IDLE_SECONDS: Final = 45.0
+"""How long a producer is kept that nobody uses. Spark ends idle Python workers after a minute, by
+``os._exit``."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    producer: Producer
+    users: int = 0
+    timer: Timer | None = None
+
+
+class ProducerPool:
+    """Producers by configuration, of this process: a forked child begins with none."""
+
+    def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._idle_seconds = idle_seconds
+        self._lock = Lock()
+        self._process = os.getpid()
+        self._kept: dict[ProducerConfig, _Kept] = {}
+
+    @contextmanager
+    def use(self, config: ProducerConfig) -> Iterator[Producer]:
+        """The producer for ``config``, which others may use at the same time.
+
+        If the block raises, the producer is not kept for the next one: it may be broken.
+        """
+        kept = self._take(config)
+        try:
+            yield kept.producer
+        except BaseException:
+            self._drop(config, kept)
+            raise
+        self._release(config, kept)
+
+    def _take(self, config: ProducerConfig) -> _Kept:
+        with self._lock:
+            if self._process != os.getpid():
+                self._process = os.getpid()
+                self._kept = {}
+            kept = self._kept.get(config)
+            if kept is None:
+                producer = Producer(config)
+                producer.start()
+                kept = self._kept[config] = _Kept(producer)
+            kept.users += 1
+            if kept.timer is not None:
+                kept.timer.cancel()
+                kept.timer = None
+            return kept
+
+    def _release(self, config: ProducerConfig, kept: _Kept) -> None:
+        with self._lock:
+            kept.users -= 1
+            if kept.users:
+                return
+            if self._kept.get(config) is kept:
+                kept.timer = Timer(self._idle_seconds, self._close_idle, (config, kept))
+                kept.timer.daemon = True
+                kept.timer.start()
+                return
+        kept.producer.close(0)
+
+    def _close_idle(self, config: ProducerConfig, kept: _Kept) -> None:
+        with self._lock:
+            if kept.users or self._kept.get(config) is not kept:
+                return
+            del self._kept[config]
+        kept.producer.close()
+
+    def _drop(self, config: ProducerConfig, kept: _Kept) -> None:
+        with self._lock:
+            if self._kept.get(config) is kept:
+                del self._kept[config]
+        self._release(config, kept)
+
+
+_pool: Final = ProducerPool()
+get_pooled_producer = _pool.use
+"""See :meth:`ProducerPool.use`."""

@@ -1,0 +1,63 @@
+"""How far a DataFrame has come into Kafka: for those who watch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+@dataclass(frozen=True, slots=True)
+class PublishProgress:
+    """What is in Kafka so far. Each value holds at least what the one before did."""
+
+    rows: int
+    bytes: int
+    """Of Arrow columns, as they came to the driver."""
+    partitions_done: int
+    """Of the DataFrame."""
+    partitions_total: int | None
+    """None while it is not known; Spark Connect never tells."""
+    seconds: float
+    """Since the call."""
+
+    @property
+    def rows_per_second(self) -> float:
+        """Since the call, Spark's start included."""
+        return self.rows / self.seconds if self.seconds else 0.0
+
+
+@contextmanager
+def rich_progress(
+    description: str = "", *, console: Console | None = None
+) -> Iterator[Callable[[PublishProgress], None]]:
+    """A bar on the terminal (stderr, or ``console``) for ``publish_dataframe(progress=...)``.
+
+    ::
+
+        with rich_progress("flights") as progress:
+            await publish_dataframe(df, producer, "flights", progress)
+    """
+    shown = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[rows]:,} rows, {task.fields[speed]:,.0f} rows/s"),
+        TimeElapsedColumn(),
+        console=console or Console(stderr=True),
+    )
+    task = shown.add_task(description, total=None, rows=0, speed=0.0)
+
+    def show(progress: PublishProgress) -> None:
+        shown.update(
+            task,
+            completed=progress.partitions_done,
+            total=progress.partitions_total,
+            rows=progress.rows,
+            speed=progress.rows_per_second,
+        )
+
+    with shown:
+        yield show

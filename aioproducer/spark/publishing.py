@@ -1,0 +1,79 @@
+"""Writes that the driver's own code starts and sees the end of: DataFrames, and micro-batches."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from aioproducer.spark.exactly_once import Begun, abort, begin, commit
+from aioproducer.spark.plan import Guarantee, SinkPlan, plan_write, types_of
+from aioproducer.spark.report import WriteReport
+from aioproducer.spark.task import run_task
+
+Option = str | int | float | bool | None
+
+
+def publish_partitions(df: DataFrame, **options: Option) -> WriteReport:
+    """Write ``df`` from the executors, and say what was written, where.
+
+    What :meth:`DataFrame.write` with ``format("aioproducer")`` does, with its options
+    (``**{"kafka.bootstrap.servers": "localhost:9092", "topic": "orders"}``), in one job of Spark.
+
+    Raises:
+        ConfigError: an option or a column is wrong; nothing ran.
+        pyspark.errors.PythonException: a task failed, with the reason in its text. With
+            ``exactly_once`` nothing of ``df`` is visible then.
+        ProducerError: the transaction could not be begun or committed.
+    """
+    plan = plan_write(_as_spark_has_them(options), types_of(df.schema))
+    begun = begin(plan) if plan.exactly_once else None
+    try:
+        told = df.mapInArrow(partial(_write_and_tell, plan, begun), "outcome binary").collect()
+        outcomes = [pickle.loads(row.outcome) for row in told]
+        if begun is not None:
+            return commit(plan, outcomes, plan.batch_id, begun)
+    except BaseException:
+        if begun is not None:
+            abort(plan, begun)
+        raise
+    return WriteReport.of(outcome.report for outcome in outcomes)
+
+
+def foreach_batch(
+    *, on_report: Callable[[int, WriteReport], None] | None = None, **options: Option
+) -> Callable[[DataFrame, int], None]:
+    """A function for ``writeStream.foreachBatch()`` that writes each micro-batch.
+
+    ``on_report(batch_id, report)`` is called after each. The options are those of
+    :func:`publish_partitions`. With ``exactly_once`` a micro-batch that comes again after its
+    commit writes nothing.
+    """
+
+    def publish(batch: DataFrame, batch_id: int) -> None:
+        numbered = {"sink.batch.id": batch_id} if is_exactly_once else {}
+        report = publish_partitions(batch, **options, **numbered)
+        if on_report is not None:
+            on_report(batch_id, report)
+
+    given = {name.lower(): value for name, value in options.items()}
+    is_exactly_once = given.get("delivery.guarantee") == Guarantee.EXACTLY_ONCE
+    return publish
+
+
+def _write_and_tell(
+    plan: SinkPlan, begun: Begun | None, rows: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    outcome = run_task(plan, begun, rows)
+    yield pa.RecordBatch.from_pydict({"outcome": pa.array([pickle.dumps(outcome)], pa.binary())})
+
+
+def _as_spark_has_them(options: dict[str, Option]) -> dict[str, str]:
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in options.items()
+        if value is not None
+    }

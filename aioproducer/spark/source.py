@@ -1,0 +1,141 @@
+"""The Python data source ``aioproducer``: batch and streaming writes of Arrow batches.
+
+Spark makes these objects anew in several processes: the writer is made and pickled where a write is
+planned, unpickled for its tasks, and made (streams) or unpickled (batches) for the commit. So what
+a commit of a stream knows came with the messages of its tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pyspark import Accumulator
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from aioproducer.errors import ConfigError
+from aioproducer.spark.archives import forget_archives
+from aioproducer.spark.exactly_once import Begun, TaskOutcome, abort, begin, commit
+from aioproducer.spark.plan import SinkPlan, plan_write, types_of
+from aioproducer.spark.report import WriteReport
+from aioproducer.spark.task import run_task
+from aioproducer.spark.written import Written
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDone(WriterCommitMessage):
+    """What a task tells the commit."""
+
+    outcome: TaskOutcome
+
+
+class KafkaDataSource(DataSource):
+    """``df.write.format("aioproducer")`` and ``df.writeStream.format("aioproducer")``."""
+
+    written: ClassVar[Accumulator[Written] | None] = None
+    """Where commits of streams tell what was written; see :func:`register`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format()`` is given."""
+        return "aioproducer"
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """For a batch write. Raises :class:`ConfigError`, before any task runs."""
+        if overwrite:
+            raise ConfigError(
+                "Save mode Overwrite not allowed for Kafka. Allowed save modes are Append."
+            )
+        return BatchWriter(self._plan(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
+        """For each micro-batch, and each of its commits; complete mode appends as Spark's does."""
+        return StreamWriter(self._plan(schema), self.written)
+
+    def _plan(self, schema: StructType) -> SinkPlan:
+        forget_archives()
+        return plan_write(dict(self.options), types_of(schema))
+
+
+class _Writer:
+    """What batch and streaming writes have in common."""
+
+    def __init__(self, plan: SinkPlan) -> None:
+        self.plan = plan
+        self.begun: Begun | None = None
+
+    def __getstate__(self) -> Mapping[str, Any]:
+        """Begins the transaction: a writer is pickled where its write is planned, and nowhere else,
+        but twice."""
+        if self.plan.exactly_once and self.begun is None:
+            self.begun = begin(self.plan)
+        return self.__dict__.copy()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
+        """In a task. Raises what makes the task fail."""
+        return TaskDone(run_task(self.plan, self.begun, iterator))
+
+    def _commit(
+        self, messages: Sequence[WriterCommitMessage | None], number: int | None, what: str
+    ) -> WriteReport:
+        forget_archives()
+        outcomes = _outcomes(messages)
+        if self.plan.exactly_once:
+            written = commit(self.plan, outcomes, number)
+        else:
+            written = WriteReport.of(outcome.report for outcome in outcomes)
+        logger.info("%s: %s", what, written)
+        return written
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):
+    """Of ``df.write``."""
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """All tasks have written."""
+        self._commit(messages, self.plan.batch_id, "batch write")
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """A task failed, or the commit. At least once leaves what was written."""
+        if self.begun is not None:
+            abort(self.plan, self.begun)
+
+
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
+    """Of ``df.writeStream``."""
+
+    def __init__(self, plan: SinkPlan, written: Accumulator[Written] | None = None) -> None:
+        super().__init__(plan)
+        self.written = written
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """All tasks of the micro-batch have written."""
+        report = self._commit(messages, batchId, f"micro-batch {batchId}")
+        batches = {outcome.batch for outcome in _outcomes(messages)} - {None}
+        if self.written is not None:
+            for batch in batches:
+                assert batch is not None
+                self.written.add({(batch.query, batch.number): report})
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """A task failed, or the commit, or the query was stopped. At least once leaves what was
+        written, and the replay writes it again."""
+        begun = {outcome.begun for outcome in _outcomes(messages)} - {None}
+        for each in begun:
+            assert each is not None
+            abort(self.plan, each)
+
+
+def _outcomes(messages: Sequence[WriterCommitMessage | None]) -> list[TaskOutcome]:
+    return [message.outcome for message in messages if isinstance(message, TaskDone)]

@@ -1,0 +1,130 @@
+"""What a marker says about a batch."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+
+import pytest
+
+from aioproducer.bulk import OffsetRange
+from aioproducer.errors import IllegalStateError
+from aioproducer.model import TopicPartition, TransactionHandle
+from aioproducer.spark.exactly_once import Batch, Begun, TaskOutcome, commit
+from aioproducer.spark.plan import plan_write
+from aioproducer.spark.report import WriteReport
+
+HANDLE = TransactionHandle("s", 1, 2, 2)
+PLAN = plan_write(
+    {
+        "kafka.bootstrap.servers": "localhost:1",
+        "topic": "t",
+        "delivery.guarantee": "exactly_once",
+        "sink.id": "s",
+    },
+    {"value": "string"},
+)
+
+
+def test_without_a_marker_nothing_is_written_yet(caplog: pytest.LogCaptureFixture) -> None:
+    new = Begun(HANDLE, None, "")
+    assert not new.is_written(Batch(0, "q"))
+    assert not new.is_written(Batch(7))
+    assert not caplog.records
+
+
+def test_a_stream_that_has_lost_its_marker_is_told_loudly(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert not Begun(HANDLE, None, "").is_written(Batch(7, "q"))
+    assert "offsets.retention.minutes" in caplog.text
+    assert caplog.records[0].levelno == logging.WARNING
+
+
+def test_the_next_batch_is_not_written_and_those_before_are() -> None:
+    begun = Begun(HANDLE, 3, "q")
+    assert not begun.is_written(Batch(3, "q"))
+    assert begun.is_written(Batch(2, "q"))
+
+
+def test_numbers_of_batch_writes_may_leave_some_out() -> None:
+    assert not Begun(HANDLE, 3, "").is_written(Batch(20261122))
+
+
+@pytest.mark.parametrize("number", [0, 1, 4])
+def test_a_stream_leaves_none_out_and_goes_back_by_one(number: int) -> None:
+    with pytest.raises(IllegalStateError, match=f"all up to batch 2, and this is batch {number}"):
+        Begun(HANDLE, 3, "q").is_written(Batch(number, "q"))
+
+
+def test_a_batch_write_that_comes_again_has_any_number() -> None:
+    assert Begun(HANDLE, 20261122, "").is_written(Batch(7))
+
+
+def test_a_marker_without_an_owner_is_taken_over() -> None:
+    assert not Begun(HANDLE, 1, "?").is_written(Batch(1, "q"))
+    assert Begun(HANDLE, 1, "?").is_written(Batch(0, "q"))
+
+
+def test_a_batch_write_without_a_number_has_no_marker_but_an_owner() -> None:
+    assert not Begun(HANDLE, 3, "").is_written(None)
+    with pytest.raises(IllegalStateError, match="belongs to the streaming query q"):
+        Begun(HANDLE, 3, "q").is_written(None)
+
+
+@pytest.mark.parametrize(("mine", "its"), [("q", "p"), ("q", ""), ("", "p")])
+def test_a_sink_id_belongs_to_one_query(mine: str, its: str) -> None:
+    with pytest.raises(IllegalStateError, match=r"give this one a sink\.id of its own"):
+        Begun(HANDLE, 3, its).is_written(Batch(3, mine))
+
+
+def outcome(*partitions: int, begun: Begun | None = None, number: int = 0) -> TaskOutcome:
+    ranges = {TopicPartition("t", partition): OffsetRange(0, 0, 1) for partition in partitions}
+    return TaskOutcome(
+        WriteReport(len(ranges), ranges), begun or Begun(HANDLE, None, ""), Batch(number, "q")
+    )
+
+
+def test_two_tasks_in_one_partition_are_not_committed() -> None:
+    with pytest.raises(IllegalStateError, match=r"two tasks wrote into t-1.*repartition_by_key"):
+        commit(PLAN, [outcome(0, 1), outcome(1, 2)], 0)
+
+
+def test_tasks_of_different_plans_are_not_committed() -> None:
+    other = Begun(TransactionHandle("s", 1, 3, 2), None, "")
+    with pytest.raises(IllegalStateError, match="not all write for one plan"):
+        commit(PLAN, [outcome(0), outcome(1, begun=other)], 0)
+    with pytest.raises(IllegalStateError, match="not all write for one plan"):
+        commit(PLAN, [outcome(0), outcome(1, number=1)], 0)
+    with pytest.raises(IllegalStateError, match="not all write for one plan"):
+        commit(PLAN, [outcome(0)], 1)
+
+
+def test_what_was_skipped_is_not_committed_again() -> None:
+    begun = Begun(HANDLE, 1, "q")
+    skipped = TaskOutcome(WriteReport(), begun, Batch(0, "q"), skipped=True)
+    assert commit(PLAN, [skipped, skipped], 0) == WriteReport()
+    assert commit(PLAN, [skipped, skipped], None) == WriteReport(), "of the user's own foreachBatch"
+
+
+def test_of_a_batch_write_without_rows_there_is_nothing_to_commit() -> None:
+    empty = TaskOutcome(WriteReport(), Begun(HANDLE, None, ""))
+    assert commit(PLAN, [empty], None) == WriteReport()
+
+
+def test_outcomes_pickle() -> None:
+    there = pickle.loads(pickle.dumps(outcome(0, 1)))
+    assert there == outcome(0, 1)
+
+
+def test_reports_add_up() -> None:
+    place = TopicPartition("t", 0)
+    one = WriteReport(2, {place: OffsetRange(5, 6, 2)})
+    other = WriteReport(
+        3, {place: OffsetRange(9, 12, 3), TopicPartition("t", 1): OffsetRange(0, 0, 1)}
+    )
+    both = WriteReport.of([one, other])
+    assert both.records == 5
+    assert both.ranges[place] == OffsetRange(5, 12, 5)
+    assert str(both) == "5 records written (t-0 from 5 to 12, t-1 from 0 to 0)"
+    assert str(WriteReport()) == "0 records written"

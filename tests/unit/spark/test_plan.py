@@ -1,0 +1,145 @@
+"""Options and columns of the sink: Spark's words, before anything runs."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from aioproducer.errors import ConfigError
+from aioproducer.spark.plan import Guarantee, SinkPlan, plan_write
+
+OPTIONS = {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}
+COLUMNS = {"value": "string"}
+EXACTLY_ONCE = {"delivery.guarantee": "exactly_once", "sink.id": "s"}
+
+
+def plan(more: dict[str, str] | None = None, columns: dict[str, str] = COLUMNS) -> SinkPlan:
+    return plan_write(OPTIONS | (more or {}), columns)
+
+
+def test_the_options_of_sparks_sink_are_taken() -> None:
+    said = plan(
+        {"kafka.linger.ms": "7", "includeHeaders": "true", "checkpointLocation": "/c"},
+        {"value": "binary", "key": "string", "partition": "int", "extra": "double"},
+    )
+    assert said.topic == "t"
+    assert said.columns == ("key", "value", "partition")
+    assert said.guarantee is Guarantee.AT_LEAST_ONCE
+    assert said.config().linger_ms == 7
+    assert said.config().batch_size == 262_144
+    assert plan({"kafka.batch.size": "5"}).config().batch_size == 5
+    assert list(said.config().bootstrap_servers) == [("localhost", 1)]
+
+
+def test_names_of_options_have_no_case() -> None:
+    assert plan({"KAFKA.Linger.MS": "7"}).config().linger_ms == 7
+
+
+def test_the_topic_option_is_trimmed_and_goes_over_the_column() -> None:
+    assert plan_write(OPTIONS | {"topic": " u "}, COLUMNS | {"topic": "string"}).topic == "u"
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"key": "string"}, "Required attribute 'value' not found (the columns are: key)"),
+        ({}, "Required attribute 'value' not found (the columns are: none)"),
+        (
+            {"value": "int"},
+            "value attribute unsupported type int. value must be a(n) string or binary",
+        ),
+        (
+            COLUMNS | {"key": "bigint"},
+            "key attribute unsupported type bigint. key must be a(n) string or binary",
+        ),
+        (
+            COLUMNS | {"topic": "binary"},
+            "topic attribute unsupported type binary. topic must be a(n) string",
+        ),
+        (
+            COLUMNS | {"partition": "bigint"},
+            "partition attribute unsupported type bigint. partition must be a(n) int",
+        ),
+        (
+            COLUMNS | {"headers": "map<string,string>"},
+            "headers attribute unsupported type map<string,string>. headers must be a(n) "
+            "array<struct<key:string,value:binary>>",
+        ),
+    ],
+)
+def test_wrong_columns_are_refused_in_sparks_words(columns: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        plan(columns=columns)
+    assert str(caught.value) == words
+
+
+def test_a_topic_is_needed() -> None:
+    with pytest.raises(ConfigError, match="topic option required when no 'topic' attribute"):
+        plan_write({"kafka.bootstrap.servers": "localhost:1"}, COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"kafka.key.serializer": "x"}, "Kafka option 'key.serializer' is not supported as keys"),
+        ({"kafka.value.serializer": "x"}, "Kafka option 'value.serializer' is not supported as"),
+        ({"kafka.acks": "7"}, "acks"),
+        ({"kafka.no.such.thing": "7"}, "no.such.thing"),
+        ({"kafka.transactional.id": "x"}, "'sink.id'"),
+        ({"delivery.guarantee": "twice"}, "is 'twice'; it is one of at_least_once, exactly_once"),
+        ({"delivery.garantee": "x"}, "there is no option 'delivery.garantee'"),
+        ({"delivery.guarantee": "exactly_once"}, "needs the option 'sink.id'"),
+        ({"sink.id": "s"}, "this is for delivery.guarantee=exactly_once alone"),
+        (EXACTLY_ONCE | {"sink.batch.id": "-1"}, "it is a number, 0 or more, that grows"),
+        (EXACTLY_ONCE | {"sink.batch.id": "one"}, "it is a number, 0 or more, that grows"),
+        (EXACTLY_ONCE | {"kafka.enable.idempotence": "false"}, "idempotence"),
+        (EXACTLY_ONCE | {"kafka.acks": "1"}, "acks"),
+    ],
+)
+def test_wrong_options_are_refused_by_name(more: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        plan(more)
+    assert words in str(caught.value)
+
+
+def test_brokers_are_needed() -> None:
+    with pytest.raises(ConfigError, match=r"Option 'kafka\.bootstrap\.servers' must be specified"):
+        plan_write({"topic": "t"}, COLUMNS)
+
+
+def test_exactly_once() -> None:
+    said = plan(EXACTLY_ONCE | {"sink.batch.id": "7"})
+    assert said.exactly_once
+    assert (said.sink_id, said.batch_id, said.marker_topic) == ("s", 7, "t")
+    assert said.config().transaction_timeout_ms == 300_000
+    assert (
+        plan(EXACTLY_ONCE | {"kafka.transaction.timeout.ms": "5"})
+        .config(transactional_id="s")
+        .transaction_timeout_ms
+        == 5
+    )
+
+
+def test_exactly_once_with_topics_in_rows_needs_a_place_for_the_marker() -> None:
+    options = {"kafka.bootstrap.servers": "localhost:1"} | EXACTLY_ONCE
+    columns = COLUMNS | {"topic": "string"}
+    with pytest.raises(ConfigError, match=r"needs the option 'sink\.marker\.topic'"):
+        plan_write(options, columns)
+    assert plan_write(options | {"sink.marker.topic": "m"}, columns).marker_topic == "m"
+
+
+def test_secrets_come_from_the_environment_where_they_are_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = plan({"kafka.client.id": "a-${env:AIOPRODUCER_TEST_NAME}-b"})
+    there = pickle.loads(pickle.dumps(said))
+    with pytest.raises(ConfigError, match=r"kafka\.client\.id .* AIOPRODUCER_TEST_NAME"):
+        there.config()
+    monkeypatch.setenv("AIOPRODUCER_TEST_NAME", "secret")
+    assert there.config().client_id == "a-secret-b"
+    assert "secret" not in repr(there)
+
+
+def test_properties_are_not_shown() -> None:
+    assert "hunter2" not in repr(plan({"kafka.client.id": "hunter2"}))
