@@ -1,0 +1,179 @@
+"""``df.write.format("aioproducer")``, at least once, read back by confluent-kafka."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Message, TopicPartition
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from aioproducer.spark import publish_partitions
+from aioproducer.testing.mock_cluster import MockCluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.mock_cluster]
+
+PARTITIONS = 3
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(cluster: MockCluster) -> str:
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    cluster.create_topic(name, PARTITIONS)
+    return name
+
+
+def write(df: DataFrame, cluster: MockCluster, mode: str = "append", **options: Any) -> None:
+    writer = df.write.format("aioproducer").mode(mode)
+    writer.option("kafka.bootstrap.servers", cluster.bootstrap_servers).options(**options).save()
+
+
+def read(cluster: MockCluster, topic: str) -> list[Message]:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
+    try:
+        places = [TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)]
+        end = sum(consumer.get_watermark_offsets(place, 30)[1] for place in places)
+        consumer.assign(places)
+        found: list[Message] = []
+        while len(found) < end:
+            messages = consumer.consume(end - len(found), 30)
+            assert messages
+            assert all(message.error() is None for message in messages)
+            found += messages
+        return found
+    finally:
+        consumer.close()
+
+
+def values(cluster: MockCluster, topic: str) -> list[bytes | None]:
+    return sorted((message.value() for message in read(cluster, topic)), key=str)
+
+
+def test_all_columns(spark: SparkSession, cluster: MockCluster, topic: str) -> None:
+    rows = spark.sql(
+        f"""
+        select '{topic}' as topic, 'k' as key, binary('v') as value, 2 as partition, 1.5 as extra,
+            array(named_struct('key', 'h', 'value', binary('1')),
+                  named_struct('key', 'n', 'value', cast(null as binary))) as headers
+        union all select '{topic}', null, null, 1, 0, null
+        """
+    )
+    write(rows, cluster)
+    full, empty = sorted(read(cluster, topic), key=lambda message: -(message.partition() or 0))
+    assert (full.partition(), full.key(), full.value()) == (2, b"k", b"v")
+    assert full.headers() == [("h", b"1"), ("n", None)]
+    assert (empty.partition(), empty.key(), empty.value()) == (1, None, None)
+    assert not empty.headers()
+
+
+def test_rows_of_many_tasks(spark: SparkSession, cluster: MockCluster, topic: str) -> None:
+    rows = spark.range(0, 20_000, numPartitions=20).selectExpr("cast(id as string) as value")
+    write(rows, cluster, topic=topic)
+    assert values(cluster, topic) == sorted(str(number).encode() for number in range(20_000))
+
+
+@pytest.mark.parametrize("rows", ["select '1' as value limit 0", "select '1' as value where false"])
+def test_no_rows(spark: SparkSession, cluster: MockCluster, topic: str, rows: str) -> None:
+    write(spark.sql(rows), cluster, topic=topic)
+    assert values(cluster, topic) == []
+
+
+def test_long_offsets_of_arrow(spark: SparkSession, cluster: MockCluster, topic: str) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    write(session.sql("select 'k' as key, binary('v') as value"), cluster, topic=topic)
+    assert values(cluster, topic) == [b"v"]
+
+
+def test_the_report_has_counts_and_offsets(
+    spark: SparkSession, cluster: MockCluster, topic: str
+) -> None:
+    rows = spark.range(1_000).selectExpr("cast(id as string) as value")
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": topic}
+    report = publish_partitions(rows, **options)
+    assert report.records == 1_000
+    there = read(cluster, topic)
+    for place, offsets in report.ranges.items():
+        found = [message.offset() for message in there if message.partition() == place.partition]
+        assert (offsets.count, offsets.first, offsets.last) == (len(found), min(found), max(found))  # type: ignore[type-var]
+    assert publish_partitions(rows, **options).ranges != report.ranges
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        ("'k' as key", {}, "Required attribute 'value' not found"),
+        ("1 as value", {}, "value attribute unsupported type int. value must be a(n) string or"),
+        ("'v' as value", {"topic": None}, "topic option required when no 'topic' attribute"),
+        ("'v' as value", {"kafka.acks": "7"}, "acks"),
+        ("'v' as value", {"kafka.lingr.ms": "7"}, "linger"),
+        ("'v' as value", {"delivery.guarantee": "exactly_once"}, "needs the option 'sink.id'"),
+    ],
+)
+def test_what_is_wrong_is_said_before_any_task(
+    spark: SparkSession,
+    cluster: MockCluster,
+    topic: str,
+    columns: str,
+    options: dict[str, str | None],
+    words: str,
+) -> None:
+    every = {"topic": topic} | options
+    given = {name: value for name, value in every.items() if value is not None}
+    with pytest.raises(PySparkException) as caught:
+        write(spark.range(1).selectExpr(columns), cluster, **given)
+    assert words in str(caught.value)
+    assert "Job aborted" not in str(caught.value)
+
+
+def test_overwriting_is_refused_in_sparks_words(
+    spark: SparkSession, cluster: MockCluster, topic: str
+) -> None:
+    with pytest.raises(PySparkException, match="Save mode Overwrite not allowed for Kafka"):
+        write(spark.sql("select '1' as value"), cluster, mode="overwrite", topic=topic)
+
+
+def test_a_row_without_a_topic_fails_its_task(spark: SparkSession, cluster: MockCluster) -> None:
+    rows = spark.sql("select cast(null as string) as topic, '1' as value")
+    with pytest.raises(PySparkException, match="contains a null topic"):
+        write(rows, cluster)
+
+
+def test_a_row_that_could_not_be_written_fails_its_task_with_the_reason(
+    spark: SparkSession, cluster: MockCluster, topic: str
+) -> None:
+    rows = spark.sql("select repeat('x', 2000000) as value union all select 'small'").coalesce(1)
+    with pytest.raises(PySparkException, match=r"1 of 2 rows .*RecordTooLargeError"):
+        write(rows, cluster, topic=topic)
+
+
+def test_brokers_that_refuse_fail_the_task_with_the_reason(spark: SparkSession, topic: str) -> None:
+    with MockCluster(brokers=1, topics={topic: 1}) as refusing:
+        refusing.push_request_errors(0, *[29] * 10)  # Produce, TOPIC_AUTHORIZATION_FAILED
+        with pytest.raises(PySparkException, match=f"for topic '{topic}'.*TOPIC_AUTHORIZATION"):
+            write(spark.sql("select '1' as value"), refusing, topic=topic)
+
+
+def test_brokers_that_are_not_there(spark: SparkSession, cluster: MockCluster) -> None:
+    rows = spark.sql("select '1' as value")
+    servers = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.max.block.ms": "500"}
+    with pytest.raises(PySparkException, match=r"127\.0\.0\.1:1"):
+        rows.write.format("aioproducer").options(topic="t", **servers).mode("append").save()
+
+
+def test_secrets_are_not_in_what_spark_shows(
+    spark: SparkSession, cluster: MockCluster, topic: str
+) -> None:
+    rows = spark.sql("select '1' as value")
+    with pytest.raises(PySparkException) as caught:
+        write(rows, cluster, topic=topic, **{"kafka.client.id": "${env:AIOPRODUCER_NOT_SET}"})
+    assert "AIOPRODUCER_NOT_SET, which is not set in this process" in str(caught.value)

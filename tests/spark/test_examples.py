@@ -1,0 +1,82 @@
+"""The examples run as they stand, on a real Kafka."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from aioproducer.testing.kafka_cluster import KafkaCluster
+from aioproducer.testing.processes import ProcessSupervisor
+from benchmarks.spark import sessions
+from tests.kafka.transactional import read, topics
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+EXAMPLES = sessions.ROOT / "examples"
+FLIGHTS = 336_776
+PATIENCE = 120.0
+
+
+def environment() -> dict[str, str]:
+    """Of somebody whose machine is named so that Spark finds its address."""
+    return {**os.environ, **sessions.environment()}
+
+
+async def test_all_flights_arrive_whole(kafka: KafkaCluster) -> None:
+    await topics(kafka, "flights", partitions=6)
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "spark_batch.py", kafka.bootstrap_servers],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=environment(),
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert f"{FLIGHTS:,} flights are in Kafka:\n" in done.stdout
+    logs = read(kafka, ("flights",), "read_committed")
+    flights = Counter(value for log in logs.values() for value in log)
+    assert sum(flights.values()) == FLIGHTS
+    assert set(flights.values()) == {1}
+    flight = json.loads(next(iter(flights)))
+    assert flight["year"] == 2013
+    assert flight["origin"] in {"EWR", "JFK", "LGA"}
+
+
+async def test_a_stream_that_is_killed_and_started_again_writes_nothing_twice(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    await topics(kafka, "numbers", partitions=4)
+    for start in range(2):
+        log = tmp_path / f"log-{start}"
+        with ProcessSupervisor() as supervisor, log.open("wb") as output:
+            driver = supervisor.start(
+                [
+                    *(sys.executable, EXAMPLES / "spark_streaming.py"),
+                    *(tmp_path / "checkpoint", kafka.bootstrap_servers),
+                ],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment(),
+            )
+            deadline = time.monotonic() + PATIENCE
+            while log.read_text().count("records written") < 3:
+                assert driver.poll() is None, log.read_text()
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.1)
+            for process in psutil.Process(driver.pid).children(recursive=True):
+                process.send_signal(signal.SIGKILL)
+    # The last killed one left a transaction open.
+    seen = read(kafka, ("numbers",), "read_committed")
+    numbers = Counter(int(value) for log_ in seen.values() for value in log_)
+    assert set(numbers.values()) == {1}
+    assert sorted(numbers) == list(range(len(numbers)))

@@ -1,0 +1,35 @@
+"""A stream of which processes are killed at random, twenty times over fifty micro-batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random, SystemRandom
+
+import pytest
+
+from aioproducer.testing.kafka_cluster import KafkaCluster
+from benchmarks.spark.kills.random_kills import PARTITIONS, run_under_kills
+from benchmarks.spark.kills.sinks import OURS
+from tests.kafka.transactional import topics
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1500)]
+
+
+async def test_nothing_is_missing_and_nothing_is_there_twice(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    seed = SystemRandom().randrange(10**6)
+    print(f"seed {seed}")
+    await topics(kafka, "killed-at-random", partitions=PARTITIONS)
+    outcome = run_under_kills(
+        OURS,
+        kafka.bootstrap_servers,
+        "killed-at-random",
+        tmp_path,
+        batches=50,
+        kills=20,
+        random=Random(seed),
+    )
+    assert sum(outcome.killed.values()) == 20, outcome
+    assert outcome.batches >= 50
+    assert (outcome.seen.missing, outcome.seen.duplicated) == (0, 0), outcome

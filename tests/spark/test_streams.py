@@ -1,0 +1,113 @@
+"""``writeStream.format("aioproducer")``, at least once, and the modes that Spark lets through."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from aioproducer.spark import foreach_batch
+from aioproducer.testing.mock_cluster import MockCluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.mock_cluster]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(cluster: MockCluster) -> str:
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    cluster.create_topic(name, 1)
+    return name
+
+
+@pytest.fixture
+def words(spark: SparkSession, tmp_path: Path) -> DataFrame:
+    """A stream of two micro-batches."""
+    for name, text in (("1", "a\nb\na\n"), ("2", "b\na\n")):
+        (tmp_path / "words").mkdir(exist_ok=True)
+        (tmp_path / "words" / name).write_text(text)
+    return spark.readStream.option("maxFilesPerTrigger", 1).text(str(tmp_path / "words"))
+
+
+def run(rows: DataFrame, cluster: MockCluster, topic: str, folder: Path, mode: str) -> None:
+    query = (
+        rows.writeStream.format("aioproducer")
+        .outputMode(mode)
+        .option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        .option("topic", topic)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(120)
+
+
+def values(cluster: MockCluster, topic: str) -> list[bytes | str | None]:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
+    place = TopicPartition(topic, 0, 0)
+    try:
+        _, end = consumer.get_watermark_offsets(place, 30)
+        consumer.assign([place])
+        messages = consumer.consume(end, 30) if end else []
+        assert len(messages) == end
+        return [message.value() for message in messages]
+    finally:
+        consumer.close()
+
+
+def test_each_row_is_written(
+    words: DataFrame, cluster: MockCluster, topic: str, tmp_path: Path
+) -> None:
+    run(words, cluster, topic, tmp_path, "append")
+    assert sorted(map(str, values(cluster, topic))) == sorted(map(str, [b"a", b"b"] * 2 + [b"a"]))
+
+
+def test_complete_mode_appends_as_sparks_sink_does(
+    words: DataFrame, cluster: MockCluster, topic: str, tmp_path: Path
+) -> None:
+    counts = words.groupBy("value").count().selectExpr("concat(value, count) as value")
+    run(counts, cluster, topic, tmp_path, "complete")
+    assert sorted(map(str, values(cluster, topic))) == ["b'a2'", "b'a3'", "b'b1'", "b'b2'"]
+
+
+def test_update_mode_goes_through_foreach_batch(
+    words: DataFrame, cluster: MockCluster, topic: str, tmp_path: Path
+) -> None:
+    counts = words.groupBy("value").count().selectExpr("concat(value, count) as value")
+    with pytest.raises(Exception, match="does not support Update mode"):
+        run(counts, cluster, topic, tmp_path / "refused", "update")
+    options: dict[str, Any] = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "topic": topic,
+    }
+    publish = foreach_batch(**options)
+    query = (
+        counts.writeStream.outputMode("update")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .foreachBatch(publish)
+        .start()
+    )
+    query.awaitTermination(120)
+    assert sorted(map(str, values(cluster, topic))) == ["b'a2'", "b'a3'", "b'b1'", "b'b2'"]
+
+
+def test_a_micro_batch_that_can_not_be_written_ends_the_query_with_the_reason(
+    words: DataFrame, cluster: MockCluster, topic: str, tmp_path: Path
+) -> None:
+    too_large = words.selectExpr("repeat(value, 2000000) as value")
+    with pytest.raises(StreamingQueryException, match="RecordTooLargeError"):
+        run(too_large, cluster, topic, tmp_path, "append")
+    run(words, cluster, topic, tmp_path, "append")
+    assert len(values(cluster, topic)) == 5
