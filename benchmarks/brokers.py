@@ -38,7 +38,8 @@ Serving = Callable[[Workload], AbstractContextManager[str]]
 
 
 @contextmanager
-def _mock_brokers() -> Iterator[Serving]:
+def mock_brokers() -> Iterator[Serving]:
+    """librdkafka's mock cluster."""
     yield _mock_cluster
 
 
@@ -52,13 +53,14 @@ def _mock_cluster(workload: Workload) -> Iterator[str]:
 
 
 @contextmanager
-def _kafka_brokers() -> Iterator[Serving]:
-    with KafkaCluster(_BROKERS, config=_KAFKA_CONFIG, jvm_options=_JVM_OPTIONS) as cluster:
+def kafka_brokers(brokers: int = _BROKERS) -> Iterator[Serving]:
+    """A real Kafka; each of its brokers has a copy of every partition."""
+    with KafkaCluster(brokers, config=_KAFKA_CONFIG, jvm_options=_JVM_OPTIONS) as cluster:
         admin = _admin(cluster.bootstrap_servers)
 
         @contextmanager
         def serve(workload: Workload) -> Iterator[str]:
-            _create_topics(admin, workload)
+            _create_topics(admin, workload, brokers)
             yield cluster.bootstrap_servers
             _delete_topics(admin, workload)
 
@@ -66,8 +68,8 @@ def _kafka_brokers() -> Iterator[Serving]:
 
 
 BROKERS: Final[Mapping[str, Callable[[], AbstractContextManager[Serving]]]] = {
-    "mock": _mock_brokers,
-    "kafka": _kafka_brokers,
+    "mock": mock_brokers,
+    "kafka": kafka_brokers,
 }
 
 
@@ -104,11 +106,11 @@ def _admin(bootstrap_servers: str) -> AdminClient:
     )
 
 
-def _create_topics(admin: AdminClient, workload: Workload) -> None:
+def _create_topics(admin: AdminClient, workload: Workload, replication: int) -> None:
     """Return when each partition has a leader."""
     names = workload.topic_names()
     for some in _in_requests(names):
-        topics = [NewTopic(name, workload.partitions, _BROKERS) for name in some]
+        topics = [NewTopic(name, workload.partitions, replication) for name in some]
         for created in admin.create_topics(topics, request_timeout=_LONGEST_QUERY).values():
             created.result()
     deadline = time.monotonic() + _LONGEST_QUERY

@@ -24,6 +24,8 @@ METRICS = {
     "megabytes_per_second": Metric("MB/s", ".1f"),
     # User and system, all threads of the client's process.
     "cpu_us_per_record": Metric("CPU-µs/record", ".2f", ranged=True, ratio="CPU"),
+    # The same of all brokers together.
+    "brokers_cpu_us_per_record": Metric("brokers' CPU-µs", ".2f"),
     # Interpreter and values included.
     "peak_megabytes": Metric("peak MB", ".0f"),
     # From the call to the confirmation, where every record is awaited.

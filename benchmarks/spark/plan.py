@@ -1,0 +1,85 @@
+"""What is written and by whom. Every load and every contender stands here, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from benchmarks.brokers import Serving, kafka_brokers, mock_brokers
+from benchmarks.clients import Settings
+from benchmarks.workloads import Workload
+
+BROKERS: Final[Mapping[str, Callable[[], AbstractContextManager[Serving]]]] = {
+    # One node: three of them on a few cores, each with a copy, would be all that is measured.
+    "kafka": partial(kafka_brokers, 1),
+    "mock": mock_brokers,
+}
+
+LOADS: Final = {
+    load.name: load
+    for load in (
+        Workload("values", "binary values", 5_000_000),
+        Workload(
+            "json",
+            "strings of JSON, with keys",
+            5_000_000,
+            value_bytes=300,
+            json=True,
+            key_bytes=16,
+            partitions=12,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One way to write a DataFrame to Kafka: the function ``sink`` of ``sinks.py``."""
+
+    name: str
+    sink: str
+    settings: Settings
+    """The sink's own options, by the names that it has for them."""
+    peer: str | None = None
+    """Whom it is compared with: Spark's own sink with settings like these."""
+    brokers: tuple[str, ...] = ("kafka", "mock")
+    """Those that it can talk to."""
+    sends: bool = True
+    """False: it only makes the rows, which nobody can be faster than."""
+    transactional: bool = False
+    """Whether it adds markers to the log."""
+
+
+# Large batches, as somebody sets them who loads much at once; nobody compresses.
+_TUNED: Final[Settings] = {"linger.ms": 5, "batch.size": 262_144}
+
+
+def _kafka(settings: Settings) -> Settings:
+    return {f"kafka.{name}": value for name, value in settings.items()}
+
+
+CONTENDERS: Final = {
+    contender.name: contender
+    for contender in (
+        Contender("noop", "noop", {}, sends=False),
+        # The mock cluster refuses the Java client's version of ApiVersions in a way of its own.
+        Contender("spark", "spark", {}, brokers=("kafka",)),
+        Contender("aioproducer", "aioproducer", {}, peer="spark"),
+        Contender("publish_dataframe", "publish_dataframe", {}, peer="spark"),
+        Contender("confluent", "confluent", {}, peer="spark"),
+        Contender(
+            "exactly_once",
+            "exactly_once",
+            {"delivery.guarantee": "exactly_once", "sink.id": "benchmark"},
+            peer="spark",
+            brokers=("kafka",),
+            transactional=True,
+        ),
+        Contender("spark-tuned", "spark", _kafka(_TUNED), brokers=("kafka",)),
+        Contender("aioproducer-tuned", "aioproducer", _kafka(_TUNED), peer="spark-tuned"),
+        Contender("confluent-tuned", "confluent", _TUNED, peer="spark-tuned"),
+    )
+}

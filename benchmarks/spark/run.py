@@ -1,0 +1,162 @@
+"""Every contender at every load, round by round, in one Spark."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.brokers import log_size
+from benchmarks.machine import Neighbours
+from benchmarks.measure import per_record
+from benchmarks.spark.connector import connector_jars
+from benchmarks.spark.cpu import CpuWatch
+from benchmarks.spark.plan import BROKERS, Contender
+from benchmarks.spark.rows import rows_of
+from benchmarks.spark.sinks import SINKS, Target
+from benchmarks.summary import Run
+from benchmarks.workloads import Workload
+
+_ROOT: Final = Path(__file__).parents[2]
+_WARM_UP: Final = 10
+"""The part of a round's rows that each contender writes before the first round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure."""
+
+    loads: Sequence[Workload]
+    contenders: Sequence[Contender]
+    rounds: int
+    rows: int | None = None
+    """In each round; None: the load's number."""
+    brokers: str = "kafka"
+    """A name of `BROKERS`."""
+    spark: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the session."""
+
+    def able(self) -> Sequence[Contender]:
+        """Those that can talk to these brokers."""
+        return [each for each in self.contenders if self.brokers in each.brokers]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where the runs of one load take place."""
+
+    load: Workload
+    rows: DataFrame
+    number: int
+    """Of the rows."""
+    bootstrap_servers: str
+    watch: CpuWatch
+
+
+def run_all(plan: Plan, started: Callable[[str], None]) -> Iterator[Run]:
+    """Every run, as it ends. ``started`` is told what runs now.
+
+    The rounds are interleaved, A B C, B C A, all in one JVM; a warm-up of each goes before them.
+    """
+    contenders = plan.able()
+    with BROKERS[plan.brokers]() as serving, _session(plan.spark) as (spark, watch):
+        for load in plan.loads:
+            with serving(load) as servers:
+                stage = _stage(spark, load, plan.rows or load.records, servers, watch)
+                warm_up = _stage(spark, load, stage.number // _WARM_UP, servers, watch)
+                for contender in contenders:
+                    started(f"{load.name}: warming up {contender.name}")
+                    _run(warm_up, contender, 0)
+                for number in range(1, plan.rounds + 1):
+                    first = (number - 1) % len(contenders)
+                    for contender in (*contenders[first:], *contenders[:first]):
+                        started(f"{load.name}, round {number} of {plan.rounds}: {contender.name}")
+                        yield _run(stage, contender, number)
+
+
+def _stage(
+    spark: SparkSession, load: Workload, number: int, servers: str, watch: CpuWatch
+) -> Stage:
+    rows = rows_of(spark, load, number)
+    return Stage(load, rows, rows.count(), servers, watch)
+
+
+@contextmanager
+def _session(settings: Mapping[str, str]) -> Iterator[tuple[SparkSession, CpuWatch]]:
+    os.environ.update(
+        PYSPARK_PYTHON=sys.executable,
+        PYSPARK_DRIVER_PYTHON=sys.executable,
+        PYTHONPATH=os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH")))),
+        SPARK_LOCAL_IP="127.0.0.1",
+    )
+    all_settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.driver.extraClassPath": os.pathsep.join(connector_jars()),
+        "spark.log.level": "ERROR",
+        **settings,
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in all_settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    try:
+        gateway = spark.sparkContext._gateway
+        assert gateway is not None
+        with CpuWatch(gateway.proc.pid) as watch:
+            yield spark, watch
+    finally:
+        spark.stop()
+
+
+def _run(stage: Stage, contender: Contender, number: int) -> Run:
+    load, rows = stage.load, stage.number
+    _collect_garbage(stage.rows.sparkSession)
+    log_before = log_size(stage.bootstrap_servers, load)
+    neighbours = Neighbours()
+    used, began = stage.watch.used(), perf_counter()
+    try:
+        target = Target(stage.bootstrap_servers, load.topic_names()[0], load.partitions)
+        SINKS[contender.sink](stage.rows, target, contender.settings)
+    except Exception as error:  # whatever a contender raises makes its run void
+        return Run(contender.name, load.name, number, neighbours.cores_used(), _told(error))
+    seconds, used = perf_counter() - began, stage.watch.used().since(used)
+    others = neighbours.cores_used()
+    in_log = log_size(stage.bootstrap_servers, load) - log_before
+    void = why_void(contender, rows, in_log, load.partitions)
+    numbers = {
+        **per_record(rows, load.value_bytes, seconds, used.spark),
+        "brokers_cpu_us_per_record": used.brokers / rows * 1e6,
+    }
+    return Run(contender.name, load.name, number, others, void, {} if void else numbers)
+
+
+def _collect_garbage(spark: SparkSession) -> None:
+    """That of the run before, which is not to be paid by the next one."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    jvm.java.lang.System.gc()
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0][:300]}"
+
+
+def why_void(contender: Contender, rows: int, in_log: int, partitions: int) -> str | None:
+    """Why a run does not count, or None. ``in_log``: by how many offsets the logs have grown."""
+    least = most = rows if contender.sends else 0
+    if contender.transactional:  # each partition written to has one marker
+        least, most = rows + 1, rows + partitions
+    if least <= in_log <= most:
+        return None
+    return f"{rows:,} rows were written, and the logs have grown by {in_log:,}"

@@ -1,0 +1,118 @@
+"""The ways to write a DataFrame to Kafka. Each returns when every row is delivered, or raises."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import Producer as ConfluentProducer
+from pyspark.sql import DataFrame, Row
+
+from aioproducer import Producer, ProducerConfig
+from aioproducer.spark import publish_dataframe as publish
+from aioproducer.spark import repartition_by_key
+from benchmarks.clients import Settings
+
+_ROWS_PER_POLL: Final = 100
+_FULL_QUEUE_WAIT: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the rows go."""
+
+    bootstrap_servers: str
+    topic: str
+    partitions: int
+    """Of the topic."""
+
+
+Sink = Callable[[DataFrame, Target, Settings], None]
+
+
+def noop(rows: DataFrame, _target: Target, _settings: Settings) -> None:
+    """Make the rows and forget them."""
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def aioproducer(rows: DataFrame, target: Target, settings: Settings) -> None:
+    """Our data source."""
+    _write("aioproducer", rows, target, settings)
+
+
+def exactly_once(rows: DataFrame, target: Target, settings: Settings) -> None:
+    """The same in a transaction, for which each Kafka partition has to come from one task."""
+    if "key" in rows.columns:
+        rows = repartition_by_key(rows, target.partitions)
+    else:
+        rows = rows.coalesce(target.partitions)
+    _write("aioproducer", rows, target, settings)
+
+
+def spark(rows: DataFrame, target: Target, settings: Settings) -> None:
+    """Spark's own."""
+    _write("kafka", rows, target, settings)
+
+
+def _write(source: str, rows: DataFrame, target: Target, settings: Settings) -> None:
+    options = {name: str(value) for name, value in settings.items()}
+    options |= {"kafka.bootstrap.servers": target.bootstrap_servers, "topic": target.topic}
+    rows.write.format(source).options(**options).mode("append").save()
+
+
+def publish_dataframe(rows: DataFrame, target: Target, settings: Settings) -> None:
+    """Through the driver's event loop."""
+    config = ProducerConfig.from_properties(
+        {"bootstrap.servers": target.bootstrap_servers, **settings}
+    )
+
+    async def run() -> None:
+        async with Producer(config) as producer:
+            await publish(rows, producer, topic=target.topic)
+
+    asyncio.run(run())
+
+
+def confluent(rows: DataFrame, target: Target, settings: Settings) -> None:
+    """confluent-kafka's producer for each partition of the rows."""
+    all_settings = {"bootstrap.servers": target.bootstrap_servers, **settings}
+    rows.foreachPartition(_SendWithConfluent(all_settings, target.topic))
+
+
+@dataclass(frozen=True, slots=True)
+class _SendWithConfluent:
+    settings: Settings
+    topic: str
+
+    def __call__(self, rows: Iterable[Row]) -> None:
+        producer = ConfluentProducer(dict(self.settings))
+        errors: list[KafkaError] = []
+
+        def on_delivery(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                errors.append(error)
+
+        produce, poll, topic = producer.produce, producer.poll, self.topic
+        for number, row in enumerate(rows):
+            value, key = row if len(row) == 2 else (row[0], None)
+            while True:
+                try:
+                    produce(topic, value, key, on_delivery=on_delivery)
+                except BufferError:
+                    poll(_FULL_QUEUE_WAIT)
+                else:
+                    break
+            if not number % _ROWS_PER_POLL:
+                poll(0)
+        producer.flush()
+        if errors:
+            raise KafkaException(errors[0])
+
+
+SINKS: Final[Mapping[str, Sink]] = {
+    sink.__name__: sink
+    for sink in (noop, aioproducer, exactly_once, spark, publish_dataframe, confluent)
+}

@@ -1,0 +1,117 @@
+"""The contenders, the numbers and the tables of `python -m benchmarks.spark`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.spark.__main__ import main
+from benchmarks.spark.cpu import CpuWatch, Ledger, Seen, Used
+from benchmarks.spark.plan import CONTENDERS, LOADS, Contender
+from benchmarks.spark.report import describe
+from benchmarks.spark.run import why_void
+from benchmarks.spark.sinks import SINKS
+from benchmarks.summary import Run, summarise
+
+DRIVER, JVM, WORKER = 1, 2, 4
+PROCESSES = {"driver": (DRIVER, 0), "jvm": (JVM, DRIVER), "daemon": (3, JVM)}
+PROCESSES |= {"worker": (WORKER, 3), "broker": (5, DRIVER)}
+
+
+def seen(**cpu_seconds: float) -> list[Seen]:
+    return [Seen(*PROCESSES[name], 0.0, seconds) for name, seconds in cpu_seconds.items()]
+
+
+@pytest.mark.parametrize("contender", CONTENDERS.values(), ids=CONTENDERS)
+def test_each_contender_has_its_sink_and_a_peer_that_is_sparks(contender: Contender) -> None:
+    assert contender.sink in SINKS
+    assert contender.peer is None or CONTENDERS[contender.peer].sink == "spark"
+
+
+def test_spark_is_the_driver_and_all_under_the_jvm() -> None:
+    ledger = Ledger(DRIVER, JVM)
+    ledger.enter(seen(driver=1, jvm=2, daemon=4, worker=8, broker=16))
+    assert ledger.used() == Used(spark=15, brokers=16)
+
+
+def test_who_has_ended_still_counts() -> None:
+    ledger = Ledger(DRIVER, JVM)
+    ledger.enter(seen(driver=1, jvm=2, daemon=4, worker=8, broker=16))
+    before = ledger.used()
+    ledger.enter(seen(driver=1, jvm=3, daemon=4, broker=17))
+    assert ledger.used().since(before) == Used(spark=1, brokers=1)
+
+
+def test_an_id_that_is_used_again_is_another_process() -> None:
+    ledger = Ledger(DRIVER, JVM)
+    ledger.enter([*seen(driver=1, jvm=2), Seen(WORKER, JVM, 0.0, 8)])
+    ledger.enter([*seen(driver=1, jvm=2), Seen(WORKER, JVM, 9.0, 1)])
+    assert ledger.used().spark == 12
+
+
+def test_the_work_of_real_processes_is_seen() -> None:
+    work = "import time\ninput()\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\ninput()"
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as process,
+        CpuWatch(process.pid) as watch,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        before = watch.used()
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        used = watch.used().since(before)
+        process.communicate(b"\n")
+    assert 0.1 < used.spark < 5
+
+
+@pytest.mark.parametrize(
+    ("name", "in_log", "counts"),
+    [
+        *(("spark", 100, True), ("spark", 99, False), ("spark", 101, False)),
+        *(("noop", 0, True), ("noop", 100, False)),
+        *(("exactly_once", 106, True), ("exactly_once", 101, True)),
+        *(("exactly_once", 100, False), ("exactly_once", 107, False)),
+    ],
+)
+def test_a_run_counts_only_if_the_logs_have_its_rows(name: str, in_log: int, counts: bool) -> None:
+    void = why_void(CONTENDERS[name], 100, in_log, partitions=6)
+    assert (void is None) == counts
+    assert void is None or str(in_log) in void
+
+
+def run(client: str, rate: float, number: int = 1) -> Run:
+    numbers = {"records_per_second": rate, "cpu_us_per_record": 1e6 / rate}
+    return Run(client, "values", number, 0.1, None, numbers)
+
+
+def test_each_is_compared_with_sparks_own_sink() -> None:
+    names = ("spark", "aioproducer", "confluent")
+    runs = [run("spark", 100), run("spark", 300, 2), run("aioproducer", 300)]
+    runs.append(Run("confluent", "values", 1, 0.1, "it failed"))
+    contenders = [CONTENDERS[name] for name in names]
+    section = describe(LOADS["values"], contenders, summarise(runs), 5_000)
+    assert section.ratios == (
+        "aioproducer / spark: 1.50 x rows/s (best rounds 1.00), 0.50 x CPU (best 1.00)",
+    )
+    assert section.voids == ("VOID confluent, round 1: it failed",)
+    assert [row[:2] for row in section.rows] == [
+        ("spark", "200"),
+        ("aioproducer", "300"),
+        ("confluent", "-"),
+    ]
+    assert all(len(row) == len(section.headings) for row in section.rows)
+
+
+@pytest.mark.parametrize(
+    "options", [["--loads", "values,none"], ["--only", "kafkacat"], ["--spark", "name"]]
+)
+def test_a_wrong_option_is_told(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(options)
+    assert options[1].split(",")[-1] in capsys.readouterr().err
