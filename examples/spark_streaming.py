@@ -1,0 +1,48 @@
+"""A stream into Kafka, exactly once, whatever is killed:
+
+    python examples/spark_streaming.py /tmp/checkpoint [host:port of Kafka]
+
+Kill it (``kill -9``) and start it again with the same checkpoint, as often as you like: who reads
+the topic ``numbers`` with ``isolation.level=read_committed`` sees each number once. Each line that
+it prints is a micro-batch that is in Kafka for good.
+
+Needs ``pip install 'aioproducer[spark]'`` and Java 17.
+"""
+
+import os
+import sys
+import time
+
+from pyspark.sql import SparkSession
+
+from aioproducer.spark import register
+
+
+def main(checkpoint: str, bootstrap_servers: str) -> None:
+    """Write numbers until somebody ends it."""
+    spark = SparkSession.builder.appName("numbers").getOrCreate()
+    written = register(spark)
+    numbers = spark.readStream.format("rate").option("rowsPerSecond", 1_000).load()
+    query = (
+        numbers.selectExpr("cast(value as string) as value")
+        .writeStream.format("aioproducer")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("topic", "numbers")
+        .option("delivery.guarantee", "exactly_once")
+        .option("sink.id", "numbers-example")
+        .option("checkpointLocation", checkpoint)
+        .start()
+    )
+    told = -1
+    while query.isActive:
+        for (_, batch), report in written.items():
+            if batch > told:
+                print(f"micro-batch {batch}: {report}", flush=True)
+                told = batch
+        time.sleep(0.2)
+    query.awaitTermination()  # raises what ended it
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers' Python: this one
+    main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "localhost:9092")
