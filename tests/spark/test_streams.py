@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,9 +35,11 @@ def topic(cluster: MockCluster) -> str:
 @pytest.fixture
 def words(spark: SparkSession, tmp_path: Path) -> DataFrame:
     """A stream of two micro-batches."""
-    for name, text in (("1", "a\nb\na\n"), ("2", "b\na\n")):
+    for second, text in ((1, "a\nb\na\n"), (2, "b\na\n")):
         (tmp_path / "words").mkdir(exist_ok=True)
-        (tmp_path / "words" / name).write_text(text)
+        file = tmp_path / "words" / str(second)
+        file.write_text(text)
+        os.utime(file, (second, second))  # Spark reads the older one first
     return spark.readStream.option("maxFilesPerTrigger", 1).text(str(tmp_path / "words"))
 
 
