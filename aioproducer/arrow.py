@@ -11,7 +11,7 @@ from typing import Any, Final, overload
 
 from aioproducer.errors import SerializationError
 from aioproducer.model import Header
-from aioproducer.records.acceleration import BinaryColumn, IntColumn
+from aioproducer.records.acceleration import BinaryColumn, IntColumn, partitions_of_keys
 from aioproducer.records.columns import Columns
 
 _BYTES: Final = "binary, large_binary, string, large_string or null"
@@ -46,6 +46,17 @@ def read_columns(values: Any) -> list[Columns]:
         return [_read_batch(pyarrow, batch) for batch in batches if len(batch)]
     except pyarrow.ArrowInvalid as error:
         raise SerializationError(f"these columns can't be read: {error}") from error
+
+
+def murmur2_partitions(keys: Any, count: int) -> Any:
+    """For each key of an Array its partition among ``count``, as int32; null where there is none.
+
+    As :func:`~aioproducer.partitioning.murmur2_partition` does for one.
+    """
+    pyarrow = sys.modules["pyarrow"]
+    partitions = partitions_of_keys(_binary_column(pyarrow, keys), count)
+    buffers = [keys.is_valid().buffers()[1], pyarrow.py_buffer(partitions)]
+    return pyarrow.Array.from_buffers(pyarrow.int32(), len(keys), buffers)
 
 
 def _check_schema(pyarrow: Any, schema: Any) -> None:

@@ -26,7 +26,12 @@ if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
 
 if TYPE_CHECKING or not ACCELERATED:
     from aioproducer.records.builder import RecordsBuilder
-    from aioproducer.records.columns import BinaryColumn, IntColumn, rows_by_partition
+    from aioproducer.records.columns import (
+        BinaryColumn,
+        IntColumn,
+        partitions_of_keys,
+        rows_by_partition,
+    )
     from aioproducer.records.delivery import deliver_records, fail_record
     from aioproducer.records.short_way import OpenBatches, ShortWay
     from aioproducer.records.spans import fill_places
@@ -39,6 +44,7 @@ else:
     deliver_records = compiled.deliver_records
     fail_record = compiled.fail_record
     fill_places = compiled.fill_places
+    partitions_of_keys = compiled.partitions_of_keys
     rows_by_partition = compiled.rows_by_partition
 
 __all__ = [
@@ -52,5 +58,6 @@ __all__ = [
     "deliver_records",
     "fail_record",
     "fill_places",
+    "partitions_of_keys",
     "rows_by_partition",
 ]

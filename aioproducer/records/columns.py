@@ -110,6 +110,19 @@ class Columns:
     headers: Sequence[Sequence[Header] | None] | None = None
 
 
+def partitions_of_keys(keys: BinaryColumn, count: int) -> array[int]:
+    """The one of ``count`` partitions for each key; ``KEYLESS`` for a row without one."""
+    if count < 1:
+        raise ValueError("there are partitions")
+    return array(
+        "i",
+        (
+            KEYLESS if (key := keys[row]) is None else murmur2_partition(key, count)
+            for row in range(len(keys))
+        ),
+    )
+
+
 def rows_by_partition(
     columns: Columns, base: int, start: int, stop: int, count: int, *, ignore_keys: bool
 ) -> tuple[array[int], list[tuple[int, int, int]]]:

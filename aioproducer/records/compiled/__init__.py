@@ -15,4 +15,5 @@ ShortWay = entrance.ShortWay
 deliver_records = delivery.deliver_records
 fail_record = delivery.fail_record
 fill_places = spans.fill_places
+partitions_of_keys = columns.partitions_of_keys
 rows_by_partition = columns.rows_by_partition

@@ -108,6 +108,20 @@ cdef class IntColumn(Column):
         return number if self.read(row, &number) else None
 
 
+def partitions_of_keys(BinaryColumn keys not None, int count):
+    """See ``columns.partitions_of_keys``."""
+    if count < 1:
+        raise ValueError("there are partitions")
+    cdef array partitions = array("i", bytes(4 * keys.count))
+    cdef int* partition_at = partitions.data.as_ints
+    cdef const char* key = NULL
+    cdef Py_ssize_t row, size
+    for row in range(keys.count):
+        size = keys.read(row, &key)
+        partition_at[row] = -1 if size < 0 else <int>partition_of(key, size, count)
+    return partitions
+
+
 def rows_by_partition(
     columns, Py_ssize_t base, Py_ssize_t start, Py_ssize_t stop, int count, *, bint ignore_keys
 ):

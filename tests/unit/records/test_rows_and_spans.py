@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aioproducer.errors import SerializationError
+from aioproducer.partitioning import murmur2_partition
 from aioproducer.records import builder as reference
 from aioproducer.records import columns as reference_columns
 from aioproducer.records import delivery, spans
@@ -157,6 +158,17 @@ def test_what_is_in_columns(
             if column is not None:
                 rows = [row[place] for row in table[first:]]
                 assert [column[row] for row in range(len(column))] == rows
+
+
+@given(st.lists(fields), st.integers(0, 3), st.booleans(), st.integers(1, 5))
+def test_partitions_of_keys(keys: list[bytes | None], first: int, wide: bool, count: int) -> None:
+    first = min(first, len(keys))
+    expected = [KEYLESS if key is None else murmur2_partition(key, count) for key in keys[first:]]
+    for room in BOTH:
+        column = binary(room, keys, first, wide=wide)
+        assert room.partitions_of_keys(column, count).tolist() == expected
+        with pytest.raises(ValueError, match="partitions"):
+            room.partitions_of_keys(column, 0)
 
 
 @given(tables, flags, st.booleans(), st.integers(1, 5), st.booleans(), st.integers(0, 700))
