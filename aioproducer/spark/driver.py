@@ -41,9 +41,10 @@ async def publish_dataframe(
     The columns are those of Spark's Kafka sink: ``value``, and any of ``key``, ``headers``,
     ``topic`` and ``partition``; others are left out. ``topic`` goes before the column. Rows of one
     partition of ``df`` are sent in their order, and the partitions one after the other. Two of them
-    are computed at a time and have to fit into the memory of the driver's JVM
-    (``spark.driver.maxResultSize``); here there are never more than three cells of 4 MB. For a
-    DataFrame that the driver should not see use ``df.write.format("aioproducer")``.
+    are computed at a time, and each stands in the memory of the driver's JVM several times: two of
+    200 MB are too much for 2 GB (``spark.driver.memory``). Many small partitions are better than a
+    few large ones. Here there are never more than three cells of 4 MB. For a DataFrame that the
+    driver should not see use ``df.write.format("aioproducer")``.
 
     ``progress`` is called on the event loop whenever some thousand rows have come into Kafka, and
     when a partition has; what it raises ends the call. ``local_properties``: for Spark's jobs, such

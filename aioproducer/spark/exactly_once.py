@@ -26,6 +26,10 @@ from aioproducer.sync import Producer
 
 logger = logging.getLogger(__name__)
 
+_ABORT_SECONDS: Final = 10.0
+"""How long a write that has failed waits for its abort."""
+_SIGNATURE: Final = "aioproducer:"
+"""What a marker's metadata begins with; the query's id follows."""
 _UNKNOWN: Final = "?"
 """The query of a marker that was written without a task."""
 
@@ -58,7 +62,7 @@ class Begun:
 
         Raises:
             IllegalStateError: the marker does not fit: another query's, a batch was left out, or
-                one comes that is long through.
+                one comes that is before the last.
         """
         sink = f"sink.id {self.handle.transactional_id!r}"
         query = batch.query if batch else ""
@@ -83,12 +87,13 @@ class Begun:
             )
         if batch is None:
             return False
-        if batch.query and not self.next_batch - 1 <= batch.number <= self.next_batch:
+        last = self.next_batch - 1
+        if batch.number < last or (batch.query and batch.number > self.next_batch):
             # Spark replays the last batch alone.
             raise IllegalStateError(
-                f"{sink} has written all up to batch {self.next_batch - 1}, and this is batch "
-                f"{batch.number}: the checkpoint is older than what was written (restored, or "
-                "copied?), or micro-batches were written without this sink. If that is as it "
+                f"{sink} has written all up to batch {last}, and this is batch {batch.number}: the "
+                "checkpoint is older than what was written (restored, or copied?), a sink.batch.id "
+                "does not grow, or micro-batches were written without this sink. If that is as it "
                 "should be, go on with a new sink.id"
             )
         return batch.number < self.next_batch
@@ -102,8 +107,6 @@ class TaskOutcome:
     begun: Begun | None = None
     """With exactly_once."""
     batch: Batch | None = None
-    skipped: bool = False
-    """They were written and committed before."""
 
 
 def begin(plan: SinkPlan) -> Begun:
@@ -112,17 +115,24 @@ def begin(plan: SinkPlan) -> Begun:
     Raises:
         ProducerError: the coordinator refused, with the reason (a ``transaction.timeout.ms`` above
             the broker's ``transaction.max.timeout.ms``), or was not there within ``max.block.ms``.
+        IllegalStateError: the group ``sink.id`` is used by somebody else.
     """
     place = _marker_place(plan)
     with Producer(plan.config(transactional_id=plan.sink_id)) as producer:
         producer.partitions_for(plan.marker_topic)  # raises now if it does not exist
         producer.init_transactions()  # first: what the write before has committed is then settled
         marker = producer.committed_offsets(plan.sink_id, [place]).get(place)
+        if marker is not None and not marker.metadata.startswith(_SIGNATURE):
+            raise IllegalStateError(
+                f"the group {plan.sink_id!r} has an offset of {place} that is no marker "
+                f"({marker.offset}): a consumer has that group.id, or somebody has set it; give "
+                "the sink a sink.id of its own"
+            )
         producer.begin_transaction(shared=True)
         handle = producer.transaction_handle(hand_over=True)
     if marker is None:
         return Begun(handle, None, "")
-    return Begun(handle, marker.offset, marker.metadata)
+    return Begun(handle, marker.offset, marker.metadata.removeprefix(_SIGNATURE))
 
 
 def commit(
@@ -153,7 +163,7 @@ def commit(
         return report  # nobody has opened the transaction
     with Producer(plan.config(), transaction=begun.handle) as producer:
         if batch is not None:
-            marker = OffsetAndMetadata(batch.number + 1, batch.query)
+            marker = OffsetAndMetadata(batch.number + 1, _SIGNATURE + batch.query)
             producer.send_offsets_to_transaction({_marker_place(plan): marker}, plan.sink_id)
         producer.commit_transaction()
     return report
@@ -167,7 +177,7 @@ def abort(plan: SinkPlan, begun: Begun) -> None:
     """
     try:
         with Producer(plan.config(), transaction=begun.handle) as producer:
-            producer.abort_transaction()
+            producer.abort_transaction(_ABORT_SECONDS)
     except ProducerError as error:
         logger.info("the transaction of sink.id %r was not aborted here: %s", plan.sink_id, error)
 

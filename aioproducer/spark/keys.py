@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.functions import arrow_udf, col  # type: ignore[attr-defined]
+from pyspark.sql.functions import (  # type: ignore[attr-defined]
+    arrow_udf,
+    coalesce,
+    col,
+    lit,
+    pmod,
+    xxhash64,
+)
 
+from aioproducer.arrow import murmur2_partitions
 from aioproducer.errors import ConfigError
-from aioproducer.partitioning import murmur2_partition
 
 
 def repartition_by_key(df: DataFrame, partitions: int, tasks: int | None = None) -> DataFrame:
     """``df`` with a column ``partition``, and each Kafka partition in one task alone.
 
     A key goes where the Java client's default partitioner puts it (murmur2); rows whose key is null
-    are spread. A column ``partition`` that is there is replaced.
+    are spread by their values.
 
     Args:
-        df: with a column ``key`` of strings or bytes.
-        partitions: how many the topic has.
+        df: with a column ``key`` of strings or bytes, and a column ``value``.
+        partitions: how many the topic has: with another number keys go elsewhere than those of
+            other clients.
         tasks: how many write; each takes every ``tasks``-th partition. None: one for each.
 
     Raises:
-        ConfigError: there is no such column, or a number is not positive.
+        ConfigError: a column is missing, there is a column ``partition``, or a number is not
+            positive.
     """
     tasks = partitions if tasks is None else tasks
     if partitions < 1 or tasks < 1:
@@ -35,15 +44,20 @@ def repartition_by_key(df: DataFrame, partitions: int, tasks: int | None = None)
             else f"key attribute unsupported type {kind}. key must be a(n) string or binary"
         )
 
-    @arrow_udf("int")  # type: ignore[call-overload,untyped-decorator,unused-ignore]
-    def partition_of(keys: pa.Array) -> pa.Array:
-        return pa.array(
-            [
-                row % partitions if key is None else murmur2_partition(key, partitions)
-                for row, key in enumerate(keys.to_pylist())
-            ],
-            pa.int32(),
+    if "value" not in df.columns:
+        raise ConfigError("Required attribute 'value' not found")
+    if "partition" in df.columns:
+        raise ConfigError(
+            "there is a column 'partition' already: drop it, or let the rows of each partition "
+            "come from one task by df.repartitionById()"
         )
 
-    placed = df.withColumn("partition", partition_of(col("key").cast("binary")))
+    @arrow_udf("int")  # type: ignore[call-overload,untyped-decorator,unused-ignore]
+    def partition_of(keys: pa.Array) -> pa.Array:
+        return murmur2_partitions(keys, partitions)
+
+    # A row goes to the same partition when Spark computes it again.
+    spread = pmod(xxhash64("value"), lit(partitions)).cast("int")
+    by_key = partition_of(col("key").cast("binary"))
+    placed = df.withColumn("partition", coalesce(by_key, spread))
     return placed.repartitionById(tasks, col("partition"))

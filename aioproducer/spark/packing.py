@@ -35,7 +35,6 @@ class Cell:
 
     topics: tuple[tuple[str, pa.RecordBatch], ...]
     """The rows of each topic, in their order, as ``send_many()`` takes them."""
-    rows: int
     bytes: int
     last: bool
     """Of its partition. Every partition has such a cell."""
@@ -82,7 +81,7 @@ class PackedRows:
                     rows = unpack(data)
                     topics = () if rows is None else tuple(by_topic(rows, plan))
                     size = 0 if rows is None else rows.nbytes
-                    yield Cell(topics, 0 if rows is None else len(rows), size, last, partitions)
+                    yield Cell(topics, size, last, partitions)
                     del rows, topics, data
             finally:
                 # Jobs first: what is dropped reads the rest of its partition.

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ _BATCH_SIZE: Final = "262144"
 """In bytes, unless it is set: a task hands over megabytes at once. With Kafka's default, 16 KB, a
 write takes longer; a megabyte is no better where rows have keys."""
 _OWN: Final = ("delivery.guarantee", "sink.id", "sink.batch.id", "sink.marker.topic")
+_READ: Final = ("topic", "includeheaders", *_OWN)
 _TRANSACTION_TIMEOUT_MS: Final = 300_000
 """Unless ``kafka.transaction.timeout.ms`` says otherwise; Kafka's minute is short for a write."""
 _SERIALIZERS: Final = {
@@ -89,20 +90,15 @@ def plan_write(options: Mapping[str, str], columns: Mapping[str, str]) -> SinkPl
         ConfigError: in the words of Spark's own sink where it has any.
     """
     given = {name.lower(): value for name, value in options.items()}
-    topic = given.get("topic")
-    topic = None if topic is None else topic.strip()
-    if topic == "":
-        raise ConfigError("the option 'topic' is empty")
-    _check_columns(columns, topic)
+    rows = plan_rows(columns, given.get("topic"))
     guarantee = _guarantee(given)
-    plan = SinkPlan(
-        _properties(given, guarantee),
-        tuple(name for name in _TYPES if name in columns),
-        topic,
-        guarantee,
-        given.get("sink.id", ""),
-        _batch_id(given),
-        given.get("sink.marker.topic", topic or ""),
+    plan = replace(
+        rows,
+        properties=_properties(given, guarantee),
+        guarantee=guarantee,
+        sink_id=given.get("sink.id", ""),
+        batch_id=_batch_id(given),
+        marker_topic=given.get("sink.marker.topic", rows.topic or ""),
     )
     if plan.exactly_once and not plan.marker_topic:
         raise ConfigError(
@@ -124,8 +120,24 @@ def plan_rows(columns: Mapping[str, str], topic: str | None = None) -> SinkPlan:
         ConfigError: as :func:`plan_write` does.
     """
     topic = None if topic is None else topic.strip()
+    if topic == "":
+        raise ConfigError("the option 'topic' is empty")
     _check_columns(columns, topic)
     return SinkPlan({}, tuple(name for name in _TYPES if name in columns), topic)
+
+
+def check_names(options: Iterable[str]) -> None:
+    """Refuse options that nobody reads; Spark passes on some of its own, so a format can't.
+
+    Raises:
+        ConfigError: with the name.
+    """
+    for name in options:
+        if not name.lower().startswith(_PREFIX) and name.lower() not in _READ:
+            raise ConfigError(
+                f"there is no option {name!r}; there are {', '.join(_READ)}, and those of a "
+                "producer by their Java names after 'kafka.'"
+            )
 
 
 def types_of(schema: StructType) -> dict[str, str]:

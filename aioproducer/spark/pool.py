@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Lock, Timer
 from typing import Final
 
 from aioproducer.config import ProducerConfig
+from aioproducer.errors import ProducerError
 from aioproducer.sync import Producer
 
 logger = logging.getLogger(__name__)
@@ -35,29 +36,34 @@ class ProducerPool:
 
     def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
         self._idle_seconds = idle_seconds
+        self._empty()
+        os.register_at_fork(after_in_child=self._empty)
+
+    def _empty(self) -> None:
         self._lock = Lock()
-        self._process = os.getpid()
         self._kept: dict[ProducerConfig, _Kept] = {}
 
     @contextmanager
     def use(self, config: ProducerConfig) -> Iterator[Producer]:
-        """The producer for ``config``, which others may use at the same time.
+        """A context manager: the producer for ``config``, which others may use at the same time.
 
-        If the block raises, the producer is not kept for the next one: it may be broken.
+        If the block raises, the producer is not kept for the next one: it may be broken. Flush it
+        before the block ends; nobody does afterwards.
+
+        Raises:
+            ConfigError: nothing can be made from ``config``.
         """
         kept = self._take(config)
         try:
             yield kept.producer
         except BaseException:
-            self._drop(config, kept)
+            with suppress(ProducerError):  # what was raised says more
+                self._drop(config, kept)
             raise
         self._release(config, kept)
 
     def _take(self, config: ProducerConfig) -> _Kept:
         with self._lock:
-            if self._process != os.getpid():
-                self._process = os.getpid()
-                self._kept = {}
             kept = self._kept.get(config)
             if kept is None:
                 producer = Producer(config)
@@ -97,4 +103,5 @@ class ProducerPool:
 
 _pool: Final = ProducerPool()
 get_pooled_producer = _pool.use
-"""See :meth:`ProducerPool.use`."""
+"""``with get_pooled_producer(config) as producer:`` the one of this process for ``config``, a
+:class:`aioproducer.sync.Producer`; see :meth:`ProducerPool.use`."""

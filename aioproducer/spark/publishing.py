@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from aioproducer.errors import IllegalStateError
 from aioproducer.spark.exactly_once import Begun, abort, begin, commit
-from aioproducer.spark.plan import Guarantee, SinkPlan, plan_write, types_of
+from aioproducer.spark.plan import Guarantee, SinkPlan, check_names, plan_write, types_of
 from aioproducer.spark.report import WriteReport
-from aioproducer.spark.task import run_task
+from aioproducer.spark.task import QUERY, batch_of, run_task
 
 Option = str | int | float | bool | None
 
@@ -29,13 +31,17 @@ def publish_partitions(df: DataFrame, **options: Option) -> WriteReport:
             ``exactly_once`` nothing of ``df`` is visible then.
         ProducerError: the transaction could not be begun or committed.
     """
-    plan = plan_write(_as_spark_has_them(options), types_of(df.schema))
+    given = _as_spark_has_them(options)
+    check_names(given)
+    plan = plan_write(given, types_of(df.schema))
     begun = begin(plan) if plan.exactly_once else None
     try:
-        told = df.mapInArrow(partial(_write_and_tell, plan, begun), "outcome binary").collect()
+        rows = df.select(*plan.columns)
+        told = rows.mapInArrow(partial(_write_and_tell, plan, begun), "outcome binary").collect()
         outcomes = [pickle.loads(row.outcome) for row in told]
         if begun is not None:
-            return commit(plan, outcomes, plan.batch_id, begun)
+            batch = batch_of(plan, _local_property(df))
+            return commit(plan, outcomes, None if batch is None else batch.number, begun)
     except BaseException:
         if begun is not None:
             abort(plan, begun)
@@ -51,14 +57,24 @@ def foreach_batch(
     ``on_report(batch_id, report)`` is called after each. The options are those of
     :func:`publish_partitions`. With ``exactly_once`` a micro-batch that comes again after its
     commit writes nothing.
+
+    Raises:
+        ConfigError: there is no such option.
     """
 
     def publish(batch: DataFrame, batch_id: int) -> None:
+        if is_exactly_once and not _local_property(batch)(QUERY):
+            raise IllegalStateError(
+                "foreach_batch() with exactly_once has to know its streaming query, which Spark "
+                "does not tell with PYSPARK_PIN_THREAD=false, nor with Spark Connect: use "
+                "writeStream.format('aioproducer')"
+            )
         numbered = {"sink.batch.id": batch_id} if is_exactly_once else {}
         report = publish_partitions(batch, **options, **numbered)
         if on_report is not None:
             on_report(batch_id, report)
 
+    check_names(options)
     given = {name.lower(): value for name, value in options.items()}
     is_exactly_once = given.get("delivery.guarantee") == Guarantee.EXACTLY_ONCE
     return publish
@@ -69,6 +85,14 @@ def _write_and_tell(
 ) -> Iterator[pa.RecordBatch]:
     outcome = run_task(plan, begun, rows)
     yield pa.RecordBatch.from_pydict({"outcome": pa.array([pickle.dumps(outcome)], pa.binary())})
+
+
+def _local_property(df: DataFrame) -> Callable[[str], str | None]:
+    """Of the thread that calls; Spark Connect has none."""
+    try:
+        return df.sparkSession.sparkContext.getLocalProperty
+    except PySparkException:
+        return lambda name: None
 
 
 def _as_spark_has_them(options: dict[str, Option]) -> dict[str, str]:

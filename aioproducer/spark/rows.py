@@ -33,20 +33,3 @@ def by_topic(rows: pa.RecordBatch, plan: SinkPlan) -> Iterator[tuple[str, pa.Rec
     names = sorted(pc.unique(topics).to_pylist())
     for name in names:
         yield name, columns if len(names) == 1 else columns.filter(pc.equal(topics, name))
-
-
-def free_rows(columns: pa.RecordBatch) -> pa.BooleanArray:
-    """Which rows have neither a key nor a partition, and so may go anywhere."""
-    free = pa.repeat(True, len(columns))
-    for name in ("key", "partition"):
-        if name in columns.schema.names:
-            free = pc.and_(free, columns.column(name).is_null())
-    return free
-
-
-def placed(columns: pa.RecordBatch, rows: pa.BooleanArray, partition: int) -> pa.RecordBatch:
-    """``columns`` with ``partition`` for these ``rows``."""
-    columns_by_name = dict(zip(columns.schema.names, columns.columns, strict=True))
-    there = columns_by_name.get("partition", pa.nulls(len(columns), pa.int32()))
-    columns_by_name["partition"] = pc.if_else(rows, pa.scalar(partition, pa.int32()), there)
-    return pa.RecordBatch.from_pydict(columns_by_name)

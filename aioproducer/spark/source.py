@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pickle import PicklingError
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from aioproducer.errors import ConfigError
+from aioproducer.errors import ConfigError, ProducerError
 from aioproducer.spark.archives import forget_archives
 from aioproducer.spark.exactly_once import Begun, TaskOutcome, abort, begin, commit
 from aioproducer.spark.plan import SinkPlan, plan_write, types_of
@@ -31,6 +32,14 @@ from aioproducer.spark.task import run_task
 from aioproducer.spark.written import Written
 
 logger = logging.getLogger(__name__)
+
+
+class TransactionNotBegunError(ProducerError, PicklingError):
+    """The write has no transaction; ``__cause__`` is the reason.
+
+    It comes while a writer is pickled. Errors of any other kind Spark takes for an object that
+    can't be.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +88,13 @@ class _Writer:
         """Begins the transaction: a writer is pickled where its write is planned, and nowhere else,
         but twice."""
         if self.plan.exactly_once and self.begun is None:
-            self.begun = begin(self.plan)
+            try:
+                self.begun = begin(self.plan)
+            except ProducerError as error:
+                raise TransactionNotBegunError(
+                    f"sink.id {self.plan.sink_id!r}: no transaction could be begun: "
+                    f"{type(error).__name__}: {error}"
+                ) from error
         return self.__dict__.copy()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
@@ -87,10 +102,9 @@ class _Writer:
         return TaskDone(run_task(self.plan, self.begun, iterator))
 
     def _commit(
-        self, messages: Sequence[WriterCommitMessage | None], number: int | None, what: str
+        self, outcomes: Sequence[TaskOutcome], number: int | None, what: str
     ) -> WriteReport:
         forget_archives()
-        outcomes = _outcomes(messages)
         if self.plan.exactly_once:
             written = commit(self.plan, outcomes, number)
         else:
@@ -104,7 +118,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """All tasks have written."""
-        self._commit(messages, self.plan.batch_id, "batch write")
+        self._commit(_outcomes(messages), self.plan.batch_id, "batch write")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """A task failed, or the commit. At least once leaves what was written."""
@@ -121,20 +135,18 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """All tasks of the micro-batch have written."""
-        report = self._commit(messages, batchId, f"micro-batch {batchId}")
-        batches = {outcome.batch for outcome in _outcomes(messages)} - {None}
+        outcomes = _outcomes(messages)
+        report = self._commit(outcomes, batchId, f"micro-batch {batchId}")
         if self.written is not None:
-            for batch in batches:
-                assert batch is not None
+            for batch in {outcome.batch for outcome in outcomes if outcome.batch is not None}:
                 self.written.add({(batch.query, batch.number): report})
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A task failed, or the commit, or the query was stopped. At least once leaves what was
         written, and the replay writes it again."""
-        begun = {outcome.begun for outcome in _outcomes(messages)} - {None}
-        for each in begun:
-            assert each is not None
-            abort(self.plan, each)
+        outcomes = _outcomes(messages)
+        for begun in {outcome.begun for outcome in outcomes if outcome.begun is not None}:
+            abort(self.plan, begun)
 
 
 def _outcomes(messages: Sequence[WriterCommitMessage | None]) -> list[TaskOutcome]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,14 +12,24 @@ from pyspark import TaskContext
 from aioproducer.errors import IllegalStateError
 from aioproducer.spark.archives import forget_archives
 from aioproducer.spark.exactly_once import Batch, Begun, TaskOutcome, abort
+from aioproducer.spark.own_partitions import OwnPartitions
 from aioproducer.spark.plan import SinkPlan
 from aioproducer.spark.pool import get_pooled_producer
 from aioproducer.spark.report import WriteReport
-from aioproducer.spark.writing import OwnPlace, RowWriter
+from aioproducer.spark.writing import RowWriter
 from aioproducer.sync import Producer
 
 _BATCH: Final = "streaming.sql.batchId"
-_QUERY: Final = "sql.streaming.queryId"
+QUERY: Final = "sql.streaming.queryId"
+"""The local property in which Spark has the id of the streaming query."""
+
+
+def batch_of(plan: SinkPlan, local_property: Callable[[str], str | None]) -> Batch | None:
+    """Which write it is, by its own number or as a micro-batch; None: no number, and no marker."""
+    query = local_property(QUERY) or ""
+    micro_batch = local_property(_BATCH) if query else None
+    number = micro_batch if plan.batch_id is None else plan.batch_id
+    return None if number is None else Batch(int(number), query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +38,9 @@ class Attempt:
 
     task: int
     number: int
+    id: int
+    """No other attempt of any task has it while Spark runs."""
     batch: Batch | None
-    """None: the write has no number, and so no marker."""
 
     @classmethod
     def here(cls, plan: SinkPlan) -> Attempt:
@@ -37,13 +48,11 @@ class Attempt:
         context = TaskContext.get()
         if context is None:
             raise IllegalStateError("rows are written in a task of Spark alone")
-        query = context.getLocalProperty(_QUERY) or ""
-        said = context.getLocalProperty(_BATCH) if query else None
-        number = plan.batch_id if plan.batch_id is not None else said
         return cls(
             context.partitionId(),
             context.attemptNumber(),
-            None if number is None else Batch(int(number), query),
+            context.taskAttemptId(),
+            batch_of(plan, context.getLocalProperty),
         )
 
 
@@ -57,10 +66,11 @@ def run_task(plan: SinkPlan, begun: Begun | None, rows: Iterator[pa.RecordBatch]
     if attempt.number > 0:
         # Nothing is aborted: by spark.speculation the first attempt may be well.
         raise IllegalStateError(
-            f"task {attempt.task} runs for the second time (attempt {attempt.number}), after a "
-            "failure or by spark.speculation. With exactly_once the whole write has to come again: "
-            "brokers would take rows of this attempt for those of the first. Switch "
-            "spark.speculation off, and look for the error of attempt 0"
+            f"task {attempt.task} runs again (attempt {attempt.number}), after a failure or by "
+            "spark.speculation. With exactly_once the whole write has to come again: brokers would "
+            "take rows of this attempt for those of the first. Switch spark.speculation off, and "
+            "look for the error of attempt 0 in Spark's log; with spark.task.maxFailures=1 it is "
+            "the one that is raised"
         )
     try:
         return _run_in_transaction(plan, begun, attempt, rows)
@@ -78,8 +88,11 @@ def _run_in_transaction(
     if begun.is_written(attempt.batch):
         for _ in rows:
             pass  # Spark waits for its rows to be read
-        return TaskOutcome(WriteReport(), begun, attempt.batch, skipped=True)
-    own_place = OwnPlace(attempt.task, attempt.batch.number if attempt.batch else 0)
+        return TaskOutcome(WriteReport(), begun, attempt.batch)
+    # Epochs of version 2 grow by two for each transaction.
+    write = begun.handle.epoch // begun.handle.version
+    shift = write if attempt.batch is None else attempt.batch.number
+    own = OwnPartitions(attempt.task, shift, attempt.id)
     with Producer(plan.config(), transaction=begun.handle) as producer:
-        report = RowWriter(producer, plan, own_place).write(rows)
+        report = RowWriter(producer, plan, own).write(rows)
     return TaskOutcome(report, begun, attempt.batch)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
+from aioproducer.testing.mock_cluster import MockCluster
 from benchmarks.spark import sessions
 from tests.kafka.conftest import kafka, kafka_distribution, protocol, transactional
 
@@ -19,6 +21,21 @@ def spark() -> Iterator[SparkSession]:
     session = sessions.start()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[MockCluster]:
+    """Each test has topics of its own."""
+    with MockCluster(brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(cluster: MockCluster) -> str:
+    """A new one of three partitions."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    cluster.create_topic(name, 3)
+    return name
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

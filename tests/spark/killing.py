@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import psutil  # type: ignore[import-untyped]
 import pyarrow as pa
@@ -122,7 +123,7 @@ class KillingWriter(StreamWriter):
             self.kills.reach(Point.MID_WRITE, batch)
             return reports
 
-        with _patched(writing.RowWriter, "_send", send_and_tell):
+        with mock.patch.object(writing.RowWriter, "_send", send_and_tell):
             return super().write(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
@@ -134,17 +135,5 @@ class KillingWriter(StreamWriter):
             end(producer, timeout)
             self.kills.reach(Point.AFTER_END, batchId)
 
-        with _patched(sync.Producer, "commit_transaction", end_and_tell):
+        with mock.patch.object(sync.Producer, "commit_transaction", end_and_tell):
             super().commit(messages, batchId)
-
-
-class _patched:  # noqa: N801
-    def __init__(self, owner: type, name: str, replacement: Callable[..., Any]) -> None:
-        self.owner, self.name, self.replacement = owner, name, replacement
-        self.original = getattr(owner, name)
-
-    def __enter__(self) -> None:
-        setattr(self.owner, self.name, self.replacement)
-
-    def __exit__(self, *_: object) -> None:
-        setattr(self.owner, self.name, self.original)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,17 +18,11 @@ from aioproducer.testing.mock_cluster import MockCluster
 from aioproducer.testing.processes import free_ports
 from benchmarks.spark import sessions
 from tests.mock_cluster.test_examples import read
+from tests.spark.waiting import PATIENCE
 
 pytestmark = [pytest.mark.spark, pytest.mark.mock_cluster]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PATIENCE = 120.0
-
-
-@pytest.fixture
-def cluster() -> Iterator[MockCluster]:
-    with MockCluster(brokers=2) as cluster:
-        yield cluster
 
 
 @asynccontextmanager
@@ -37,7 +30,7 @@ async def web_app(cluster: MockCluster) -> AsyncIterator[httpx.AsyncClient]:
     [port] = free_ports(1)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, EXAMPLES / "spark_async_driver.py", cluster.bootstrap_servers),
-        env={**os.environ, **sessions.environment(), "PORT": str(port)},
+        env={**sessions.environment(), "PORT": str(port)},
         stderr=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
     )

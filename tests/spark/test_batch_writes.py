@@ -2,60 +2,23 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message, TopicPartition
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from aioproducer.spark import publish_partitions
+from aioproducer.errors import ConfigError
+from aioproducer.spark import foreach_batch, publish_partitions, repartition_by_key
 from aioproducer.testing.mock_cluster import MockCluster
+from tests.spark.read_back import read, values
 
 pytestmark = [pytest.mark.spark, pytest.mark.mock_cluster]
-
-PARTITIONS = 3
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[MockCluster]:
-    with MockCluster(brokers=3) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def topic(cluster: MockCluster) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    cluster.create_topic(name, PARTITIONS)
-    return name
 
 
 def write(df: DataFrame, cluster: MockCluster, mode: str = "append", **options: Any) -> None:
     writer = df.write.format("aioproducer").mode(mode)
     writer.option("kafka.bootstrap.servers", cluster.bootstrap_servers).options(**options).save()
-
-
-def read(cluster: MockCluster, topic: str) -> list[Message]:
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
-    try:
-        places = [TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)]
-        end = sum(consumer.get_watermark_offsets(place, 30)[1] for place in places)
-        consumer.assign(places)
-        found: list[Message] = []
-        while len(found) < end:
-            messages = consumer.consume(end - len(found), 30)
-            assert messages
-            assert all(message.error() is None for message in messages)
-            found += messages
-        return found
-    finally:
-        consumer.close()
-
-
-def values(cluster: MockCluster, topic: str) -> list[bytes | None]:
-    return sorted((message.value() for message in read(cluster, topic)), key=str)
 
 
 def test_all_columns(spark: SparkSession, cluster: MockCluster, topic: str) -> None:
@@ -78,7 +41,24 @@ def test_all_columns(spark: SparkSession, cluster: MockCluster, topic: str) -> N
 def test_rows_of_many_tasks(spark: SparkSession, cluster: MockCluster, topic: str) -> None:
     rows = spark.range(0, 20_000, numPartitions=20).selectExpr("cast(id as string) as value")
     write(rows, cluster, topic=topic)
-    assert values(cluster, topic) == sorted(str(number).encode() for number in range(20_000))
+    found = sorted(values(cluster, topic), key=str)
+    assert found == sorted(str(number).encode() for number in range(20_000))
+
+
+def test_rows_of_many_topics(spark: SparkSession, cluster: MockCluster, topic: str) -> None:
+    names = [f"{topic}-{number}" for number in range(40)]
+    cluster.create_topics(dict.fromkeys(names, 1))
+    rows = spark.range(0, 4_000, numPartitions=1).selectExpr(
+        "cast(id as string) as value", f"concat('{topic}-', id % 40) as topic"
+    )
+    write(rows, cluster)
+    for number in (0, 17, 39):
+        assert values(cluster, names[number]) == [b"%d" % n for n in range(number, 4_000, 40)]
+    one_too_large = rows.selectExpr(
+        "if(value = '7', repeat('x', 2000000), value) as value", "topic"
+    )
+    with pytest.raises(PySparkException, match=rf"1 of 100 rows for topic '{topic}-7'.*TooLarge"):
+        write(one_too_large, cluster)
 
 
 @pytest.mark.parametrize("rows", ["select '1' as value limit 0", "select '1' as value where false"])
@@ -170,10 +150,51 @@ def test_brokers_that_are_not_there(spark: SparkSession, cluster: MockCluster) -
         rows.write.format("aioproducer").options(topic="t", **servers).mode("append").save()
 
 
-def test_secrets_are_not_in_what_spark_shows(
+def test_a_variable_that_is_not_set_is_named(
     spark: SparkSession, cluster: MockCluster, topic: str
 ) -> None:
     rows = spark.sql("select '1' as value")
     with pytest.raises(PySparkException) as caught:
         write(rows, cluster, topic=topic, **{"kafka.client.id": "${env:AIOPRODUCER_NOT_SET}"})
     assert "AIOPRODUCER_NOT_SET, which is not set in this process" in str(caught.value)
+
+
+def test_secrets_are_not_in_errors(spark: SparkSession, cluster: MockCluster, topic: str) -> None:
+    rows = spark.sql("select '1' as value")
+    with pytest.raises(PySparkException) as caught:
+        write(rows, cluster, topic=topic, **{"kafka.ssl.keystore.password": "hunter2"})
+    assert "ssl.keystore.password" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_none_is_no_topic(spark: SparkSession, cluster: MockCluster) -> None:
+    rows = spark.sql("select '1' as value")
+    servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+    with pytest.raises(ConfigError, match="topic option required"):
+        publish_partitions(rows, topic=None, **servers)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ("value", "Required attribute 'key' not found"),
+        ("1 as key, value", "key attribute unsupported type int"),
+        ("value as key", "Required attribute 'value' not found"),
+        ("value as key, value, 1 as partition", "there is a column 'partition' already"),
+    ],
+)
+def test_what_can_not_be_repartitioned_by_key(
+    spark: SparkSession, columns: str, words: str
+) -> None:
+    rows = spark.sql(f"select {columns} from (select 'v' as value)")
+    with pytest.raises(ConfigError, match=words):
+        repartition_by_key(rows, 3)
+    with pytest.raises(ConfigError, match="there are no 0 partitions"):
+        repartition_by_key(rows, 0)
+
+
+def test_an_option_that_nobody_reads_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match="there is no option 'tpic'"):
+        foreach_batch(tpic="t")
+    with pytest.raises(ConfigError, match="there is no option 'tpic'"):
+        publish_partitions(spark.sql("select 'v' as value"), tpic="t")

@@ -5,21 +5,27 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from pyspark import TaskContext
 from pyspark.errors import PySparkException, PythonException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit, raise_error
 
 from aioproducer import sync
-from aioproducer.errors import ProducerError
+from aioproducer.errors import IllegalStateError, ProducerError
 from aioproducer.partitioning import murmur2_partition
 from aioproducer.spark import foreach_batch, publish_partitions, register, repartition_by_key
 from aioproducer.spark.exactly_once import Batch, TaskOutcome, abort, begin, commit
+from aioproducer.spark.own_partitions import OwnPartitions
 from aioproducer.spark.plan import plan_write
 from aioproducer.spark.report import WriteReport
+from aioproducer.spark.writing import RowsNotWrittenError, RowWriter
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.kafka.transactional import committed, nothing_is_open, offset_of, read, topics, visible
 
@@ -52,6 +58,15 @@ class Sink:
     async def marker(self) -> int | None:
         return await offset_of(self.cluster, self.options["sink.id"], self.topic)
 
+    async def left_by_a_failure(self) -> list[int]:
+        """What is visible after a write that failed, and after the next one has begun.
+
+        With version 1 of the protocol a task that goes on for a moment after the abort opens the
+        transaction again.
+        """
+        begin(plan_write(self.options, {"value": "string"}))
+        return await self.committed()
+
     async def committed(self) -> list[int]:
         return sorted(int(value) for value in await committed(self.cluster, self.topic))
 
@@ -79,6 +94,16 @@ def add_file(folder: Path, numbers: range) -> None:
     (folder / uuid.uuid4().hex).write_text("".join(f"{number}\n" for number in numbers))
 
 
+def for_each_batch(
+    rows: DataFrame, write: Callable[[DataFrame, int], None], checkpoint: Path
+) -> None:
+    """All that is available, to the end."""
+    writer = rows.writeStream.foreachBatch(write).option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination(120)
+    assert not query.isActive
+
+
 async def test_a_batch_write_is_there_as_a_whole(spark: SparkSession, sink: Sink) -> None:
     sink.write(numbers(spark, 10_000))
     assert await sink.committed() == list(range(10_000))
@@ -88,22 +113,25 @@ async def test_a_batch_write_is_there_as_a_whole(spark: SparkSession, sink: Sink
 
 
 async def test_of_a_batch_write_that_fails_nothing_is_visible(
-    spark: SparkSession, sink: Sink
+    spark: SparkSession, sink: Sink, protocol: int
 ) -> None:
     broken = numbers(spark, 10_000).selectExpr(
         "if(value = '9999', raise_error('broken row'), value) as value"
     )
     with pytest.raises(PySparkException, match="broken row"):
         sink.write(broken)
-    assert await nothing_is_open(sink.cluster, sink.topic), "nobody waits for it"
-    assert await sink.committed() == []
+    if protocol == 2:
+        assert await nothing_is_open(sink.cluster, sink.topic), "nobody waits for it"
+    assert await sink.left_by_a_failure() == []
     sink.write(numbers(spark, 100))
     assert await sink.committed() == list(range(100))
 
 
 async def test_a_batch_write_with_a_number_is_written_once(spark: SparkSession, sink: Sink) -> None:
-    for batch in (20261121, 20261121, 20261122, 20261121):
+    for batch in (20261121, 20261121, 20261122):
         sink.write(numbers(spark, 100), **{"sink.batch.id": batch})
+    with pytest.raises(PySparkException, match="up to batch 20261122, and this is batch 20261121"):
+        sink.write(numbers(spark, 100), **{"sink.batch.id": 20261121})
     assert await sink.committed() == sorted(2 * list(range(100)))
     assert await sink.marker() == 20261123
 
@@ -167,13 +195,7 @@ async def test_micro_batches_by_foreach_batch(
         publish = foreach_batch(
             on_report=lambda batch, report: told.update({batch: report.records}), **sink.options
         )
-        query = (
-            rows.writeStream.foreachBatch(publish)
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination(120)
+        for_each_batch(rows, publish, tmp_path / "checkpoint")
 
     run()
     assert told == {0: 50, 1: 50, 2: 50}
@@ -193,7 +215,7 @@ async def test_partitions_are_published_as_a_whole_and_told(
     broken = numbers(spark, 100).withColumn("value", raise_error(lit("broken row")).cast("string"))
     with pytest.raises(PySparkException, match="broken row"):
         publish_partitions(broken, **sink.options)
-    assert await sink.committed() == list(range(1_000))
+    assert await sink.left_by_a_failure() == list(range(1_000))
 
 
 async def test_keyed_rows_land_where_the_java_client_puts_them(
@@ -216,20 +238,22 @@ async def test_keyed_rows_that_share_partitions_are_refused(
     keyed = spark.range(0, 2_000, numPartitions=2).selectExpr("'same' as key", "'x' as value")
     with pytest.raises(PySparkException, match=r"repartition_by_key\(\)"):
         sink.write(keyed)
-    assert await sink.committed() == []
+    assert await sink.left_by_a_failure() == []
 
 
 async def test_more_tasks_than_partitions_are_refused(spark: SparkSession, sink: Sink) -> None:
     with pytest.raises(PythonException, match=r"df\.coalesce\(4\)"):
         sink.write(numbers(spark, 1_000, tasks=5))
-    assert await sink.committed() == []
+    assert await sink.left_by_a_failure() == []
 
 
 async def test_a_timeout_above_that_of_the_brokers_is_refused_at_planning(
     spark: SparkSession, sink: Sink
 ) -> None:
-    with pytest.raises(PySparkException, match=r"transaction\.max\.timeout\.ms"):
+    with pytest.raises(PySparkException, match=r"transaction\.max\.timeout\.ms") as caught:
         sink.write(numbers(spark, 10), **{"kafka.transaction.timeout.ms": 3_600_000})
+    assert f"sink.id 'sink-of-{sink.topic}': no transaction could be begun" in str(caught.value)
+    assert "Could not serialize" not in str(caught.value)
 
 
 async def test_tasks_of_an_older_plan_are_fenced(sink: Sink) -> None:
@@ -299,6 +323,45 @@ async def test_a_commit_without_tasks_moves_the_marker(sink: Sink) -> None:
     assert not begin(plan).is_written(Batch(1, "whoever comes"))
 
 
+async def test_a_group_that_a_consumer_uses_is_refused(sink: Sink) -> None:
+    servers = {"bootstrap.servers": sink.cluster.bootstrap_servers}
+    consumer = Consumer(servers | {"group.id": sink.options["sink.id"]})
+    consumer.commit(offsets=[TopicPartition(sink.topic, 0, 5)], asynchronous=False)
+    consumer.close()
+    with pytest.raises(IllegalStateError, match=r"an offset of .*-0 that is no marker \(5\)"):
+        begin(plan_write(sink.options, {"value": "string"}))
+
+
+async def test_a_stream_whose_rows_have_keys_and_name_their_topic(
+    spark: SparkSession, sink: Sink, tmp_path: Path
+) -> None:
+    sink.options["sink.marker.topic"] = sink.options.pop("topic")
+    rows = numbers_in_files(spark, tmp_path / "rows", files=2).selectExpr(
+        f"'{sink.topic}' as topic", "if(value % 5 = 0, null, value) as key", "value"
+    )
+    sink.stream(repartition_by_key(rows, 4), tmp_path / "checkpoint")
+    assert await sink.committed() == list(range(100))
+    assert await sink.marker() == 2
+    logs = read(sink.cluster, (sink.topic,), "read_committed")
+    for (_, partition), values in logs.items():
+        keyed = [value for value in values if int(value) % 5]
+        assert all(murmur2_partition(value, 4) == partition for value in keyed)
+        assert len(keyed) < len(values), "those without a key are spread"
+
+
+async def test_a_micro_batch_without_rows_by_the_users_own_function(
+    spark: SparkSession, sink: Sink, tmp_path: Path
+) -> None:
+    rows = numbers_in_files(spark, tmp_path / "rows", files=3)
+
+    def publish(batch: DataFrame, number: int) -> None:
+        publish_partitions(batch.limit(0) if number < 2 else batch, **sink.options)
+
+    for_each_batch(rows, publish, tmp_path / "checkpoint")
+    assert len(await sink.committed()) == 50
+    assert await sink.marker() == 3
+
+
 async def test_a_write_without_rows(spark: SparkSession, sink: Sink) -> None:
     sink.write(numbers(spark, 0))
     assert publish_partitions(numbers(spark, 0), **sink.options).records == 0
@@ -339,13 +402,7 @@ async def test_micro_batches_by_the_users_own_function(
     rows = numbers_in_files(spark, tmp_path / "rows", files=2)
 
     def run() -> None:
-        query = (
-            rows.writeStream.foreachBatch(lambda batch, number: sink.write(batch))
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination(120)
+        for_each_batch(rows, lambda batch, _: sink.write(batch), tmp_path / "checkpoint")
 
     run()
     forget_last_commit(tmp_path / "checkpoint")
@@ -366,8 +423,107 @@ async def test_a_query_that_is_stopped_at_any_moment_goes_on(
             time.sleep(0.02)
         time.sleep(moment * 0.1)
         query.stop()
-    begin(plan_write(sink.options, {"value": "string"}))  # ends what the last one left open
+    written = await sink.left_by_a_failure()
     through = await sink.marker()
     assert through is not None
     assert through >= 6
-    assert await sink.committed() == list(range(100 * through))
+    assert written == list(range(100 * through))
+
+
+@pytest.mark.parametrize(("written", "again"), [(100, 100), (30, 100), (7, 7)])
+async def test_a_stage_that_runs_again_is_not_taken_for_a_repetition(
+    sink: Sink, written: int, again: int
+) -> None:
+    plan = plan_write(sink.options, {"value": "binary"})
+    begun = begin(plan)
+
+    def attempt(number: int, values: Iterable[int]) -> WriteReport:
+        rows = pa.RecordBatch.from_pydict(
+            {"value": pa.array([b"%d" % value for value in values], pa.binary())}
+        )
+        with sync.Producer(plan.config(), transaction=begun.handle) as producer:
+            return RowWriter(producer, plan, OwnPartitions(0, 0, number)).write([rows])
+
+    assert attempt(41, range(written)).records == written
+    with pytest.raises(RowsNotWrittenError, match="OutOfOrderSequenceNumberError"):
+        attempt(43, reversed(range(again)))
+    begin(plan)
+    assert await sink.committed() == []
+
+
+async def test_shuffle_files_that_are_lost_in_mid_write_fail_it(
+    spark: SparkSession, sink: Sink, tmp_path: Path
+) -> None:
+    """Spark makes them again, and runs the task as if for the first time."""
+    log, lost = tmp_path / "attempts", tmp_path / "lost"
+    folders = shuffle_folders(spark)
+    servers, topic = sink.cluster.bootstrap_servers, sink.topic
+
+    def lose_files_once(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        with log.open("a") as out:
+            out.write(f"attempt {context.attemptNumber()}\n")
+        for number, batch in enumerate(batches):
+            yield batch
+            if number == 12 and not lost.exists():
+                lost.touch()
+                for folder in folders:
+                    for file in Path(folder).rglob("shuffle_*.data"):
+                        file.unlink()
+                until_written(servers, topic)
+
+    session = spark.newSession()  # small batches: those on the way are few of all
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1000")
+    rows = session.range(0, 80_000, 1, 40).selectExpr(
+        "lpad(id, 900, '0') as value", "0 as partition"
+    )
+    shuffled = rows.repartitionById(1, "partition").mapInArrow(lose_files_once, rows.schema)
+    with pytest.raises(PySparkException, match=r"OutOfOrderSequenceNumberError|FENCED|EPOCH"):
+        sink.write(shuffled)
+    assert log.read_text() == "attempt 0\n" * 2
+    assert await sink.left_by_a_failure() == []
+    sink.write(shuffled)
+    assert await sink.committed() == list(range(80_000))
+
+
+def until_written(bootstrap_servers: str, topic: str) -> None:
+    """Until there is a record in partition 0, of an open transaction."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "none",
+            "isolation.level": "read_uncommitted",
+        }
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while consumer.get_watermark_offsets(TopicPartition(topic, 0), 30)[1] == 0:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        consumer.close()
+
+
+def shuffle_folders(spark: SparkSession) -> list[str]:
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    return [
+        folder.getPath()
+        for folder in jvm.org.apache.spark.SparkEnv.get()
+        .blockManager()
+        .diskBlockManager()
+        .localDirs()
+    ]
+
+
+async def test_a_write_that_takes_too_long_is_not_committed(sink: Sink) -> None:
+    plan = plan_write(sink.options | {"kafka.transaction.timeout.ms": "1000"}, {"value": "string"})
+    begun = begin(plan)
+    with sync.Producer(plan.config(), transaction=begun.handle) as task:
+        task.send(sink.topic, b"1").result(30)
+    assert await sink.committed() == [], "the coordinator has aborted it"
+    with pytest.raises(ProducerError, match=r"FENCED|EPOCH"):
+        commit(plan, [TaskOutcome(WriteReport(1), begun, Batch(0, "q"))], 0)
+    assert await sink.committed() == []
+    assert await sink.marker() is None

@@ -24,7 +24,7 @@ async def test_every_victim_at_every_point(
     topic = f"killed-{protocol}"
     await topics(transactional, topic, partitions=4)
     plan = Plan(tmp_path / "plan")
-    victims = tuple(Victim) if protocol == 2 else (Victim.JVM,)
+    victims = tuple(Victim) if protocol == 2 else (Victim.WORKER, Victim.JVM)
     kills = [
         Kill(batch, point, victim)
         for batch, (victim, point) in enumerate(product(victims, Point), start=1)
@@ -44,13 +44,13 @@ async def test_every_victim_at_every_point(
         rows=ROWS,
         tasks=2,
         source="tests.spark.killing:KillingSource",
-        spark={"sql_execution_arrow_maxRecordsPerBatch": "200"},
+        spark={"spark.sql.execution.arrow.maxRecordsPerBatch": "200"},
     )
     run = Run(settings, tmp_path / "log", timeout=800)
     run.to_its_end()
     assert plan.done() == kills
     if Victim.WORKER in victims:
-        assert "runs for the second time (attempt 1)" in run.log
+        assert "runs again (attempt 1)" in run.log
     through = await offset_of(transactional, topic, topic)
     assert through is not None
     assert through >= settings.batches

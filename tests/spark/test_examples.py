@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -26,11 +26,6 @@ FLIGHTS = 336_776
 PATIENCE = 120.0
 
 
-def environment() -> dict[str, str]:
-    """Of somebody whose machine is named so that Spark finds its address."""
-    return {**os.environ, **sessions.environment()}
-
-
 async def test_all_flights_arrive_whole(kafka: KafkaCluster) -> None:
     await topics(kafka, "flights", partitions=6)
     done = subprocess.run(
@@ -39,7 +34,7 @@ async def test_all_flights_arrive_whole(kafka: KafkaCluster) -> None:
         text=True,
         timeout=300,
         check=False,
-        env=environment(),
+        env=sessions.environment(),
     )
     assert done.returncode == 0, done.stderr[-5000:]
     assert f"{FLIGHTS:,} flights are in Kafka:\n" in done.stdout
@@ -66,7 +61,7 @@ async def test_a_stream_that_is_killed_and_started_again_writes_nothing_twice(
                 ],
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=environment(),
+                env=sessions.environment(),
             )
             deadline = time.monotonic() + PATIENCE
             while log.read_text().count("records written") < 3:
@@ -74,7 +69,8 @@ async def test_a_stream_that_is_killed_and_started_again_writes_nothing_twice(
                 assert time.monotonic() < deadline, log.read_text()
                 time.sleep(0.1)
             for process in psutil.Process(driver.pid).children(recursive=True):
-                process.send_signal(signal.SIGKILL)
+                with suppress(psutil.NoSuchProcess):  # it went with the JVM
+                    process.send_signal(signal.SIGKILL)
     # The last killed one left a transaction open.
     seen = read(kafka, ("numbers",), "read_committed")
     numbers = Counter(int(value) for log_ in seen.values() for value in log_)

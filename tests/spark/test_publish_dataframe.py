@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Message
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
@@ -33,7 +33,8 @@ from aioproducer.spark import (
 )
 from aioproducer.sync import Producer as BlockingProducer
 from aioproducer.testing.mock_cluster import MockCluster
-from tests.spark.waiting import PATIENCE, until
+from tests.spark.read_back import read, values
+from tests.spark.waiting import until
 
 pytestmark = [
     pytest.mark.spark,
@@ -53,13 +54,6 @@ def _sockets_are_collected() -> Iterator[None]:
     gc.collect()
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[MockCluster]:
-    """Each test has topics of its own."""
-    with MockCluster(brokers=2) as cluster:
-        yield cluster
-
-
 @pytest.fixture
 def small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """About 1,000 rows of a number each."""
@@ -68,29 +62,6 @@ def small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def producing(cluster: MockCluster, **options: Any) -> Producer:
     return Producer(bootstrap_servers=cluster.bootstrap_servers, **options)
-
-
-def read(cluster: MockCluster, topic: str) -> list[Message]:
-    """Every record, those of a partition in their order."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
-    try:
-        partitions = consumer.list_topics(topic, timeout=PATIENCE).topics[topic].partitions
-        places = [TopicPartition(topic, partition, 0) for partition in partitions]
-        end = sum(consumer.get_watermark_offsets(place, PATIENCE)[1] for place in places)
-        consumer.assign(places)
-        found: list[Message] = []
-        while len(found) < end:
-            batch = consumer.consume(min(10_000, end - len(found)), PATIENCE)
-            assert batch
-            assert not any(message.error() for message in batch)
-            found += batch
-        return found
-    finally:
-        consumer.close()
-
-
-def values(cluster: MockCluster, topic: str) -> list[bytes | None]:
-    return [message.value() for message in read(cluster, topic)]
 
 
 def numbers(spark: SparkSession, count: int, partitions: int) -> DataFrame:

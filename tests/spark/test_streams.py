@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import os
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from aioproducer.spark import foreach_batch
 from aioproducer.testing.mock_cluster import MockCluster
+from tests.spark.read_back import values
 
 pytestmark = [pytest.mark.spark, pytest.mark.mock_cluster]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[MockCluster]:
-    with MockCluster(brokers=3) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def topic(cluster: MockCluster) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    cluster.create_topic(name, 1)
-    return name
 
 
 @pytest.fixture
@@ -54,19 +39,6 @@ def run(rows: DataFrame, cluster: MockCluster, topic: str, folder: Path, mode: s
         .start()
     )
     query.awaitTermination(120)
-
-
-def values(cluster: MockCluster, topic: str) -> list[bytes | str | None]:
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
-    place = TopicPartition(topic, 0, 0)
-    try:
-        _, end = consumer.get_watermark_offsets(place, 30)
-        consumer.assign([place])
-        messages = consumer.consume(end, 30) if end else []
-        assert len(messages) == end
-        return [message.value() for message in messages]
-    finally:
-        consumer.close()
 
 
 def test_each_row_is_written(

@@ -57,8 +57,10 @@ def test_a_stream_leaves_none_out_and_goes_back_by_one(number: int) -> None:
         Begun(HANDLE, 3, "q").is_written(Batch(number, "q"))
 
 
-def test_a_batch_write_that_comes_again_has_any_number() -> None:
-    assert Begun(HANDLE, 20261122, "").is_written(Batch(7))
+def test_a_batch_write_does_not_go_back_by_more_than_one() -> None:
+    assert Begun(HANDLE, 20261122, "").is_written(Batch(20261121))
+    with pytest.raises(IllegalStateError, match=r"a sink\.batch\.id does not grow"):
+        Begun(HANDLE, 20261122, "").is_written(Batch(20261120))
 
 
 def test_a_marker_without_an_owner_is_taken_over() -> None:
@@ -102,7 +104,7 @@ def test_tasks_of_different_plans_are_not_committed() -> None:
 
 def test_what_was_skipped_is_not_committed_again() -> None:
     begun = Begun(HANDLE, 1, "q")
-    skipped = TaskOutcome(WriteReport(), begun, Batch(0, "q"), skipped=True)
+    skipped = TaskOutcome(WriteReport(), begun, Batch(0, "q"))
     assert commit(PLAN, [skipped, skipped], 0) == WriteReport()
     assert commit(PLAN, [skipped, skipped], None) == WriteReport(), "of the user's own foreachBatch"
 

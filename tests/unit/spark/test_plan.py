@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from aioproducer.errors import ConfigError
-from aioproducer.spark.plan import Guarantee, SinkPlan, plan_write
+from aioproducer.spark.plan import Guarantee, SinkPlan, check_names, plan_write
 
 OPTIONS = {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}
 COLUMNS = {"value": "string"}
@@ -143,3 +143,24 @@ def test_secrets_come_from_the_environment_where_they_are_used(
 
 def test_properties_are_not_shown() -> None:
     assert "hunter2" not in repr(plan({"kafka.client.id": "hunter2"}))
+
+
+def test_options_that_nobody_reads_are_refused_where_they_can_be() -> None:
+    check_names([*OPTIONS, *EXACTLY_ONCE, "sink.batch.id", "includeHeaders", "KAFKA.acks"])
+    with pytest.raises(ConfigError, match="there is no option 'compression_type'"):
+        check_names([*OPTIONS, "compression_type"])
+
+
+def test_an_empty_topic_is_refused() -> None:
+    with pytest.raises(ConfigError, match="the option 'topic' is empty"):
+        plan({"topic": " "})
+
+
+def test_a_variable_that_is_set_does_not_hide_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = {"kafka.client.id": "${env:AIOPRODUCER_TEST_NAME}", "kafka.acks": "7"}
+    assert plan(options)
+    monkeypatch.setenv("AIOPRODUCER_TEST_NAME", "me")
+    with pytest.raises(ConfigError, match="acks"):
+        plan(options)

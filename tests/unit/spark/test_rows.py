@@ -1,4 +1,4 @@
-"""Rows by topic, and rows that may go anywhere."""
+"""Rows by topic."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from aioproducer.errors import IllegalStateError, SerializationError
+from aioproducer.errors import SerializationError
 from aioproducer.spark.plan import SinkPlan, plan_write
-from aioproducer.spark.rows import by_topic, free_rows, placed
-from aioproducer.spark.writing import OwnPlace
+from aioproducer.spark.rows import by_topic
 
 
 def plan(topic: str | None, *columns: str) -> SinkPlan:
@@ -50,35 +49,3 @@ def test_a_row_without_a_topic_is_refused_in_sparks_words() -> None:
     rows = batch(topic=["b", None], value=["1", "2"])
     with pytest.raises(SerializationError, match="contains a null topic"):
         list(by_topic(rows, plan(None, "topic", "value")))
-
-
-@pytest.mark.parametrize(
-    ("columns", "free"),
-    [
-        ({}, [True, True, True]),
-        ({"key": ["k", None, None]}, [False, True, True]),
-        ({"partition": [None, 3, None]}, [True, False, True]),
-        ({"key": ["k", None, None], "partition": [None, 3, None]}, [False, False, True]),
-    ],
-)
-def test_rows_with_neither_key_nor_partition_may_go_anywhere(
-    columns: dict[str, list[Any]], free: list[bool]
-) -> None:
-    rows = batch(value=["1", "2", "3"], **columns)
-    assert free_rows(rows).to_pylist() == free
-    there = placed(rows, free_rows(rows), 7).to_pydict()
-    before = columns.get("partition", [None] * 3)
-    assert there["partition"] == [
-        7 if is_free else old for is_free, old in zip(free, before, strict=True)
-    ]
-    assert there["value"] == ["1", "2", "3"]
-
-
-def test_each_task_has_a_partition_of_its_own_and_another_in_each_batch() -> None:
-    partitions = range(4)
-    for shift in range(9):
-        chosen = [OwnPlace(task, shift).among(partitions, "t") for task in range(4)]
-        assert sorted(chosen) == [0, 1, 2, 3]
-    assert [OwnPlace(1, shift).among(partitions, "t") for shift in range(4)] == [1, 2, 3, 0]
-    with pytest.raises(IllegalStateError, match=r"task 4 .* 4 partitions.*df\.coalesce\(4\)"):
-        OwnPlace(4, 0).among(partitions, "t")

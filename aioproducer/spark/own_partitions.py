@@ -1,0 +1,88 @@
+"""Rows of a task in a transaction: each partition takes the rows of one attempt of one task alone.
+
+All tasks write with one producer id and epoch, each from sequence number 0 on. When Spark runs a
+task again, a broker would take a batch with the numbers of an earlier one for a repetition of it,
+and drop it. So the first batch of a partition has a number of rows that tells attempts apart: the
+broker finds that of another attempt to be out of order, and the write fails, as it must. Spark
+itself does not tell when it runs a stage again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from aioproducer.arrow import murmur2_partitions
+from aioproducer.errors import IllegalStateError
+from aioproducer.model import TopicPartition
+
+_LONGEST_START: Final = 61
+"""Rows of a first batch, at most. A prime, as attempts are numbered through all tasks; of fewer
+rows, fewer attempts can be told apart."""
+
+
+class OwnPartitions:
+    """Those of one attempt of a task.
+
+    ``task``: its number in the write. ``shift``: by how many partitions rows without a key move
+    from one write to the next. ``attempt``: a number that no other attempt of any task has.
+    """
+
+    def __init__(self, task: int, shift: int, attempt: int) -> None:
+        self._task = task
+        self._shift = shift
+        self._attempt = attempt
+        self._begun: set[TopicPartition] = set()
+
+    def parts(
+        self, topic: str, rows: pa.RecordBatch, partitions: Sequence[int]
+    ) -> Iterator[pa.RecordBatch]:
+        """``rows`` with a partition each, to be sent one part after the other.
+
+        Raises:
+            IllegalStateError: rows without a key, and there are more tasks than partitions.
+        """
+        rows = self._placed(topic, rows, partitions)
+        column = rows.column("partition")
+        starts = []
+        for partition in pc.unique(column).to_pylist():
+            place = TopicPartition(topic, partition)
+            if place not in self._begun:
+                self._begun.add(place)
+                its = pc.indices_nonzero(pc.equal(column, partition))
+                starts.append(its[: 1 + self._attempt % min(len(its), _LONGEST_START)])
+        if starts:
+            first = pa.concat_arrays(starts)
+            yield rows.take(first)
+            rows = rows.filter(pc.invert(pc.is_in(_numbers(rows), first)))
+        if len(rows):
+            yield rows
+
+    def _placed(
+        self, topic: str, rows: pa.RecordBatch, partitions: Sequence[int]
+    ) -> pa.RecordBatch:
+        columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+        column = columns.get("partition", pa.nulls(len(rows), pa.int32()))
+        if column.null_count and "key" in columns:
+            column = pc.coalesce(column, murmur2_partitions(columns["key"], len(partitions)))
+        if column.null_count:
+            column = pc.fill_null(column, pa.scalar(self._free(topic, partitions), pa.int32()))
+        return pa.RecordBatch.from_pydict(columns | {"partition": column})
+
+    def _free(self, topic: str, partitions: Sequence[int]) -> int:
+        """For rows that may go anywhere: the partition that no other task takes for them."""
+        count = len(partitions)
+        if self._task >= count:
+            raise IllegalStateError(
+                f"task {self._task} has rows without a key, and {topic!r} has {count} partitions. "
+                "With exactly_once each partition takes the rows of one task: write "
+                f"df.coalesce({count})"
+            )
+        return partitions[(self._task + self._shift) % count]
+
+
+def _numbers(rows: pa.RecordBatch) -> pa.Array:
+    return pa.array(range(len(rows)), pa.uint64())
