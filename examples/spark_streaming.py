@@ -6,7 +6,8 @@ Kill it (``kill -9``) and start it again with the same checkpoint, as often as y
 the topic ``numbers`` with ``isolation.level=read_committed`` sees each number once. Each line that
 it prints is a micro-batch that is in Kafka for good.
 
-Needs ``pip install 'aioproducer[spark]'`` and Java 17.
+Needs ``pip install 'aioproducer[spark]'`` and Java 17. Each task takes Kafka partitions of its own:
+here one task does for a topic with any number of them.
 """
 
 import os
@@ -22,7 +23,12 @@ def main(checkpoint: str, bootstrap_servers: str) -> None:
     """Write numbers until somebody ends it."""
     spark = SparkSession.builder.appName("numbers").getOrCreate()
     written = register(spark)
-    numbers = spark.readStream.format("rate").option("rowsPerSecond", 1_000).load()
+    numbers = (
+        spark.readStream.format("rate")
+        .option("rowsPerSecond", 1_000)
+        .option("numPartitions", 1)
+        .load()
+    )
     query = (
         numbers.selectExpr("cast(value as string) as value")
         .writeStream.format("aioproducer")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import perf_counter
 from typing import Final
 
@@ -16,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.brokers import log_size
 from benchmarks.machine import Neighbours
 from benchmarks.measure import per_record
+from benchmarks.spark import sessions
 from benchmarks.spark.connector import connector_jars
 from benchmarks.spark.cpu import CpuWatch
 from benchmarks.spark.plan import BROKERS, Contender
@@ -24,7 +23,6 @@ from benchmarks.spark.sinks import SINKS, Target
 from benchmarks.summary import Run
 from benchmarks.workloads import Workload
 
-_ROOT: Final = Path(__file__).parents[2]
 _WARM_UP: Final = 10
 """The part of a round's rows that each contender writes before the first round."""
 
@@ -90,26 +88,12 @@ def _stage(
 
 @contextmanager
 def _session(settings: Mapping[str, str]) -> Iterator[tuple[SparkSession, CpuWatch]]:
-    os.environ.update(
-        PYSPARK_PYTHON=sys.executable,
-        PYSPARK_DRIVER_PYTHON=sys.executable,
-        PYTHONPATH=os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH")))),
-        SPARK_LOCAL_IP="127.0.0.1",
-    )
-    all_settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "2g",
+    own = {
+        "spark.driver.memory": "4g",  # publish_dataframe() has two partitions there, several times
         "spark.driver.extraClassPath": os.pathsep.join(connector_jars()),
         "spark.log.level": "ERROR",
-        **settings,
     }
-    builder = SparkSession.builder.master("local[2]")
-    for name, value in all_settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark = sessions.start(settings={**own, **settings}, spark_home=sessions.INSTALLED)
     try:
         gateway = spark.sparkContext._gateway
         assert gateway is not None

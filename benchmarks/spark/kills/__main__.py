@@ -21,11 +21,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark.kills", description=__doc__)
     parser.add_argument("--batches", type=int, default=50, help="default: %(default)s")
     parser.add_argument("--kills", type=int, default=20, help="default: %(default)s")
+    parser.add_argument("--protocol", type=int, choices=(1, 2), default=2, help="of transactions")
     parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**6))
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     outcomes = []
-    with KafkaCluster(brokers=3) as cluster, tempfile.TemporaryDirectory() as folder:
+    protocol = ("--feature", f"transaction.version={options.protocol}")
+    with (
+        KafkaCluster(brokers=3, format_options=protocol) as cluster,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         for number, sink in enumerate(SINKS):
             topic, place = f"killed-{number}", Path(folder) / str(number)
             place.mkdir()

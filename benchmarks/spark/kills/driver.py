@@ -45,7 +45,7 @@ class Settings:
 
 def main() -> None:
     settings = Settings(**json.loads(sys.argv[1]))
-    spark = sessions.start("local[2,2]", **settings.spark)
+    spark = sessions.start("local[2,2]", settings.spark)
     if settings.source:
         module, _, name = settings.source.partition(":")
         spark.dataSource.register(getattr(import_module(module), name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -75,7 +74,7 @@ class Run:
                     ],
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    env={**os.environ, **sessions.environment()},
+                    env=sessions.environment(),
                     cwd=sessions.ROOT,
                 )
                 self.starts += 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -72,9 +71,11 @@ class RandomKiller:
         if time.monotonic() < self._at:
             return
         victim, doomed = self._choose(run.processes())
-        for process in doomed:
-            with suppress(psutil.Error):
+        try:
+            for process in doomed:
                 process.kill()
+        except psutil.NoSuchProcess:
+            return  # it has just ended by itself: another one
         if doomed:
             self.killed[victim] = self.killed.get(victim, 0) + 1
             self._at = None
@@ -103,7 +104,7 @@ def run_under_kills(
     kills: int,
     random: Random,
 ) -> Outcome:
-    """At least ``batches`` micro-batches into ``topic``, and at least until all kills are done.
+    """At least ``batches`` micro-batches into ``topic``, and ``kills`` before the last of them.
 
     Raises:
         DriverError: it takes too long.

@@ -23,7 +23,7 @@ def _exactly_once(bootstrap_servers: str, topic: str) -> Mapping[str, str]:
 
 
 def _with_connector() -> Mapping[str, str]:
-    return {"driver_extraClassPath": os.pathsep.join(connector_jars())}
+    return {"spark.driver.extraClassPath": os.pathsep.join(connector_jars())}
 
 
 OURS: Final = Sink("aioproducer, exactly once", "aioproducer", _exactly_once)
