@@ -129,14 +129,15 @@ async def test_an_unknown_topic_fails_after_max_block_ms_and_holds_up_nobody(
     strict: KafkaCluster,
 ) -> None:
     await strict.create_topic("known")
-    async with Producer(bootstrap_servers=strict.bootstrap_servers, max_block_ms=5000) as producer:
+    async with Producer(bootstrap_servers=strict.bootstrap_servers, max_block_ms=8000) as producer:
         began = time.monotonic()
         unknown = [producer.send("who-knows", b"x"), producer.send("who-knows", b"y", key=b"k")]
-        await asyncio.wait_for(producer.send("known", b"z"), 4.5)
+        await asyncio.wait_for(producer.send("known", b"z"), 60)
+        assert not any(future.done() for future in unknown)
         for future in unknown:
             with pytest.raises(MetadataTimeoutError, match=r"'who-knows'.*UNKNOWN_TOPIC_OR_PARTI"):
                 await future
-        assert 4.9 < time.monotonic() - began < 20
+        assert 7.9 < time.monotonic() - began < 40
 
 
 async def test_a_topic_that_appears_in_time_gets_its_records_in_order(
@@ -409,17 +410,19 @@ async def test_a_throttled_producer_leaves_the_broker_alone(strict: KafkaCluster
 
         await producer.send(topic, b"first")
         assert metric("produce-throttle-time-max") == 0
-        await producer.send(topic, bytes(5 * QUOTA))
+        answered: list[float] = []
+        large = producer.send(topic, bytes(5 * QUOTA))
+        large.add_done_callback(lambda _: answered.append(time.monotonic()))
+        await large
         throttled = metric("produce-throttle-time-max") / 1000
         assert 0.5 < throttled < 20, "the broker did not throttle"
-        began = time.monotonic()
         requests = metric("request-total")
         future = producer.send(topic, b"after")
         await asyncio.wait([future], timeout=throttled / 2)
         assert not future.done()
         assert metric("request-total") == requests, "a request was sent while throttled"
         await future
-        assert time.monotonic() - began > throttled - 0.1
+        assert time.monotonic() - answered[0] > throttled - 0.1
         assert not math.isnan(metric("produce-throttle-time-avg"))
         # Had the request been sent at once, the broker would have let it lie for all this time.
         assert metric("request-latency-max") < 1000 * throttled

@@ -77,16 +77,20 @@ class Instance:
         await asyncio.to_thread(self._children.kill, self.process)
 
     async def stop(self) -> None:
-        """It ends what it has begun, if anything."""
+        """It ends what it has begun, if anything, unless its name was taken over meanwhile."""
         code = await asyncio.to_thread(self._children.stop, self.process, PATIENCE)
-        assert code in (0, -signal.SIGTERM), self.log()
+        if code not in (0, -signal.SIGTERM):
+            self._check_that_it_was_fenced()
 
     def revive(self) -> None:
         """Start it again if it has ended by itself, which a name that was taken over makes it."""
         if self.process.poll() is not None:
-            assert "FatalTransactionError" in self.log() or "FencedError" in self.log(), self.log()
-            self.fell += 1
+            self._check_that_it_was_fenced()
             self.start()
+
+    def _check_that_it_was_fenced(self) -> None:
+        assert "FatalTransactionError" in self.log() or "FencedError" in self.log(), self.log()
+        self.fell += 1
 
 
 async def disturb(instances: list[Instance], random: Random, done: asyncio.Event) -> Counter[str]:

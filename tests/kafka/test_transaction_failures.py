@@ -115,7 +115,7 @@ async def test_a_transaction_that_takes_too_long_is_aborted_and_the_producer_tol
 ) -> None:
     """In version 1 there is no way to tell it from fencing."""
     await topics(transactional, "slow")
-    async with producer_on(transactional, "slow", transaction_timeout_ms=1000) as producer:
+    async with producer_on(transactional, "slow", transaction_timeout_ms=4000) as producer:
         await producer.begin_transaction()
         await producer.send("slow", b"too late", partition=0)
         await until(lambda: nothing_is_open(transactional, "slow"), "the coordinator aborts it")
@@ -145,7 +145,7 @@ async def test_records_sent_after_the_timeout_are_never_seen(
             await until(lambda: nothing_is_open(transactional, "late"), "it is aborted")
             await producer.send("late", b"behind", partition=0)
 
-    async with producer_on(transactional, "late", transaction_timeout_ms=1000) as producer:
+    async with producer_on(transactional, "late", transaction_timeout_ms=4000) as producer:
         told = ProducerFencedError if protocol == 1 else InvalidProducerEpochError
         with pytest.raises(told, match="longer than transaction_timeout_ms"):
             await dawdle(producer)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import pytest
@@ -82,16 +82,23 @@ def talk(cluster: KafkaCluster) -> None:
     assert tool.returncode == 0, tool.stderr
 
 
-async def requests_of(cluster: KafkaCluster, client_id: str) -> list[dict[str, Any]]:
-    """What the broker has logged of a client, its Produce requests included."""
+async def requests_of(
+    cluster: KafkaCluster, client_id: str, apis: Iterable[Api]
+) -> list[dict[str, Any]]:
+    """What the broker has logged of a client, each of ``apis`` included.
+
+    It logs when the response has left, and each connection at its own pace.
+    """
+    names = {api.name for api in apis}
     deadline = time.monotonic() + 10
     while True:
         log = cluster.brokers[0].log_file.read_text(encoding="utf-8")
         entries = [json.loads(entry) for entry in LOGGED.findall(log) if client_id in entry]
         mine = [each for each in entries if each["requestHeader"]["clientId"] == client_id]
-        if "PRODUCE" in {each["requestHeader"]["requestApiKeyName"] for each in mine}:
+        seen = {each["requestHeader"]["requestApiKeyName"] for each in mine}
+        if names <= seen:
             return mine
-        assert time.monotonic() < deadline, "the broker logs no requests"
+        assert time.monotonic() < deadline, f"the broker logs {seen} alone, not {names}"
         await asyncio.sleep(0.05)
 
 
@@ -138,7 +145,7 @@ async def exchange(cluster: KafkaCluster, topic: str) -> list[dict[str, Any]]:
     assert await asyncio.to_thread(read, cluster, topic, 20) == [
         (n, time_ms + n, b"k", b"%d" % n, [("n", b"1")]) for n in range(20)
     ]
-    return await requests_of(cluster, topic)
+    return await requests_of(cluster, topic, NEWEST)
 
 
 async def test_the_newest_versions_are_used_and_the_software_is_named(
@@ -176,7 +183,7 @@ async def test_every_version_works(
         assert requests[-1]["clientInformation"]["softwareName"] == "unknown"
 
 
-async def transact(cluster: KafkaCluster, topic: str) -> dict[Api, set[int]]:
+async def transact(cluster: KafkaCluster, topic: str, apis: Iterable[Api]) -> dict[Api, set[int]]:
     """One transaction that commits and one that aborts, with offsets; the versions that it took."""
     await cluster.create_topic(topic)
     async with Producer(
@@ -198,7 +205,7 @@ async def transact(cluster: KafkaCluster, topic: str) -> dict[Api, set[int]]:
     (committed,) = await asyncio.to_thread(group.committed, [TopicPartition(topic, 0)])
     group.close()
     assert committed.offset == 7
-    return versions_in(await requests_of(cluster, topic))
+    return versions_in(await requests_of(cluster, topic, apis))
 
 
 EACH_IN_TRANSACTIONS = [
@@ -224,6 +231,6 @@ async def test_every_version_works_in_transactions(
     cluster = talkative if protocol == 2 else talkative_without_epochs
     supported = cast("dict[Api, tuple[int, int]]", SUPPORTED)
     monkeypatch.setitem(supported, api, (supported[api][0], version))
-    versions = await transact(cluster, f"transact-{api.name.lower()}-{version}")
     newest = NEWEST_IN_TRANSACTIONS[protocol]
+    versions = await transact(cluster, f"transact-{api.name.lower()}-{version}", newest)
     assert versions == {each: {number} for each, number in (newest | {api: version}).items()}

@@ -12,13 +12,16 @@ from aioproducer.testing.mock_cluster import MockCluster
 from benchmarks.spark import sessions
 from tests.kafka.conftest import kafka, kafka_distribution, protocol, transactional
 
-__all__ = ["kafka", "kafka_distribution", "protocol", "spark", "transactional"]
+__all__ = ["EXECUTOR_VARIABLE", "kafka", "kafka_distribution", "protocol", "spark", "transactional"]
+
+EXECUTOR_VARIABLE = "AIOPRODUCER_TEST_EXECUTOR"
+"""Set for Python workers, and not in this process."""
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Shared: leave its settings as they are."""
-    session = sessions.start()
+    session = sessions.start(settings={f"spark.executorEnv.{EXECUTOR_VARIABLE}": "all"})
     yield session
     session.stop()
 

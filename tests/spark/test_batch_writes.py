@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from aioproducer.errors import ConfigError
 from aioproducer.spark import foreach_batch, publish_partitions, repartition_by_key
 from aioproducer.testing.mock_cluster import MockCluster
+from tests.spark.conftest import EXECUTOR_VARIABLE
 from tests.spark.read_back import read, values
 
 pytestmark = [pytest.mark.spark, pytest.mark.mock_cluster]
@@ -148,6 +150,16 @@ def test_brokers_that_are_not_there(spark: SparkSession, cluster: MockCluster) -
     servers = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.max.block.ms": "500"}
     with pytest.raises(PySparkException, match=r"127\.0\.0\.1:1"):
         rows.write.format("aioproducer").options(topic="t", **servers).mode("append").save()
+
+
+def test_a_variable_of_the_executors(spark: SparkSession, cluster: MockCluster, topic: str) -> None:
+    rows = spark.sql("select '1' as value")
+    from_there = {"kafka.acks": f"${{env:{EXECUTOR_VARIABLE}}}"}
+    write(rows, cluster, topic=topic, **from_there)
+    assert EXECUTOR_VARIABLE not in os.environ
+    servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+    assert publish_partitions(rows, topic=topic, **servers, **from_there).records == 1
+    assert values(cluster, topic) == [b"1", b"1"]
 
 
 def test_a_variable_that_is_not_set_is_named(

@@ -37,6 +37,8 @@ from aioproducer.sync import Producer
 
 NOBODY = "127.0.0.1:1"
 SMALL = 200_000
+RECORD = 1_512
+"""Bytes that a record of :func:`fill` takes in the inbox."""
 
 
 @pytest.fixture
@@ -192,7 +194,10 @@ def test_callbacks_must_not_wait_for_their_own_thread(producer: Producer) -> Non
         errors.append(producer.send("orders", b"2").done())
         told.set_result(errors)
 
+    free = threading.Event()
+    run_in_loop(producer, lambda: free.wait(60))
     producer.send("orders", object()).add_done_callback(callback)
+    free.set()
     assert told.result(5) == [IllegalStateError] * 4 + [False]
 
 
@@ -247,8 +252,11 @@ def test_close_is_bounded_and_counts_what_it_gave_up(producer: Producer) -> None
 def test_what_the_thread_never_got_names_its_topic_too(small: Producer) -> None:
     fill_until_it_waits = threading.Thread(target=fill, args=[small])
     fill_until_it_waits.start()
-    fill_until_it_waits.join(0.3)
-    assert small._inbox
+    deadline = time.monotonic() + 10
+    # what is in the inbox stays there once the producer has no room, and nothing more gets in
+    while not (small._core._crowd.crowded and small._held + RECORD > small._capacity):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     last = small._inbox[-1][-1]
     small.close(0)
     fill_until_it_waits.join(5)

@@ -30,17 +30,29 @@ async def test_without_a_beat_nothing_is_said() -> None:
     assert heartbeat.lateness_ms() == {}
 
 
-async def test_a_call_is_watched_for_as_long_as_it_holds_the_loop() -> None:
-    async def wait(seconds: float) -> float:
-        await asyncio.sleep(seconds)
-        time.sleep(STALL / 5)
-        return seconds
+async def test_a_call_is_watched_for_as_long_as_it_holds_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0
+    monkeypatch.setattr("benchmarks.heartbeat.perf_counter_ns", lambda: now)
+
+    def pass_time(ns: int) -> None:
+        nonlocal now
+        now += ns
+
+    async def wait() -> str:
+        asyncio.get_running_loop().call_soon(pass_time, 50)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert now == 50
+        pass_time(10)
+        return "done"
 
     calls = CallWatch()
-    assert await calls.watch(wait)(STALL) == STALL
-    assert STALL / 5 <= calls.longest_ns / 1e9 < STALL
-    calls.watch(time.sleep)(STALL)
-    assert calls.longest_ns / 1e9 >= STALL
+    assert await calls.watch(wait)() == "done"
+    assert calls.longest_ns == 10
+    calls.watch(pass_time)(50)
+    assert calls.longest_ns == 50
 
 
 async def test_a_watched_call_raises_what_it_raises() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import errno
 import importlib
 import io
 import socket
@@ -542,8 +543,7 @@ async def test_silence_after_connecting_ends_after_the_request_timeout() -> None
 
 
 async def test_a_handshake_that_drips_ends_after_the_request_timeout_too() -> None:
-    async def script(peer: Peer) -> None:
-        await peer.request()
+    async def drip(peer: Peer) -> None:
         while True:
             peer.writer.write(b"\0")
             await peer.writer.drain()
@@ -552,7 +552,7 @@ async def test_a_handshake_that_drips_ends_after_the_request_timeout_too() -> No
     async def slow(peer: Peer) -> None:
         await peer.request()
         peer.writer.write(b"\0\0\x10\0")
-        await script(peer)
+        await drip(peer)
 
     reason, _ = await end_of(slow, request_timeout=SHORT)
     assert "did not answer an ApiVersions request" in str(reason)
@@ -576,11 +576,8 @@ async def test_a_reset() -> None:
 # --- connecting ---------------------------------------------------------------------------------
 
 
-def unused_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+UNUSED = (1, 2)
+"""Ports that nobody listens at."""
 
 
 async def run(owner: Owner) -> BrokerConnectionError:
@@ -590,15 +587,25 @@ async def run(owner: Owner) -> BrokerConnectionError:
 
 
 async def test_a_refused_port() -> None:
-    reason = await run(Owner(Node(-1, "127.0.0.1", unused_port())))
+    reason = await run(Owner(Node(-1, "127.0.0.1", UNUSED[0])))
     assert "bootstrap server 127.0.0.1:" in str(reason)
     assert "refused" in str(reason)
 
 
-@pytest.mark.parametrize("host", ["no-such-host.invalid", "a..b", "x" * 70])
-async def test_a_name_that_leads_nowhere(host: str) -> None:
+@pytest.mark.parametrize("host", ["a..b", "x" * 70])
+async def test_a_name_that_is_none(host: str) -> None:
     reason = await run(Owner(Node(3, host, 9092)))
     assert f"broker 3 ({host}:9092)" in str(reason)
+    assert "can't be resolved" in str(reason)
+
+
+async def test_a_name_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def getaddrinfo(*_: Any, **__: Any) -> list[Any]:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    reason = await run(Owner(Node(3, "kafka.test", 9092)))
+    assert "broker 3 (kafka.test:9092)" in str(reason)
     assert "can't be resolved" in str(reason)
 
 
@@ -624,8 +631,7 @@ async def test_each_address_is_tried_until_one_answers(addresses: list[tuple[str
 
     async with broker(script) as node:
         addresses += [
-            ("127.0.0.1", unused_port()),
-            ("127.0.0.1", unused_port()),
+            *(("127.0.0.1", port) for port in UNUSED),
             ("127.0.0.1", node.port),
         ]
         owner = Owner(Node(1, "kafka", 9092))
@@ -637,14 +643,13 @@ async def test_each_address_is_tried_until_one_answers(addresses: list[tuple[str
 async def test_when_no_address_answers_each_has_its_reason(
     addresses: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    addresses += [("10.0.0.1", 1), ("127.0.0.1", unused_port()), ("10.0.0.2", 1)]
+    addresses += [("10.0.0.1", 1), ("127.0.0.1", 1), ("10.0.0.2", 1)]
     owner = Owner(Node(1, "kafka", 9092))
-    really_open = owner.connection._open
 
     async def open_connection(host: str, port: int) -> Any:
         if host.startswith("10."):
             await asyncio.get_running_loop().create_future()
-        return await really_open(host, port)
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
 
     monkeypatch.setattr(owner.connection, "_open", open_connection)
     owner.connection._setup_timeout = SHORT

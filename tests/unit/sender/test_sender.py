@@ -161,10 +161,9 @@ async def test_much_to_compress_is_compressed_elsewhere(
                 if not world.sender._preparing:
                     await asyncio.sleep(0)
             world.network.unreachable.add(1)
-        for _ in range(500):
-            if not world.sender._preparing and (world.network.sent or gone):
-                break
-            await asyncio.sleep(0.001)
+        async with asyncio.timeout(60):
+            while world.sender._preparing or not (world.network.sent or gone):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
         if gone:
             await world.turn()
             assert world.requests(ProduceRequest) == []

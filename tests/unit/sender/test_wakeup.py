@@ -143,10 +143,11 @@ async def test_sleeps_that_end_early_share_a_timer(monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_timer_that_rings_too_early_is_set_anew_and_wakes_nobody() -> None:
-    wakeup = Wakeup(time.monotonic)
+    clock = Clock()  # it stands still, so that no deadline is over before it is slept for
+    wakeup = Wakeup(clock)
+    await nap(wakeup, clock.now + 0.005)
     began = time.monotonic()
-    await nap(wakeup, began + 0.005)
-    await asyncio.wait_for(wakeup.wait(began + 0.03), 60)
+    await asyncio.wait_for(wakeup.wait(clock.now + 0.03), 60)
     assert time.monotonic() >= began + 0.029
 
 
