@@ -12,11 +12,13 @@ import pytest
 
 from aioproducer import (
     BootstrapError,
+    BrokerConnectionError,
     DeliveryTimeoutError,
     Producer,
     ProducerClosedError,
     ProducerTimeoutError,
 )
+from aioproducer.errors import RequestTimeoutError
 from aioproducer.testing.fault_proxy import (
     ApiKey,
     BlackHole,
@@ -107,7 +109,8 @@ async def test_every_record_has_its_fate_by_its_deadline(proxy: FaultProxy) -> N
         done, late = await asyncio.wait(futures, timeout=SLACK)
         assert not late
         assert time.monotonic() - began >= 0.3
-        kinds = (DeliveryTimeoutError, BootstrapError)
+        # what the last attempt met goes before the deadline, if that is over when it is seen
+        kinds = (DeliveryTimeoutError, BootstrapError, RequestTimeoutError, BrokerConnectionError)
         assert all(isinstance(future.exception(), kinds) for future in done)
 
 
@@ -115,7 +118,7 @@ async def test_every_record_has_its_fate_by_its_deadline(proxy: FaultProxy) -> N
 async def test_the_delivery_timeout_holds_in_the_line_too(
     kafka: FakeKafka, topic: str, records: int
 ) -> None:
-    options: dict[str, Any] = {"delivery_timeout_ms": 300, "request_timeout_ms": 200}
+    options: dict[str, Any] = {"delivery_timeout_ms": 3_000, "request_timeout_ms": 2_000}
     options |= {"buffer_memory": 8_000, "batch_size": 1_000, "max_block_ms": 60_000}
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
         await producer.send("orders", b"first")
@@ -123,7 +126,7 @@ async def test_the_delivery_timeout_holds_in_the_line_too(
         began = time.monotonic()
         futures = [producer.send(topic, bytes(800)) for _ in range(records)]
         await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), PATIENCE)
-        assert 0.3 <= time.monotonic() - began < 0.3 + SLACK
+        assert 3 <= time.monotonic() - began < 3 + SLACK
         errors = [future.exception() for future in futures]
         assert all(isinstance(error, TimeoutError) for error in errors)
         assert {"delivery_timeout_ms" in str(error) for error in errors} == {True}
@@ -131,7 +134,7 @@ async def test_the_delivery_timeout_holds_in_the_line_too(
 
 async def test_ten_thousand_tasks_wait_when_every_broker_dies(start_kafka: StartKafka) -> None:
     kafka = await start_kafka(3, {"orders": 6})
-    options: dict[str, Any] = {"request_timeout_ms": 400, "delivery_timeout_ms": 800}
+    options: dict[str, Any] = {"request_timeout_ms": 1_500, "delivery_timeout_ms": 3_000}
     slowest_turn = 0.0
 
     async def send(producer: Producer, number: int) -> float:
@@ -161,8 +164,8 @@ async def test_ten_thousand_tasks_wait_when_every_broker_dies(start_kafka: Start
         tasks += [asyncio.create_task(send(producer, number)) for number in range(1, 10_000, 2)]
         waited = await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE)
         pulse.cancel()
-        assert max(waited) < 0.8 + SLACK
-        assert slowest_turn < 2.0
+        assert max(waited) < 3 + SLACK
+        assert slowest_turn < SLACK
         metrics = producer.metrics()["producer-metrics"]
         assert metrics["buffer-available-bytes"] == metrics["buffer-total-bytes"]
         kafka.mute.clear()

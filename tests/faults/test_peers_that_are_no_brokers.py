@@ -31,9 +31,11 @@ QUICK: dict[str, Any] = {
     "retry_backoff_max_ms": 10,
     "reconnect_backoff_ms": 2,
     "reconnect_backoff_max_ms": 10,
-    "request_timeout_ms": 150,
-    "delivery_timeout_ms": 400,
-    "max_block_ms": 400,
+}
+HASTY: dict[str, Any] = QUICK | {
+    "request_timeout_ms": 500,
+    "delivery_timeout_ms": 3_000,
+    "max_block_ms": 3_000,
 }
 
 DARK = FaultScript((Rule(BlackHole(), way=Way.REQUEST, count=None),))
@@ -64,7 +66,7 @@ async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 PEERS = {
-    "silent": (silence, "did not answer an ApiVersions request within 0.1"),
+    "silent": (silence, "did not answer an ApiVersions request within 0.5"),
     "hangs up": (hang_up, "closed the connection|Connection reset"),
     "http": (saying(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "HTTP server, not a Kafka broker"),
     "tls alert": (saying(b"\x15\x03\x03\x00\x02\x02\x0a"), "speaks TLS.*security_protocol"),
@@ -82,7 +84,7 @@ async def test_a_bootstrap_server_that_is_no_broker(
     start_server: StartServer, talk: Any, match: str
 ) -> None:
     server = await start_server(talk)
-    async with Producer(bootstrap_servers=server.address, **QUICK) as producer:
+    async with Producer(bootstrap_servers=server.address, **HASTY) as producer:
         future = producer.send("orders", b"v")
         with pytest.raises(BootstrapError, match=match) as raised:
             await asyncio.wait_for(asyncio.shield(future), PATIENCE)
@@ -100,8 +102,7 @@ async def test_each_bootstrap_address_has_its_reason(start_server: StartServer) 
         refused = f"127.0.0.1:{closed.getsockname()[1]}"
     unknown = "no-such-host.invalid:9092"
     servers = [silent.address, http.address, refused, unknown]
-    options = QUICK | {"max_block_ms": 1_000}
-    async with Producer(bootstrap_servers=servers, **options) as producer:
+    async with Producer(bootstrap_servers=servers, **HASTY) as producer:
         with pytest.raises(BootstrapError) as raised:
             await producer.send("orders", b"v")
     text = str(raised.value)
@@ -115,7 +116,7 @@ async def test_each_bootstrap_address_has_its_reason(start_server: StartServer) 
 
 async def test_memory_is_not_taken_for_an_absurd_length(start_server: StartServer) -> None:
     server = await start_server(saying((100 * 1024 * 1024 + 1).to_bytes(4, "big") + bytes(8)))
-    async with Producer(bootstrap_servers=server.address, **QUICK) as producer:
+    async with Producer(bootstrap_servers=server.address, **HASTY) as producer:
         with pytest.raises(BootstrapError, match="104857601 bytes"):
             await producer.send("orders", b"v")
 
@@ -127,7 +128,7 @@ async def test_one_dead_bootstrap_server_of_several(
     hanging = await start_server(hang_up)
     servers = f"127.0.0.1:1,{silent.address},{hanging.address},{kafka.bootstrap_servers}"
     for _ in range(5):  # whichever comes first
-        options = QUICK | {"max_block_ms": 30_000, "delivery_timeout_ms": 30_000}
+        options = HASTY | {"max_block_ms": 30_000, "delivery_timeout_ms": 30_000}
         async with Producer(bootstrap_servers=servers, **options) as producer:
             sent = await asyncio.wait_for(producer.send("orders", b"v"), PATIENCE)
             assert sent.topic == "orders"
@@ -197,7 +198,7 @@ async def test_a_connection_that_is_a_black_hole_for_a_while(
 ) -> None:
     proxy = await start_proxy(kafka.servers[1].port)
     kafka.advertised[1] = proxy.port
-    options = QUICK | {"delivery_timeout_ms": 20_000}
+    options = QUICK | {"request_timeout_ms": 2_000}
     async with Producer(bootstrap_servers=proxy.address, **options) as producer:
         await producer.send("orders", b"0")
         proxy.play(DARK)
@@ -218,8 +219,7 @@ async def test_a_cut_anywhere_in_an_answer(
     script = FaultScript((Rule(cut, api), Rule(cut, PRODUCE, after=2)))
     proxy = await start_proxy(kafka.servers[1].port, script)
     kafka.advertised[1] = proxy.port
-    options = QUICK | {"delivery_timeout_ms": 20_000, "max_block_ms": 20_000}
-    async with Producer(bootstrap_servers=proxy.address, **options) as producer:
+    async with Producer(bootstrap_servers=proxy.address, **QUICK) as producer:
         await asyncio.wait_for(producer.send("orders", b"0"), PATIENCE)
         for number in range(1, 10):
             sent = await asyncio.wait_for(producer.send("orders", b"%d" % number), PATIENCE)
@@ -232,7 +232,7 @@ async def test_a_cut_anywhere_in_an_answer(
 
 
 async def test_an_unknown_topic_is_named(kafka: FakeKafka) -> None:
-    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **HASTY) as producer:
         with pytest.raises(MetadataTimeoutError, match=r"'nope'.*UNKNOWN_TOPIC") as raised:
             await producer.send("nope", b"v")
         assert isinstance(raised.value, TimeoutError)
@@ -255,8 +255,7 @@ async def test_a_topic_that_is_refused_is_told_at_once(
     kafka: FakeKafka, code: int, kind: type[ProducerError]
 ) -> None:
     kafka.topic_errors["secret"] = code
-    options = QUICK | {"max_block_ms": 60_000}
-    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
         futures = [producer.send("secret", b"v") for _ in range(3)]
         for future in futures:
             with pytest.raises(kind, match="secret"):
@@ -327,8 +326,7 @@ async def test_rebootstrap_when_every_known_broker_is_gone(
     kafka = await start_kafka(2, {"orders": 1})
     kafka.in_metadata = {1}
     entrance = kafka.servers[2].address  # answers for the cluster, leads nothing
-    options = QUICK | {"delivery_timeout_ms": 20_000, "max_block_ms": 20_000}
-    async with Producer(bootstrap_servers=entrance, **options) as producer:
+    async with Producer(bootstrap_servers=entrance, **QUICK) as producer:
         await producer.send("orders", b"0")
         await kafka.servers[1].stop()
         await kafka.servers[2].cut()
@@ -342,8 +340,7 @@ async def test_rebootstrap_when_every_known_broker_is_gone(
 
 async def test_a_broker_under_a_new_address(start_kafka: StartKafka, start_proxy: Any) -> None:
     kafka = await start_kafka(2, {"orders": 2})
-    options = QUICK | {"delivery_timeout_ms": 20_000}
-    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
         for partition in (0, 1):
             await producer.send("orders", b"0", partition=partition)
         await kafka.servers[1].stop()
@@ -366,7 +363,7 @@ async def test_an_idle_connection_is_closed_and_opened_again(kafka: FakeKafka) -
 
 
 async def test_a_broker_that_stops_answering_is_told_apart_by_its_error(kafka: FakeKafka) -> None:
-    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **HASTY) as producer:
         await producer.send("orders", b"0")
         kafka.mute.add(PRODUCE)
         with pytest.raises(

@@ -188,7 +188,7 @@ async def test_the_error_of_a_record_tells_the_truth(
     kafka: FakeKafka, start_proxy: StartProxy, way: Way
 ) -> None:
     proxy = await proxied(kafka, start_proxy)
-    options = QUICK | {"delivery_timeout_ms": 400}
+    options = QUICK | {"request_timeout_ms": 2_000, "delivery_timeout_ms": 3_000}
     async with Producer(bootstrap_servers=proxy.address, **options) as producer:
         await producer.send("orders", b"0")
         proxy.add(Rule(BlackHole(), PRODUCE, way, count=None))

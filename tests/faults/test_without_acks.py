@@ -41,9 +41,10 @@ async def test_memory_is_bounded_while_the_broker_does_not_read(
     kafka.advertised[1] = proxy.port
     producer = Producer(bootstrap_servers=proxy.address, **OPTIONS)
     await producer.start()
+    await producer.send("orders", b"first")  # so drain() waits for room alone
     futures: list[asyncio.Future[Any]] = []
     draining = asyncio.create_task(producer.drain())
-    while draining.done() or not (await asyncio.wait([draining], timeout=0.5))[1]:
+    while draining.done() or not (await asyncio.wait([draining], timeout=2))[1]:
         assert len(futures) < 1_000, "drain() waits for nobody"
         futures.append(producer.send("orders", VALUE))
         draining = asyncio.create_task(producer.drain())
@@ -63,8 +64,8 @@ async def test_what_does_not_leave_in_time_fails(kafka: FakeKafka, start_proxy: 
     options: dict[str, Any] = {
         "acks": 0,
         "buffer_memory": 100_000_000,
-        "request_timeout_ms": 200,
-        "delivery_timeout_ms": 600,
+        "request_timeout_ms": 500,
+        "delivery_timeout_ms": 4_000,
     }
     async with Producer(bootstrap_servers=proxy.address, **options) as producer:
         futures = [producer.send("orders", bytes(900_000)) for _ in range(60)]

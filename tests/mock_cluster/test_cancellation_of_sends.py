@@ -137,7 +137,7 @@ async def test_a_cancelled_record_does_not_hold_up_flush_and_close(orders: MockC
     future.cancel()
     await asyncio.wait_for(flushing, 60)
     producer.send("unknown", b"v").cancel()
-    assert await asyncio.wait_for(producer.close(0.3), 2) == 0
+    assert await asyncio.wait_for(producer.close(0.3), 60) == 0
 
 
 class Witness:

@@ -113,15 +113,14 @@ def count(cluster: MockCluster, partition: int = 0) -> int:
 
 
 def read(cluster: MockCluster, partition: int = 0) -> list[Any]:
-    """All messages of the partition."""
+    """All messages of the partition; the cluster keeps its last 5 MB."""
     with consumer(cluster) as client:
-        place = TopicPartition("t", partition, 0)
-        end = client.get_watermark_offsets(place, PATIENCE)[1]
-        client.assign([place])
+        low, end = client.get_watermark_offsets(TopicPartition("t", partition), PATIENCE)
+        client.assign([TopicPartition("t", partition, low)])
         messages: list[Any] = []
-        while len(messages) < end:
-            batch = client.consume(min(10_000, end - len(messages)), PATIENCE)
-            assert batch, f"{len(messages)} of {end} records were read"
+        while len(messages) < end - low:
+            batch = client.consume(min(10_000, end - low - len(messages)), PATIENCE)
+            assert batch, f"{len(messages)} of {end - low} records were read"
             assert all(message.error() is None for message in batch)
             messages += batch
         return messages

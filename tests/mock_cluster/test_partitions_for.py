@@ -38,12 +38,12 @@ async def test_they_are_in_order_and_asked_for_once(orders: MockCluster) -> None
 async def test_a_topic_that_is_not_there_in_time(orders: MockCluster) -> None:
     orders.create_topic("nope", 2)
     orders.set_topic_error("nope", UNKNOWN_TOPIC)
-    options: Any = {"max_block_ms": 300, "retry_backoff_max_ms": 100}
+    options: Any = {"max_block_ms": 3_000, "retry_backoff_max_ms": 100}
     async with Producer(bootstrap_servers=orders.bootstrap_servers, **options) as producer:
         began = time.monotonic()
         with pytest.raises(MetadataTimeoutError, match=r"'nope'.*UNKNOWN_TOPIC_OR_PARTITION"):
             await producer.partitions_for("nope")
-        assert 0.3 <= time.monotonic() - began < 5
+        assert 3 <= time.monotonic() - began < 8
         orders.set_topic_error("nope", 0)
         assert await producer.partitions_for("nope") == (0, 1)
 

@@ -296,10 +296,10 @@ async def test_a_flush_under_way_ends_when_the_producer_is_closed(orders: MockCl
 
 
 async def test_delivery_timeout_bounds_a_close_without_timeout(orders: MockCluster) -> None:
-    producer = await started(orders, request_timeout_ms=200, delivery_timeout_ms=300)
+    producer = await started(orders, request_timeout_ms=1_000, delivery_timeout_ms=2_000)
     orders.set_broker_down(ALL_BROKERS)
     future = producer.send("orders", b"v", partition=0)
-    await close_within(producer, None, 5)
+    await close_within(producer, None, 2 + 5)
     assert isinstance(future.exception(), DeliveryTimeoutError | ProducerClosedError)
 
 

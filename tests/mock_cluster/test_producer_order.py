@@ -115,7 +115,7 @@ async def test_a_lone_record_makes_one_request_and_lingering_records_share_one(
         for number in range(5):
             await producer.send("orders", b"v", partition=0)
             assert produced() == number + 1
-    async with Producer(bootstrap_servers=orders.bootstrap_servers, linger_ms=2_000) as producer:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers, linger_ms=4_000) as producer:
         await producer.send("orders", b"v", partition=0)
         orders.start_request_tracking()
         futures = []

@@ -155,7 +155,11 @@ async def test_no_retries_without_idempotence(orders: MockCluster) -> None:
 
 async def test_the_delivery_timeout_names_the_last_error(orders: MockCluster) -> None:
     producer = await started(
-        orders, request_timeout_ms=200, delivery_timeout_ms=300, retry_backoff_ms=20
+        orders,
+        request_timeout_ms=1_000,
+        delivery_timeout_ms=2_000,
+        retry_backoff_ms=30_000,  # so its time is over while it waits for the next attempt
+        retry_backoff_max_ms=30_000,
     )
     orders.push_request_errors(PRODUCE, *[19] * 100)
     future = producer.send("orders", b"v", partition=0)
@@ -167,7 +171,7 @@ async def test_the_delivery_timeout_names_the_last_error(orders: MockCluster) ->
 
 
 async def test_the_delivery_timeout_when_the_broker_is_down(orders: MockCluster) -> None:
-    producer = await started(orders, request_timeout_ms=200, delivery_timeout_ms=300)
+    producer = await started(orders, request_timeout_ms=1_000, delivery_timeout_ms=2_000)
     orders.set_broker_down(2)
     dead = producer.send("orders", b"v", partition=1)
     with pytest.raises(DeliveryTimeoutError, match="orders-1"):
@@ -202,9 +206,9 @@ async def test_a_request_timeout_closes_the_connection_and_retries(
 ) -> None:
     caplog.set_level(logging.INFO)
     producer = await started(
-        orders, request_timeout_ms=150, delivery_timeout_ms=10_000, retry_backoff_ms=5
+        orders, request_timeout_ms=2_000, delivery_timeout_ms=60_000, retry_backoff_ms=5
     )
-    orders.push_broker_request_errors(1, PRODUCE, (0, 2_000))
+    orders.push_broker_request_errors(1, PRODUCE, (0, 30_000))
     sent = await producer.send("orders", b"v", partition=0)
     assert sent.offset in (1, 2)  # the mock does not check sequence numbers
     assert len(produced(orders)) == 2
@@ -214,12 +218,12 @@ async def test_a_request_timeout_closes_the_connection_and_retries(
 
 
 async def test_a_leader_that_moved_is_found_at_once(orders: MockCluster) -> None:
-    producer = await started(orders, retry_backoff_ms=2_000, retry_backoff_max_ms=2_000)
+    producer = await started(orders, retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     orders.set_partition_leader("orders", 0, 3)
     assert (await producer.send("orders", b"v", partition=0)).offset == 1
     asked = produced(orders)
     assert [broker for broker, _ in asked] == [1, 3]
-    assert asked[1][1] - asked[0][1] < 1.5  # by the hint (KIP-951), without the backoff
+    assert asked[1][1] - asked[0][1] < 7  # by the hint (KIP-951), without the backoff
     await producer.close()
 
 
@@ -315,7 +319,7 @@ async def test_expired_and_refused_records_that_nobody_looks_at(
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     producer = await started(
-        orders, max_block_ms=100, request_timeout_ms=100, delivery_timeout_ms=200
+        orders, max_block_ms=2_000, request_timeout_ms=1_000, delivery_timeout_ms=3_000
     )
     orders.set_broker_down(ALL_BROKERS)
     for _ in range(100):
@@ -327,6 +331,9 @@ async def test_expired_and_refused_records_that_nobody_looks_at(
     gc.collect()
     await asyncio.sleep(0)
     assert complaints == []
-    failed = [each for each in caplog.records if each.levelno >= logging.ERROR]
-    assert len(failed) == 3  # the batch, the records without topic, the close
-    assert "100 records" in failed[0].getMessage() + failed[1].getMessage()
+    failed = [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
+    without_topic = [each for each in failed if "waiting records for not known yet" in each]
+    assert 1 <= len(without_topic) <= 3  # they need not all be over at once
+    batch, close = (each for each in failed if each not in without_topic)
+    assert "A batch of 100 records" in batch
+    assert "closed with 1 record" in close

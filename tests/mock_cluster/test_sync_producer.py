@@ -104,7 +104,7 @@ def test_one_record(cluster: MockCluster) -> None:
 
 
 def test_partitions_of_a_topic(cluster: MockCluster) -> None:
-    with Producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=200) as producer:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=2_000) as producer:
         assert producer.partitions_for("orders") == (0, 1, 2, 3, 4, 5)
         with pytest.raises(InvalidTopicError):
             producer.partitions_for("")
@@ -161,7 +161,7 @@ def test_full_memory_blocks_and_then_goes_on(cluster: MockCluster) -> None:
 
 def test_send_blocks_for_max_block_ms(cluster: MockCluster) -> None:
     with Producer(
-        bootstrap_servers=cluster.bootstrap_servers, buffer_memory=200_000, max_block_ms=500
+        bootstrap_servers=cluster.bootstrap_servers, buffer_memory=200_000, max_block_ms=2_000
     ) as producer:
         producer.send("orders", b"1").result(5)
         cluster.set_broker_rtt(ALL_BROKERS, 10_000)
@@ -171,7 +171,7 @@ def test_send_blocks_for_max_block_ms(cluster: MockCluster) -> None:
                 began = time.monotonic()
                 producer.send("orders", b"x" * 1000)
                 sent += 1
-        assert 0.4 < time.monotonic() - began < 9
+        assert 1.6 < time.monotonic() - began < 20
         assert sent < 200
         producer.close(0)
 

@@ -151,11 +151,12 @@ async def test_the_start_waits_for_what_may_pass(orders: MockCluster, code: int)
 async def test_concurrent_transactions_are_asked_again_within_milliseconds(
     orders: MockCluster,
 ) -> None:
-    async with started(orders, retry_backoff_max_ms=5_000) as producer:
+    patient = {"retry_backoff_ms": 10_000, "retry_backoff_max_ms": 10_000}
+    async with started(orders, **patient) as producer:
         orders.push_request_errors(END, *[CONCURRENT] * 3)
         began = time.monotonic()
         await transact(producer)
-        assert time.monotonic() - began < 2.0
+        assert time.monotonic() - began < 7
 
 
 # --- errors that doom the transaction -------------------------------------------------------
@@ -287,6 +288,9 @@ async def test_a_fatal_error_is_the_end_of_the_producer(
         assert type(raised.value) is kind
         assert re.search(NAMED, str(raised.value))
         assert "close the producer" in str(raised.value)
+        async with asyncio.timeout(PATIENCE):
+            while producer.metrics()["producer-metrics"]["requests-in-flight"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
         orders.clear_requests()
         calls: list[Callable[[], Awaitable[Any]]] = [
             lambda: transact(producer),
@@ -527,12 +531,12 @@ async def test_a_producer_that_is_not_there(orders: MockCluster) -> None:
 
 @pytest.mark.parametrize("servers", [NOWHERE, "unknown-host.invalid:9092"])
 async def test_a_start_without_brokers_ends_in_time_and_leaves_nothing(servers: str) -> None:
-    producer = Producer(bootstrap_servers=servers, transactional_id=NAME, max_block_ms=300)
+    producer = Producer(bootstrap_servers=servers, transactional_id=NAME, max_block_ms=3_000)
     began = time.monotonic()
-    expected = rf"{NAMED}: init_transactions\(\) is not done within 0\.3 s \(max_block_ms\): .*"
+    expected = rf"{NAMED}: init_transactions\(\) is not done within 3 s \(max_block_ms\): .*"
     with pytest.raises(ProducerTimeoutError, match=expected) as raised:
         await producer.start()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 13
     assert servers.partition(":")[0] in str(raised.value)
     assert "Check bootstrap_servers" in str(raised.value)
     assert tasks() == []
@@ -570,14 +574,14 @@ STEPS = {
 
 @pytest.mark.parametrize("api", STEPS.values(), ids=STEPS)
 async def test_every_step_is_bounded_when_the_brokers_die(orders: MockCluster, api: int) -> None:
-    async with started(orders, max_block_ms=1_500) as producer:
+    async with started(orders, max_block_ms=3_000) as producer:
         for broker in orders.broker_ids:  # they still answer what comes before
             orders.push_broker_request_errors(broker, api, (0, 60_000))
         trying = asyncio.create_task(transact(producer))
         await until_asked(orders, api)
         orders.set_broker_down(ALL_BROKERS)
         began = time.monotonic()
-        with pytest.raises(ProducerTimeoutError, match=r"is not done within 1\.5 s") as raised:
+        with pytest.raises(ProducerTimeoutError, match=r"is not done within 3 s") as raised:
             await trying
         assert re.search(NAMED, str(raised.value))
         assert time.monotonic() - began < 20
@@ -595,8 +599,8 @@ async def test_every_step_is_bounded_when_the_brokers_die(orders: MockCluster, a
 async def test_a_slow_coordinator_is_asked_again_after_the_request_timeout(
     orders: MockCluster,
 ) -> None:
-    async with started(orders, request_timeout_ms=200, delivery_timeout_ms=10_000) as producer:
-        orders.push_broker_request_errors(1, END, (0, 1_000))
+    async with started(orders, request_timeout_ms=2_000, delivery_timeout_ms=60_000) as producer:
+        orders.push_broker_request_errors(1, END, (0, 30_000))
         await transact(producer)
         assert len(requests(orders, END)) == 2
         await transact(producer)
@@ -658,7 +662,7 @@ async def test_a_cancelled_commit_goes_on_and_can_be_taken_up(orders: MockCluste
         for take_up in ("commit", "begin"):
             await producer.begin_transaction()
             producer.send("orders", b"v", partition=0)
-            hold(orders, END)
+            hold(orders, END, 3_000)
             committing = asyncio.create_task(producer.commit_transaction())
             await until_asked(orders, END)
             committing.cancel()
@@ -680,7 +684,7 @@ async def test_a_cancelled_commit_that_fails_is_told_to_the_next_one(orders: Moc
     async with started(orders) as producer:
         await producer.begin_transaction()
         await producer.send("orders", b"v", partition=0)
-        orders.push_broker_request_errors(1, END, (48, 200))
+        orders.push_broker_request_errors(1, END, (48, 2_000))
         committing = asyncio.create_task(producer.commit_transaction())
         await until_asked(orders, END)
         committing.cancel()
@@ -695,7 +699,7 @@ async def test_a_cancelled_abort_goes_on_and_can_be_taken_up(orders: MockCluster
         for take_up in ("abort", "begin"):
             await producer.begin_transaction()
             await producer.send("orders", b"v", partition=0)
-            hold(orders, END)
+            hold(orders, END, 3_000)
             aborting = asyncio.create_task(producer.abort_transaction())
             await until_asked(orders, END)
             aborting.cancel()
