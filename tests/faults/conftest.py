@@ -30,6 +30,7 @@ from kio.static.primitive import i32Timedelta
 from aioproducer import engine
 from aioproducer import producer as producer_module
 from aioproducer.testing.fault_proxy import FaultProxy
+from aioproducer.testing.held_port import HeldPort
 from tests.faults.fake_transactions import (
     COORDINATOR_APIS,
     FIND_COORDINATOR,
@@ -56,6 +57,7 @@ class TcpServer:
         self.port = 0
         self.accepted = 0
         self.failures: list[BaseException] = []
+        self._held: HeldPort | None = None
 
     @property
     def address(self) -> str:
@@ -65,6 +67,7 @@ class TcpServer:
         """Listen; after :meth:`stop` again on the same port."""
         self._server = await asyncio.start_server(self._accept, self.host, self.port)
         self.port = self._server.sockets[0].getsockname()[1]
+        self._release()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
@@ -95,7 +98,21 @@ class TcpServer:
         if self._server is not None:
             self._server.close()
             self._server = None
+            self._held = HeldPort(self.host, self.port)
         await self.cut()
+
+    async def close(self) -> None:
+        """The same for good."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        self._release()
+        await self.cut()
+
+    def _release(self) -> None:
+        if self._held is not None:
+            self._held.release()
+            self._held = None
 
 
 @dataclass
@@ -289,7 +306,7 @@ class FakeKafka:
         for task in self.late:
             task.cancel()
         for server in self.servers.values():
-            await server.stop()
+            await server.close()
         assert not [server.failures for server in self.servers.values() if server.failures]
 
     # --- the wire --------------------------------------------------------------------------
@@ -592,7 +609,7 @@ async def start_server() -> AsyncIterator[StartServer]:
 
     yield start
     for server in started:
-        await server.stop()
+        await server.close()
         assert server.failures == []
 
 

@@ -226,6 +226,9 @@ def test_all_brokers_go_down_and_up(mock_cluster: MockCluster) -> None:
     mock_cluster.set_broker_down(ALL_BROKERS)
     mock_cluster.set_broker_down(ALL_BROKERS)
     assert not any(map(connects, addresses))
+    for address in addresses:  # nobody else gets its port meanwhile
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(address)
     mock_cluster.set_broker_up(ALL_BROKERS)
     assert all(map(connects, addresses))
 

@@ -165,6 +165,7 @@ def test_a_crash_that_no_command_met_is_an_error_of_the_exit() -> None:
 
 def test_a_process_that_does_not_answer_is_an_error() -> None:
     with MockCluster() as cluster:
+        assert cluster._process is not None
         cluster._process._timeout = 3  # its start may take longer
         os.kill(cluster.process_id, signal.SIGSTOP)
         with pytest.raises(MockClusterError, match=r"did not answer within 3"):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple, Self
 
 from aioproducer.errors import IllegalStateError
+from aioproducer.testing.held_port import HeldPort
 from aioproducer.testing.mock_cluster.process import (
     MockClusterArgumentError,
     MockClusterError,
@@ -84,6 +85,7 @@ class MockCluster:
         self._command_timeout = command_timeout
         self._process: MockClusterProcess | None = None
         self._api_versions: dict[int, tuple[int, int]] = {}
+        self._held: dict[int, HeldPort] = {}
 
     def __enter__(self) -> Self:
         self.start()
@@ -121,6 +123,8 @@ class MockCluster:
         process, self._process = self._process, None
         if process is not None:
             process.close()
+        while self._held:
+            self._held.popitem()[1].release()
 
     def wait(self) -> None:
         """Block until the process ends, which it does by itself only in a crash: an error then."""
@@ -268,11 +272,17 @@ class MockCluster:
         """
         self._check_broker(broker_id, or_all=True)
         self._call("broker_set_down", broker_id)
+        for each in self.broker_ids if broker_id == ALL_BROKERS else [broker_id]:
+            if each not in self._held:
+                self._held[each] = HeldPort(*self.broker_address(each))
 
     def set_broker_up(self, broker_id: int) -> None:
         """Have the broker (or `ALL_BROKERS`) listen again, on its old port."""
         self._check_broker(broker_id, or_all=True)
         self._call("broker_set_up", broker_id)
+        for each in list(self._held) if broker_id == ALL_BROKERS else [broker_id]:
+            if each in self._held:
+                self._held.pop(each).release()
 
     def set_broker_address(self, broker_id: int, host: str, port: int) -> None:
         """Have Metadata advertise this address, such as that of a proxy before the broker."""
