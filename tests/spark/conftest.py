@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from pyspark.sql import SparkSession
@@ -19,11 +19,28 @@ EXECUTOR_VARIABLE = "AIOPRODUCER_TEST_EXECUTOR"
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def start_spark() -> Iterator[Callable[[], SparkSession]]:
+    """The session of this process, made anew if it was stopped."""
+
+    def start() -> SparkSession:
+        return sessions.start(settings={f"spark.executorEnv.{EXECUTOR_VARIABLE}": "all"})
+
+    yield start
+    if (session := SparkSession.getActiveSession()) is not None:
+        session.stop()
+
+
+@pytest.fixture
+def spark(start_spark: Callable[[], SparkSession]) -> SparkSession:
     """Shared: leave its settings as they are."""
-    session = sessions.start(settings={f"spark.executorEnv.{EXECUTOR_VARIABLE}": "all"})
-    yield session
-    session.stop()
+    return start_spark()
+
+
+@pytest.fixture
+def expendable_spark(spark: SparkSession) -> Iterator[SparkSession]:
+    """No other test gets it."""
+    yield spark
+    spark.stop()
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from aioproducer.errors import ConfigError
-from aioproducer.spark import foreach_batch, publish_partitions, repartition_by_key
+from aioproducer.spark import foreach_batch, publish_partitions, register, repartition_by_key
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.spark.conftest import EXECUTOR_VARIABLE
 from tests.spark.read_back import read, values
@@ -153,7 +153,9 @@ def test_brokers_that_are_not_there(spark: SparkSession, cluster: MockCluster) -
 
 
 def test_a_variable_of_the_executors(spark: SparkSession, cluster: MockCluster, topic: str) -> None:
-    rows = spark.sql("select '1' as value")
+    session = spark.newSession()
+    register(session)  # local Python workers have it from what is registered, or called
+    rows = session.sql("select '1' as value")
     from_there = {"kafka.acks": f"${{env:{EXECUTOR_VARIABLE}}}"}
     write(rows, cluster, topic=topic, **from_there)
     assert EXECUTOR_VARIABLE not in os.environ

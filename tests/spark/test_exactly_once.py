@@ -452,9 +452,13 @@ async def test_a_stage_that_runs_again_is_not_taken_for_a_repetition(
 
 
 async def test_shuffle_files_that_are_lost_in_mid_write_fail_it(
-    spark: SparkSession, sink: Sink, tmp_path: Path
+    expendable_spark: SparkSession, sink: Sink, tmp_path: Path
 ) -> None:
-    """Spark makes them again, and runs the task as if for the first time."""
+    """Spark makes them again, and runs the task as if for the first time.
+
+    A Spark without executors then knows itself no more: large results are lost to it.
+    """
+    spark = expendable_spark
     log, lost = tmp_path / "attempts", tmp_path / "lost"
     folders = shuffle_folders(spark)
     servers, topic = sink.cluster.bootstrap_servers, sink.topic
