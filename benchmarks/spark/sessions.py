@@ -27,9 +27,6 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.memory": "2g",
     "spark.sql.shuffle.partitions": "2",
     "spark.log.level": "FATAL",
-    # Without executors of its own Spark has no heartbeat any more once shuffle files were lost, and
-    # would exit after sixty of them.
-    "spark.executor.heartbeat.maxFailures": "1000000",
 }
 
 

@@ -12,6 +12,8 @@ from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaUnavailableErro
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 
 KEPT_LOGS = pytest.StashKey[Path]()
+PATIENT = {"broker.session.timeout.ms": 18_000}
+"""A broker that stands still with its machine for some seconds is not taken for dead."""
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +33,7 @@ def kafka(
 ) -> Iterator[KafkaCluster]:
     """Three brokers, shared: make topics of your own, leave the brokers alone."""
     failed_before = request.session.testsfailed
-    with KafkaCluster(brokers=3) as cluster:
+    with KafkaCluster(brokers=3, config=PATIENT) as cluster:
         yield cluster
         if request.session.testsfailed > failed_before:
             cluster.keep_logs = True
@@ -56,7 +58,8 @@ def transactional(
     failed_before = request.session.testsfailed
     with KafkaCluster(
         brokers=3,
-        config={
+        config=PATIENT
+        | {
             "num.partitions": 3,
             "default.replication.factor": 3,
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,

@@ -7,7 +7,13 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from aioproducer import Producer
@@ -59,7 +65,7 @@ def partitions_of(cluster: KafkaCluster, topics: tuple[str, ...]) -> list[tuple[
     address = next(each for each in cluster.brokers if each.is_running).internal_address
     return [
         (str(topic.name), int(partition.partition_index))
-        for topic in wire.metadata(address, *topics).topics
+        for topic in wire.metadata(address, *topics, timeout=TIMEOUT).topics
         for partition in topic.partitions
     ]
 
@@ -85,7 +91,10 @@ def read(
     deadline = time.monotonic() + TIMEOUT
     while left:
         assert time.monotonic() < deadline, f"{left} could not be read"
-        for message in consumer.consume(10_000, 0.2):
+        messages = consumer.consume(10_000, 0.2)
+        if messages:
+            deadline = time.monotonic() + TIMEOUT
+        for message in messages:
             error, place = message.error(), (message.topic() or "", message.partition() or 0)
             if error is None:
                 value = message.value()
@@ -99,17 +108,27 @@ def read(
 
 
 async def nothing_is_open(cluster: KafkaCluster, *topics: str) -> bool:
-    """Whether the last stable offset is the end of every partition."""
-    uncommitted = await asyncio.to_thread(ends, cluster, topics, IsolationLevel.READ_UNCOMMITTED)
-    stable = await asyncio.to_thread(ends, cluster, topics, IsolationLevel.READ_COMMITTED)
-    return stable == uncommitted
+    """Whether the last stable offset is the end of every partition, as far as brokers say so."""
+
+    def ask() -> bool:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        admin.list_topics(timeout=TIMEOUT)  # unless it is connected, the next step waits for 3 s
+        stable, uncommitted = (
+            ends(admin, partitions_of(cluster, topics), isolation)
+            for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+        )
+        return stable == uncommitted
+
+    try:
+        return await asyncio.to_thread(ask)
+    except KafkaException:
+        return False
 
 
 def ends(
-    cluster: KafkaCluster, topics: tuple[str, ...], isolation: IsolationLevel
+    admin: AdminClient, places: list[tuple[str, int]], isolation: IsolationLevel
 ) -> dict[tuple[str, int], int]:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    wanted = [TopicPartition(*place) for place in partitions_of(cluster, topics)]
+    wanted = [TopicPartition(*place) for place in places]
     latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     futures = admin.list_offsets(
         dict.fromkeys(wanted, latest), isolation_level=isolation, request_timeout=10

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from aioproducer.testing.mock_cluster import MockCluster
 from benchmarks.spark import sessions
-from tests.kafka.conftest import kafka, kafka_distribution, protocol, transactional
+from tests.kafka.conftest import kafka_distribution, protocol, transactional
 
-__all__ = ["EXECUTOR_VARIABLE", "kafka", "kafka_distribution", "protocol", "spark", "transactional"]
+__all__ = ["EXECUTOR_VARIABLE", "kafka_distribution", "protocol", "spark", "transactional"]
 
 EXECUTOR_VARIABLE = "AIOPRODUCER_TEST_EXECUTOR"
 """Set for Python workers, and not in this process."""
@@ -31,9 +31,14 @@ def start_spark() -> Iterator[Callable[[], SparkSession]]:
 
 
 @pytest.fixture
-def spark(start_spark: Callable[[], SparkSession]) -> SparkSession:
+def spark(start_spark: Callable[[], SparkSession]) -> Iterator[SparkSession]:
     """Shared: leave its settings as they are."""
-    return start_spark()
+    session = start_spark()
+    yield session
+    if not session.sparkContext._jsc:  # a test has stopped it
+        return
+    for query in session.streams.active:
+        query.stop()
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,10 +17,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from aioproducer.testing.mock_cluster import MockCluster
-from aioproducer.testing.processes import free_ports
+from aioproducer.testing.processes import ProcessSupervisor
 from benchmarks.spark import sessions
 from tests.mock_cluster.test_examples import read
-from tests.spark.waiting import PATIENCE
+from tests.spark.waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.mock_cluster]
 
@@ -26,44 +28,25 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @asynccontextmanager
-async def web_app(cluster: MockCluster) -> AsyncIterator[httpx.AsyncClient]:
-    [port] = free_ports(1)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, EXAMPLES / "spark_async_driver.py", cluster.bootstrap_servers),
-        env={**sessions.environment(), "PORT": str(port)},
-        stderr=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.DEVNULL,
-    )
-    assert process.stderr is not None
-    log: list[bytes] = []
-
-    async def keep_log(stderr: asyncio.StreamReader) -> None:
-        while line := await stderr.readline():
-            log.append(line)
-            if b"Uvicorn running" in line:
-                started.set()
-        started.set()
-
-    started = asyncio.Event()
-    keeping = asyncio.create_task(keep_log(process.stderr))
-    try:
-        async with asyncio.timeout(PATIENCE):
-            await started.wait()
+async def web_app(cluster: MockCluster, log: Path) -> AsyncIterator[httpx.AsyncClient]:
+    with ProcessSupervisor() as supervisor, log.open("wb") as output:
+        process = supervisor.start(
+            [sys.executable, EXAMPLES / "spark_async_driver.py", cluster.bootstrap_servers],
+            env={**sessions.environment(), "PORT": "0"},
+            stdout=subprocess.DEVNULL,
+            stderr=output,
+        )
+        address = re.compile(r"Uvicorn running on (http://\S+)")
+        await until(lambda: address.search(log.read_text()) or process.poll() is not None, 180)
+        found = address.search(log.read_text())
+        assert found, log.read_text()
         async with httpx.AsyncClient(
-            base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE, trust_env=False
+            base_url=found[1], timeout=PATIENCE, trust_env=False
         ) as client:
             yield client
-        process.terminate()
-        async with asyncio.timeout(PATIENCE):
-            await process.wait()
-            await keeping
-        assert b"Application shutdown complete" in b"".join(log)
-        assert b"Exception in ASGI application" not in b"".join(log)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-        keeping.cancel()
+        await asyncio.to_thread(supervisor.stop, process, PATIENCE)
+    assert "Application shutdown complete" in log.read_text()
+    assert "Exception in ASGI application" not in log.read_text()
 
 
 async def events(answer: httpx.Response) -> AsyncIterator[tuple[str, dict[str, Any]]]:
@@ -87,9 +70,18 @@ def count(cluster: MockCluster, topic: str) -> int:
         consumer.close()
 
 
-async def test_async_driver(cluster: MockCluster) -> None:
+async def settled_count(cluster: MockCluster, topic: str) -> int:
+    """What it is when it stands still."""
+    before, now = -1, count(cluster, topic)
+    while now != before:
+        await asyncio.sleep(1)
+        before, now = now, count(cluster, topic)
+    return now
+
+
+async def test_async_driver(cluster: MockCluster, tmp_path: Path) -> None:
     cluster.create_topics({"squares": 3, "hung-up": 3, "few": 1})
-    async with web_app(cluster) as client:
+    async with web_app(cluster, tmp_path / "log") as client:
         async with client.stream("POST", "/publish/squares?rows=600000") as answer:
             assert answer.headers["content-type"].startswith("text/event-stream")
             told = [each async for each in events(answer)]
@@ -106,7 +98,7 @@ async def test_async_driver(cluster: MockCluster) -> None:
         async with client.stream("POST", "/publish/few?rows=10") as answer:
             told = [each async for each in events(answer)]
         assert told[-1] == ("done", {"rows": 10, "partitions": 1})
-        written = count(cluster, "hung-up")
+        written = await settled_count(cluster, "hung-up")
 
         async with client.stream("POST", f"/publish/{'t' * 250}?rows=10") as answer:
             [(name, data)] = [each async for each in events(answer)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 import uuid
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyspark import TaskContext
-from pyspark.errors import PySparkException, PythonException, StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit, raise_error
 
@@ -27,7 +28,15 @@ from aioproducer.spark.plan import plan_write
 from aioproducer.spark.report import WriteReport
 from aioproducer.spark.writing import RowsNotWrittenError, RowWriter
 from aioproducer.testing.kafka_cluster import KafkaCluster
-from tests.kafka.transactional import committed, nothing_is_open, offset_of, read, topics, visible
+from tests.kafka.transactional import (
+    committed,
+    nothing_is_open,
+    offset_of,
+    read,
+    topics,
+    until,
+    visible,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -46,6 +55,15 @@ class Sink:
 
     def write(self, df: DataFrame, **more: Any) -> None:
         df.write.format("aioproducer").options(**{**self.options, **more}).mode("append").save()
+
+    def why_refused(self, df: DataFrame) -> str:
+        """The error of the task that met it; another one may meet its abort, and be the faster."""
+        for _ in range(10):
+            with pytest.raises(PySparkException) as caught:
+                self.write(df)
+            if not re.search("FENCED|EPOCH", text := str(caught.value)):
+                break
+        return text
 
     def stream(self, rows: DataFrame, checkpoint: Path) -> None:
         """All that is available, to the end."""
@@ -121,7 +139,8 @@ async def test_of_a_batch_write_that_fails_nothing_is_visible(
     with pytest.raises(PySparkException, match="broken row"):
         sink.write(broken)
     if protocol == 2:
-        assert await nothing_is_open(sink.cluster, sink.topic), "nobody waits for it"
+        # by itself: its own time, five minutes, is not waited for
+        await until(lambda: nothing_is_open(sink.cluster, sink.topic), "it is aborted")
     assert await sink.left_by_a_failure() == []
     sink.write(numbers(spark, 100))
     assert await sink.committed() == list(range(100))
@@ -225,25 +244,23 @@ async def test_keyed_rows_land_where_the_java_client_puts_them(
         "concat('key-', id) as key", "cast(id as string) as value"
     )
     sink.write(repartition_by_key(keyed, partitions=4, tasks=3))
+    assert await sink.committed() == list(range(2_000))
     logs = read(sink.cluster, (sink.topic,), "read_committed")
     for (_, partition), values in logs.items():
         assert values
         assert all(murmur2_partition(b"key-" + value, 4) == partition for value in values)
-    assert await sink.committed() == list(range(2_000))
 
 
 async def test_keyed_rows_that_share_partitions_are_refused(
     spark: SparkSession, sink: Sink
 ) -> None:
     keyed = spark.range(0, 2_000, numPartitions=2).selectExpr("'same' as key", "'x' as value")
-    with pytest.raises(PySparkException, match=r"repartition_by_key\(\)"):
-        sink.write(keyed)
+    assert "repartition_by_key()" in sink.why_refused(keyed)
     assert await sink.left_by_a_failure() == []
 
 
 async def test_more_tasks_than_partitions_are_refused(spark: SparkSession, sink: Sink) -> None:
-    with pytest.raises(PythonException, match=r"df\.coalesce\(4\)"):
-        sink.write(numbers(spark, 1_000, tasks=5))
+    assert "df.coalesce(4)" in sink.why_refused(numbers(spark, 1_000, tasks=5))
     assert await sink.left_by_a_failure() == []
 
 
@@ -308,6 +325,7 @@ async def test_who_registers_is_told_what_is_written(
     query.awaitTermination(120)
     assert [report.records for report in written.values()] == [50, 50]
     assert set(written) == {(query.id, 0), (query.id, 1)}
+    assert await sink.committed() == list(range(100))
     logs = read(sink.cluster, (sink.topic,), "read_committed")
     for place, there in written[query.id, 1].ranges.items():
         assert there.count == 50
@@ -474,7 +492,7 @@ async def test_shuffle_files_that_are_lost_in_mid_write_fail_it(
                 lost.touch()
                 for folder in folders:
                     for file in Path(folder).rglob("shuffle_*.data"):
-                        file.unlink()
+                        file.unlink(missing_ok=True)
                 until_written(servers, topic)
 
     session = spark.newSession()  # small batches: those on the way are few of all
@@ -522,7 +540,7 @@ def shuffle_folders(spark: SparkSession) -> list[str]:
 
 
 async def test_a_write_that_takes_too_long_is_not_committed(sink: Sink) -> None:
-    plan = plan_write(sink.options | {"kafka.transaction.timeout.ms": "1000"}, {"value": "string"})
+    plan = plan_write(sink.options | {"kafka.transaction.timeout.ms": "3000"}, {"value": "string"})
     begun = begin(plan)
     with sync.Producer(plan.config(), transaction=begun.handle) as task:
         task.send(sink.topic, b"1").result(30)

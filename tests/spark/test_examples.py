@@ -17,7 +17,7 @@ import pytest
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.processes import ProcessSupervisor
 from benchmarks.spark import sessions
-from tests.kafka.transactional import read, topics
+from tests.kafka.transactional import nothing_is_open, read, topics, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -26,18 +26,20 @@ FLIGHTS = 336_776
 PATIENCE = 120.0
 
 
-async def test_all_flights_arrive_whole(kafka: KafkaCluster) -> None:
+@pytest.mark.parametrize("protocol", [2], indirect=True)
+async def test_all_flights_arrive_whole(transactional: KafkaCluster, tmp_path: Path) -> None:
+    kafka, log = transactional, tmp_path / "log"
     await topics(kafka, "flights", partitions=6)
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "spark_batch.py", kafka.bootstrap_servers],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=sessions.environment(),
-    )
-    assert done.returncode == 0, done.stderr[-5000:]
-    assert f"{FLIGHTS:,} flights are in Kafka:\n" in done.stdout
+    with ProcessSupervisor() as supervisor, log.open("wb") as output:
+        example = supervisor.start(
+            [sys.executable, EXAMPLES / "spark_batch.py", kafka.bootstrap_servers],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=sessions.environment(),
+        )
+        assert example.wait(300) == 0, log.read_text()[-5000:]
+    assert f"{FLIGHTS:,} flights are in Kafka:\n" in log.read_text()
+    await until(lambda: nothing_is_open(kafka, "flights"), "all is committed")
     logs = read(kafka, ("flights",), "read_committed")
     flights = Counter(value for log in logs.values() for value in log)
     assert sum(flights.values()) == FLIGHTS
@@ -47,9 +49,11 @@ async def test_all_flights_arrive_whole(kafka: KafkaCluster) -> None:
     assert flight["origin"] in {"EWR", "JFK", "LGA"}
 
 
+@pytest.mark.parametrize("protocol", [2], indirect=True)
 async def test_a_stream_that_is_killed_and_started_again_writes_nothing_twice(
-    kafka: KafkaCluster, tmp_path: Path
+    transactional: KafkaCluster, tmp_path: Path
 ) -> None:
+    kafka = transactional
     await topics(kafka, "numbers", partitions=4)
     for start in range(2):
         log = tmp_path / f"log-{start}"

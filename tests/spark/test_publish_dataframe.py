@@ -34,7 +34,7 @@ from aioproducer.spark import (
 from aioproducer.sync import Producer as BlockingProducer
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.spark.read_back import read, values
-from tests.spark.waiting import until
+from tests.spark.waiting import PATIENCE, until
 
 pytestmark = [
     pytest.mark.spark,
@@ -43,8 +43,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
-LARGEST_GAP = 1.0
-"""Seconds that the event loop may be held up; it is what a busy machine does by itself."""
+LARGEST_GAP = 0.5
+"""Seconds that the event loop may be held up."""
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +71,9 @@ def numbers(spark: SparkSession, count: int, partitions: int) -> DataFrame:
 
 def jobs(spark: SparkSession) -> set[int]:
     """All jobs that there have been. Ours have no group."""
+    context = spark.sparkContext._jsc
+    assert context is not None
+    context.sc().listenerBus().waitUntilEmpty()  # it tells the tracker
     return set(spark.sparkContext.statusTracker().getJobIdsForGroup())
 
 
@@ -82,7 +85,7 @@ async def assert_nothing_is_left(spark: SparkSession) -> None:
     """No thread, and no job; what was cancelled needs a moment until Spark's tracker knows."""
     assert reading_threads() == []
     tracker = spark.sparkContext.statusTracker()
-    await until(lambda: not tracker.getActiveJobsIds(), 10)
+    await until(lambda: not tracker.getActiveJobsIds())
     ran = jobs(spark)
     await asyncio.sleep(0.3)
     assert jobs(spark) == ran
@@ -365,14 +368,15 @@ async def test_what_progress_raises_ends_it(
 
 
 def stuck(directory: Path, partition: int) -> Callable[[Any], Any]:
-    """Touches a file at the partition, and waits there for ever."""
+    """Touches a file at the partition, and waits there until there is another one."""
 
     def wait(batches: Any) -> Any:
         context = TaskContext.get()
         assert context is not None
         if context.partitionId() == partition:
             (directory / "stuck").touch()
-            time.sleep(3600)
+            while not (directory / "let go").exists():
+                time.sleep(0.1)
         yield from batches
 
     return wait
@@ -397,17 +401,20 @@ async def test_cancelling_stops_a_task_that_is_stuck(
     cluster.create_topics({f"stuck-{partition}": 1})
     df = numbers(spark, 5000, 5).mapInArrow(stuck(tmp_path, partition), "value string")
     seen: list[PublishProgress] = []
-    async with (
-        producing(cluster) as producer,
-        publishing(df, producer, f"stuck-{partition}", seen) as task,
-    ):
-        await until(lambda: (tmp_path / "stuck").exists() and len(seen) >= partition - 1)
-        assert spark.sparkContext.statusTracker().getActiveJobsIds()
-        task.cancel()
-        async with asyncio.timeout(20):
-            await asyncio.wait([task])
-        assert task.cancelled()
-        await assert_nothing_is_left(spark)
+    try:
+        async with (
+            producing(cluster) as producer,
+            publishing(df, producer, f"stuck-{partition}", seen) as task,
+        ):
+            await until(lambda: (tmp_path / "stuck").exists() and len(seen) >= partition - 1)
+            await until(spark.sparkContext.statusTracker().getActiveJobsIds)
+            task.cancel()
+            async with asyncio.timeout(PATIENCE):
+                await asyncio.wait([task])
+            assert task.cancelled()
+            await assert_nothing_is_left(spark)
+    finally:
+        (tmp_path / "let go").touch()
 
 
 class HeldUp(Producer):
@@ -440,7 +447,7 @@ async def test_cancelling_between_partitions_starts_no_other(
         await until(lambda: producer.calls > free_calls)
         await until(lambda: not spark.sparkContext.statusTracker().getActiveJobsIds())
         task.cancel()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.wait([task])
         assert task.cancelled()
         await assert_nothing_is_left(spark)
@@ -496,6 +503,7 @@ async def test_a_slow_producer_holds_the_reading_up(
 
 
 async def test_the_event_loop_stays_responsive(spark: SparkSession, cluster: MockCluster) -> None:
+    """In one of some runs: a busy machine holds it up as well, but not in all of them."""
     cluster.create_topics({"responsive": 6})
     gaps: list[float] = []
 
@@ -511,11 +519,15 @@ async def test_the_event_loop_stays_responsive(spark: SparkSession, cluster: Moc
         "repeat('x', 100) as value", "cast(id as string) as key"
     )
     async with producing(cluster) as producer:
-        ticking = asyncio.create_task(tick())
-        report = await publish_dataframe(df, producer, "responsive")
-        ticking.cancel()
-    assert report.records == 400_000
-    assert len(gaps) > 10
+        for _ in range(5):
+            gaps.clear()
+            ticking = asyncio.create_task(tick())
+            report = await publish_dataframe(df, producer, "responsive")
+            ticking.cancel()
+            assert report.records == 400_000
+            assert len(gaps) > 10
+            if max(gaps) < LARGEST_GAP:
+                break
     assert max(gaps) < LARGEST_GAP
 
 

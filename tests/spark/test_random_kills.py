@@ -15,15 +15,16 @@ from tests.kafka.transactional import topics
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
+@pytest.mark.parametrize("protocol", [2], indirect=True)
 async def test_nothing_is_missing_and_nothing_is_there_twice(
-    kafka: KafkaCluster, tmp_path: Path
+    transactional: KafkaCluster, tmp_path: Path
 ) -> None:
     seed = SystemRandom().randrange(10**6)
     print(f"seed {seed}")
-    await topics(kafka, "killed-at-random", partitions=PARTITIONS)
+    await topics(transactional, "killed-at-random", partitions=PARTITIONS)
     outcome = run_under_kills(
         OURS,
-        kafka.bootstrap_servers,
+        transactional.bootstrap_servers,
         "killed-at-random",
         tmp_path,
         batches=50,

@@ -37,6 +37,15 @@ class Settings:
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
+    @property
+    def held(self) -> Path:
+        """A file: while it exists there are more micro-batches than asked for."""
+        return Path(f"{self.checkpoint}.held")
+
+    def is_through(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.committed() >= self.batches and not self.held.exists()
+
     def committed(self) -> int:
         """How many micro-batches Spark counts as through."""
         folder = Path(self.checkpoint) / "commits"
@@ -49,7 +58,7 @@ def main() -> None:
     if settings.source:
         module, _, name = settings.source.partition(":")
         spark.dataSource.register(getattr(import_module(module), name))
-    while settings.committed() < settings.batches:
+    while not settings.is_through():
         try:
             run(spark, settings)
         except StreamingQueryException as error:
@@ -59,7 +68,7 @@ def main() -> None:
 
 def run(spark: SparkSession, settings: Settings) -> None:
     start = Path(f"{settings.checkpoint}.starts")
-    starts = int(start.read_text()) if start.exists() else 0
+    starts = int(start.read_text() or 0) if start.exists() else 0
     start.write_text(str(starts + 1))
     rows = (
         spark.readStream.format("rate-micro-batch")
@@ -75,7 +84,7 @@ def run(spark: SparkSession, settings: Settings) -> None:
         .start()
     )
     try:
-        while query.isActive and settings.committed() < settings.batches:
+        while query.isActive and not settings.is_through():
             time.sleep(0.05)
     finally:
         query.stop()

@@ -64,7 +64,7 @@ class Run:
     def to_its_end(self, meanwhile: Callable[[Run], None] = lambda run: None) -> None:
         """Raises DriverError, with the end of the log, if it takes too long."""
         with ProcessSupervisor() as supervisor, self._log.open("ab") as output:
-            while self.settings.committed() < self.settings.batches:
+            while not self.settings.is_through():
                 self.driver = supervisor.start(
                     [
                         sys.executable,
