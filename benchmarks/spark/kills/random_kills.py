@@ -61,7 +61,7 @@ class RandomKiller:
 
     @classmethod
     def of(cls, random: Random, kills: int, batches: int) -> RandomKiller:
-        """``kills`` of them, before so many micro-batches are through."""
+        """``kills`` of them, each after another one of so many micro-batches but the last."""
         return cls(random, sorted(random.sample(range(1, batches), kills), reverse=True))
 
     def __call__(self, run: Run) -> None:
