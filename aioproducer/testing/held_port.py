@@ -6,13 +6,14 @@ import socket
 
 
 class HeldPort:
-    """Bound and not listened at, so that connections are refused and the owner can listen again."""
+    """Bound and not listened at, so that connections are refused. The owner releases it to listen
+    again: not every system lets it do so before."""
 
     def __init__(self, host: str, port: int) -> None:
         """Raises OSError: somebody has it already."""
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
-            # Whoever listens with this option, too, can do so while the port is held.
+            # Connections that have ended are no obstacle.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._socket.bind((host, port))
         except OSError:

@@ -65,9 +65,9 @@ class TcpServer:
 
     async def start(self) -> None:
         """Listen; after :meth:`stop` again on the same port."""
+        self._release()
         self._server = await asyncio.start_server(self._accept, self.host, self.port)
         self.port = self._server.sockets[0].getsockname()[1]
-        self._release()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
@@ -95,19 +95,23 @@ class TcpServer:
 
     async def stop(self) -> None:
         """Refuse connections, and cut those that there are."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._stop_listening():
             self._held = HeldPort(self.host, self.port)
         await self.cut()
 
     async def close(self) -> None:
         """The same for good."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        self._stop_listening()
         self._release()
         await self.cut()
+
+    def _stop_listening(self) -> bool:
+        """Whether it did listen."""
+        if self._server is None:
+            return False
+        self._server.close()
+        self._server = None
+        return True
 
     def _release(self) -> None:
         if self._held is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final, Literal, NamedTuple, Self
 
 from aioproducer.errors import IllegalStateError
@@ -123,8 +124,7 @@ class MockCluster:
         process, self._process = self._process, None
         if process is not None:
             process.close()
-        while self._held:
-            self._held.popitem()[1].release()
+        self._release(self._meant(ALL_BROKERS))
 
     def wait(self) -> None:
         """Block until the process ends, which it does by itself only in a crash: an error then."""
@@ -272,17 +272,15 @@ class MockCluster:
         """
         self._check_broker(broker_id, or_all=True)
         self._call("broker_set_down", broker_id)
-        for each in self.broker_ids if broker_id == ALL_BROKERS else [broker_id]:
-            if each not in self._held:
+        for each in self._meant(broker_id) - self._held.keys():
+            with suppress(OSError):  # somebody has it already
                 self._held[each] = HeldPort(*self.broker_address(each))
 
     def set_broker_up(self, broker_id: int) -> None:
         """Have the broker (or `ALL_BROKERS`) listen again, on its old port."""
         self._check_broker(broker_id, or_all=True)
+        self._release(self._meant(broker_id))
         self._call("broker_set_up", broker_id)
-        for each in list(self._held) if broker_id == ALL_BROKERS else [broker_id]:
-            if each in self._held:
-                self._held.pop(each).release()
 
     def set_broker_address(self, broker_id: int, host: str, port: int) -> None:
         """Have Metadata advertise this address, such as that of a proxy before the broker."""
@@ -356,6 +354,13 @@ class MockCluster:
             raise MockClusterArgumentError(
                 f"there is no broker {broker_id}: the ids are 1 to {self._brokers}"
             )
+
+    def _meant(self, broker_id: int) -> set[int]:
+        return set(self.broker_ids) if broker_id == ALL_BROKERS else {broker_id}
+
+    def _release(self, broker_ids: set[int]) -> None:
+        for each in broker_ids & self._held.keys():
+            self._held.pop(each).release()
 
     def _check_api(self, api_key: int) -> tuple[int, int]:
         implemented = self._running.implemented_versions
