@@ -15,6 +15,7 @@ from pyspark.sql.functions import (  # type: ignore[attr-defined]
 
 from aioproducer.arrow import murmur2_partitions
 from aioproducer.errors import ConfigError
+from aioproducer.spark.plan import check_type, types_of
 
 
 def repartition_by_key(df: DataFrame, partitions: int, tasks: int | None = None) -> DataFrame:
@@ -36,14 +37,11 @@ def repartition_by_key(df: DataFrame, partitions: int, tasks: int | None = None)
     tasks = partitions if tasks is None else tasks
     if partitions < 1 or tasks < 1:
         raise ConfigError(f"there are no {partitions} partitions for {tasks} tasks")
-    kind = dict(df.dtypes).get("key")
-    if kind not in ("string", "binary"):
+    if "key" not in df.columns:
         raise ConfigError(
             "Required attribute 'key' not found; rows without keys need no more than coalesce()"
-            if kind is None
-            else f"key attribute unsupported type {kind}. key must be a(n) string or binary"
         )
-
+    check_type("key", types_of(df.schema)["key"])
     if "value" not in df.columns:
         raise ConfigError("Required attribute 'value' not found")
     if "partition" in df.columns:

@@ -140,6 +140,20 @@ def check_names(options: Iterable[str]) -> None:
             )
 
 
+def check_type(column: str, kind: str) -> None:
+    """Refuse what a column can't hold, in the words of Spark's own sink.
+
+    Raises:
+        ConfigError: with the types that it can.
+    """
+    taken = _TYPES[column]
+    if kind not in taken:
+        raise ConfigError(
+            f"{column} attribute unsupported type {kind}. {column} must be a(n) "
+            f"{' or '.join(taken)}"
+        )
+
+
 def types_of(schema: StructType) -> dict[str, str]:
     """The types of the columns, in Spark's words."""
     return {column.name: column.dataType.simpleString() for column in schema.fields}
@@ -154,13 +168,9 @@ def _check_columns(columns: Mapping[str, str], topic: str | None) -> None:
     if "value" not in columns:
         there = ", ".join(columns) or "none"
         raise ConfigError(f"Required attribute 'value' not found (the columns are: {there})")
-    for name, taken in _TYPES.items():
-        kind = columns.get(name)
-        if kind is not None and kind not in taken:
-            raise ConfigError(
-                f"{name} attribute unsupported type {kind}. {name} must be a(n) "
-                f"{' or '.join(taken)}"
-            )
+    for name in _TYPES:
+        if name in columns:
+            check_type(name, columns[name])
 
 
 def _properties(given: Mapping[str, str], guarantee: Guarantee) -> dict[str, str]:
