@@ -66,6 +66,7 @@ class Instance:
 
     def start(self) -> None:
         with self._log.open("ab") as log:
+            self._began = log.tell()
             self.process: subprocess.Popen[bytes] = self._children.start(
                 self._command, stdout=log, stderr=log
             )
@@ -89,7 +90,8 @@ class Instance:
             self.start()
 
     def _check_that_it_was_fenced(self) -> None:
-        assert "FatalTransactionError" in self.log() or "FencedError" in self.log(), self.log()
+        said = self._log.read_bytes()[self._began :].decode()
+        assert "FatalTransactionError" in said or "FencedError" in said, said
         self.fell += 1
 
 
