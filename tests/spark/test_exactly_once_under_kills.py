@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from aioproducer.spark.exactly_once import begin
-from aioproducer.spark.plan import plan_write
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from benchmarks.spark.kills.driver import Settings
 from benchmarks.spark.kills.drivers import Run, Seen
@@ -50,8 +48,6 @@ async def test_every_victim_at_every_point(
     )
     run = Run(settings, tmp_path / "log", timeout=800)
     run.to_its_end()
-    # What the last one has left is settled then, and nobody of those before can end it any more.
-    begin(plan_write(settings.options, {"value": "string"}))
     assert plan.done() == kills
     if Victim.WORKER in victims:
         assert "runs again (attempt 1)" in run.log

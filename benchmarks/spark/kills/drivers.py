@@ -13,6 +13,8 @@ from typing import Final
 
 import psutil  # type: ignore[import-untyped]
 
+from aioproducer.spark.exactly_once import begin
+from aioproducer.spark.plan import plan_write
 from aioproducer.testing.processes import ProcessSupervisor
 from benchmarks.chaos.transactions.read_back import Place, read_to_end
 from benchmarks.spark import sessions
@@ -62,7 +64,11 @@ class Run:
         return self._log.read_text(errors="replace")
 
     def to_its_end(self, meanwhile: Callable[[Run], None] = lambda run: None) -> None:
-        """Raises DriverError, with the end of the log, if it takes too long."""
+        """Whatever they have left is settled then: no transaction of theirs is open, or will end.
+
+        Raises:
+            DriverError: it takes too long; with the end of the log.
+        """
         with ProcessSupervisor() as supervisor, self._log.open("ab") as output:
             while not self.settings.is_through():
                 self.driver = supervisor.start(
@@ -83,6 +89,8 @@ class Run:
                         raise DriverError(f"not through in time: {self.log[-5000:]}")
                     meanwhile(self)
                     time.sleep(0.05)
+        if "sink.id" in self.settings.options:
+            begin(plan_write(self.settings.options, {"value": "string"}))
 
     def processes(self) -> list[psutil.Process]:
         """The driver and all that it has started, as far as they are there at this moment."""

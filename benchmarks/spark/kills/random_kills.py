@@ -11,8 +11,6 @@ from typing import Final
 
 import psutil  # type: ignore[import-untyped]
 
-from aioproducer.spark.exactly_once import begin
-from aioproducer.spark.plan import plan_write
 from benchmarks.spark.kills.driver import Settings
 from benchmarks.spark.kills.drivers import Run, Seen
 
@@ -128,8 +126,6 @@ def run_under_kills(
     killer = RandomKiller.of(random, kills, batches)
     settings.held.touch()
     run.to_its_end(killer)
-    if "sink.id" in settings.options:  # what the last driver has left is settled then
-        begin(plan_write(settings.options, {"value": "string"}))
     through = settings.committed()
     return Outcome(
         sink.name,
