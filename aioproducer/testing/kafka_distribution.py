@@ -16,14 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from aioproducer.testing.kafka_release import KafkaRelease
 from aioproducer.testing.processes import ProcessSupervisor
 
 __all__ = ["KafkaDistribution", "KafkaUnavailableError"]
 
 MINIMUM_JAVA = 17
-
-_POM = Path(__file__).with_name("pom.xml")
-_LOG4J_CONFIG = Path(__file__).with_name("log4j2.properties")
 
 logger = logging.getLogger(__name__)
 
@@ -43,28 +41,29 @@ class Java:
 class KafkaDistribution:
     """A Java and a folder of jars that fit each other."""
 
-    version: str
+    release: KafkaRelease
     directory: Path
     java: Java
     classpath: str
 
     @classmethod
-    def resolve(cls) -> KafkaDistribution:
+    def resolve(cls, release: KafkaRelease | None = None) -> KafkaDistribution:
         """The cached distribution; the first time Maven downloads it (about 60 MB).
 
-        Raises KafkaUnavailableError.
+        Without a release it is the one of `pom.xml`. Raises KafkaUnavailableError.
         """
         java = find_java()
-        version = kafka_version()
-        # The pom's hash: a folder never mixes the jars of two sets of dependencies.
+        release = release or KafkaRelease.of_the_pom()
         directory = cached_folder(
-            f"kafka-{version}-{hashlib.sha256(_POM.read_bytes()).hexdigest()[:8]}",
-            lambda folder: copy_jars(f"Kafka {version}", _POM, folder / "libs"),
+            release.folder,
+            lambda folder: copy_jars(
+                f"Kafka {release.version}", release.pom, folder / "libs", release.maven_properties
+            ),
         )
         jars = sorted(str(jar) for jar in (directory / "libs").glob("*.jar"))
         if not jars:
             raise KafkaUnavailableError(f"no jars in {directory}: delete it and start again")
-        return cls(version, directory, java, os.pathsep.join(jars))
+        return cls(release, directory, java, os.pathsep.join(jars))
 
     @property
     def class_archive(self) -> Path:
@@ -82,7 +81,7 @@ class KafkaDistribution:
             self.java.executable,
             *share,
             *jvm_options,
-            f"-Dlog4j2.configurationFile={_LOG4J_CONFIG}",
+            self.release.logging_option,
             f"-Dkafka.log.level={log_level}",
             "-cp",
             self.classpath,
@@ -93,10 +92,7 @@ class KafkaDistribution:
 
 def kafka_version() -> str:
     """The version that `pom.xml` names."""
-    found = re.search(r"<kafka\.version>([^<]+)<", _POM.read_text(encoding="utf-8"))
-    if found is None:
-        raise RuntimeError(f"no kafka.version in {_POM}")
-    return found[1]
+    return KafkaRelease.of_the_pom().version
 
 
 def cache_directory() -> Path:

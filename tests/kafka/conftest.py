@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -22,9 +23,15 @@ def kafka_distribution() -> KafkaDistribution:
     try:
         return KafkaDistribution.resolve()
     except KafkaUnavailableError as error:
-        if os.environ.get("AIOPRODUCER_REQUIRE_KAFKA") == "1":
-            pytest.fail(f"AIOPRODUCER_REQUIRE_KAFKA=1, but no Kafka: {error}", pytrace=False)
-        pytest.skip(f"NO KAFKA HERE, NOTHING IS PROVED: {error}")
+        say_that_there_is_no_kafka(error)
+
+
+def say_that_there_is_no_kafka(error: KafkaUnavailableError, version: str = "") -> NoReturn:
+    """Skip the test, or fail it where Kafka is required."""
+    kafka = f"KAFKA {version}".rstrip()
+    if os.environ.get("AIOPRODUCER_REQUIRE_KAFKA") == "1":
+        pytest.fail(f"AIOPRODUCER_REQUIRE_KAFKA=1, but no {kafka}: {error}", pytrace=False)
+    pytest.skip(f"NO {kafka} HERE, NOTHING IS PROVED: {error}")
 
 
 @pytest.fixture(scope="session")

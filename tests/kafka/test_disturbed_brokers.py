@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
-from kio.schema.metadata.v12.response import MetadataResponsePartition
+from kio.schema.metadata.v6.response import MetadataResponsePartition
 
 from aioproducer import DeliveryTimeoutError, Producer, ProducerError, RecordMetadata
 from aioproducer.testing.kafka_cluster import KafkaCluster, wire

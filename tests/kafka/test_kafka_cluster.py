@@ -286,6 +286,8 @@ def test_wrong_arguments_are_refused_at_once() -> None:
         KafkaCluster(brokers=4)
     with pytest.raises(ValueError, match="broker_config names brokers"):
         KafkaCluster(broker_config={2: {}})
+    with pytest.raises(ValueError, match="'4' is no release of Kafka"):
+        KafkaCluster(version="4")
     with pytest.raises(ValueError, match="no broker 7"):
         KafkaCluster().broker(7)
 

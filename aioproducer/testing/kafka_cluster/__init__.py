@@ -1,4 +1,4 @@
-"""A real Apache Kafka for development and tests: 1 to 3 nodes as child processes, KRaft mode.
+"""A real Apache Kafka for development and tests: 1 to 3 nodes as child processes.
 
 ::
 
@@ -7,6 +7,8 @@
         async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
             ...
             await cluster.kill_broker(2)
+
+``KafkaCluster(version="2.8.2")`` starts another release than the newest.
 
 It needs Java 17 or newer, and once, to download Kafka, Apache Maven. From the command line:
 ``python -m aioproducer.testing.kafka_cluster --brokers 3``.

@@ -17,7 +17,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(message)s")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     cluster = KafkaCluster(
-        arguments.brokers, config=dict(arguments.config), directory=arguments.directory
+        arguments.brokers,
+        config=dict(arguments.config),
+        directory=arguments.directory,
+        version=arguments.version,
     )
     try:
         with cluster:
@@ -47,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="a broker setting; may be repeated",
     )
+    parser.add_argument("--version", help="another release of Kafka, such as 3.9.2")
     parser.add_argument("--directory", help="where data and logs go and stay (default: temporary)")
     return parser
 

@@ -16,6 +16,7 @@ CLIENT_LISTENER = "PLAINTEXT"
 INTERNAL_LISTENER = "INTERNAL"
 CONTROLLER_LISTENER = "CONTROLLER"
 
+_STARTED = re.compile(r"Kafka Server started|\] started \(kafka\.server\.KafkaServer\)")
 _ERROR = re.compile(r"\[[^]]+\] (ERROR|FATAL) |Error|Exception in thread")
 
 
@@ -66,13 +67,21 @@ class KafkaBroker:
         return (self.data_dir / "meta.properties").exists()
 
     @property
+    def zookeeper_directory(self) -> Path:
+        return self.directory / "zookeeper"
+
+    @property
+    def zookeeper_properties_file(self) -> Path:
+        return self.directory / "zookeeper.properties"
+
+    @property
     def internal_address(self) -> tuple[str, int]:
         return self.host, self.ports[INTERNAL_LISTENER]
 
     @property
     def has_started(self) -> bool:
         """True when its log says so, which is after all its listeners were bound."""
-        return any("Kafka Server started" in line for line in self._log_of_this_run())
+        return any(_STARTED.search(line) for line in self._log_of_this_run())
 
     def log_excerpt(self, lines: int = 30) -> str:
         """What began with this run's first error, and its end: `lines` lines of each."""
@@ -103,43 +112,74 @@ class KafkaBroker:
         peers: Sequence[KafkaBroker],
         protocols: Mapping[str, str],
         overrides: Mapping[str, object],
+        *,
+        with_zookeeper: bool = False,
     ) -> None:
         """Write the configuration; an override of None takes a line out."""
-        properties = {
-            **self._identity(peers, protocols),
-            **_test_defaults(len(peers)),
-            **overrides,
-        }
-        text = "".join(
-            f"{name}={_java_value(value)}\n"
-            for name, value in properties.items()
-            if value is not None
+        membership = self._of_zookeeper(peers) if with_zookeeper else self._of_quorum(peers)
+        _write_properties(
+            self.properties_file,
+            {
+                **membership,
+                **self._listeners(protocols, with_zookeeper),
+                **_test_defaults(len(peers)),
+                **overrides,
+            },
         )
-        self.properties_file.write_text(text, encoding="utf-8")
 
-    def _identity(
-        self, peers: Sequence[KafkaBroker], protocols: Mapping[str, str]
-    ) -> dict[str, object]:
-        advertised = {**self.ports, CLIENT_LISTENER: self.advertised_port}
-        del advertised[CONTROLLER_LISTENER]
+    def _of_quorum(self, peers: Sequence[KafkaBroker]) -> dict[str, object]:
         return {
             "process.roles": "broker,controller",
             "node.id": self.node_id,
             "controller.quorum.voters": ",".join(
                 f"{peer.node_id}@{peer.host}:{peer.ports[CONTROLLER_LISTENER]}" for peer in peers
             ),
-            "listeners": self._endpoints(self.ports),
+            "controller.listener.names": CONTROLLER_LISTENER,
+        }
+
+    def _of_zookeeper(self, peers: Sequence[KafkaBroker]) -> dict[str, object]:
+        return {
+            "broker.id": self.node_id,
+            "zookeeper.connect": f"{peers[0].host}:{peers[0].ports[CONTROLLER_LISTENER]}",
+            "zookeeper.connection.timeout.ms": 60_000,
+        }
+
+    def _listeners(self, protocols: Mapping[str, str], with_zookeeper: bool) -> dict[str, object]:
+        advertised = {**self.ports, CLIENT_LISTENER: self.advertised_port}
+        del advertised[CONTROLLER_LISTENER]
+        bound = {name: self.ports[name] for name in advertised} if with_zookeeper else self.ports
+        return {
+            "listeners": self._endpoints(bound),
             "advertised.listeners": self._endpoints(advertised),
             "listener.security.protocol.map": ",".join(
                 f"{name}:{protocol}" for name, protocol in protocols.items()
             ),
-            "controller.listener.names": CONTROLLER_LISTENER,
             "inter.broker.listener.name": INTERNAL_LISTENER,
             "log.dirs": self.data_dir,
         }
 
+    def write_zookeeper_properties(self) -> None:
+        """ZooKeeper listens where the controller of the first broker would."""
+        _write_properties(
+            self.zookeeper_properties_file,
+            {
+                "dataDir": self.zookeeper_directory,
+                "clientPort": self.ports[CONTROLLER_LISTENER],
+                "clientPortAddress": self.host,
+                "maxClientCnxns": 0,
+                "admin.enableServer": False,
+            },
+        )
+
     def _endpoints(self, ports: Mapping[str, int]) -> str:
         return ",".join(f"{name}://{self.host}:{port}" for name, port in ports.items())
+
+
+def _write_properties(path: Path, properties: Mapping[str, object]) -> None:
+    text = "".join(
+        f"{name}={_java_value(value)}\n" for name, value in properties.items() if value is not None
+    )
+    path.write_text(text, encoding="utf-8")
 
 
 def _test_defaults(brokers: int) -> dict[str, object]:

@@ -72,6 +72,8 @@ class BrokerProcesses:
                 self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if self.temporary and not keep_logs:
                     self._supervisor.remove_at_end(self.directory)
+                if distribution.release.uses_zookeeper:
+                    self._launch_zookeeper()
                 with ThreadPoolExecutor(len(self.brokers)) as pool:
                     list(pool.map(self._format_and_launch, self.brokers))
                 self._wait_until_members(self.brokers)
@@ -127,7 +129,7 @@ class BrokerProcesses:
     ) -> None:
         deadline = time.monotonic() + timeout
         result = wire.create_topic(
-            self._answering()[0].internal_address,
+            self._controller().internal_address,
             name,
             partitions,
             replication_factor,
@@ -175,8 +177,14 @@ class BrokerProcesses:
         )
 
     def _format_and_launch(self, broker: KafkaBroker) -> None:
-        broker.write_properties(self.brokers, self.protocols, self.overrides[broker.node_id])
-        if not broker.is_formatted:
+        with_zookeeper = self.distribution.release.uses_zookeeper
+        broker.write_properties(
+            self.brokers,
+            self.protocols,
+            self.overrides[broker.node_id],
+            with_zookeeper=with_zookeeper,
+        )
+        if not with_zookeeper and not broker.is_formatted:
             tool = self.run_tool(
                 "kafka.tools.StorageTool",
                 [
@@ -192,6 +200,18 @@ class BrokerProcesses:
                     f"{broker.properties_file}:\n{tool.stdout}{tool.stderr}"
                 )
         self._launch(broker)
+
+    def _launch_zookeeper(self) -> None:
+        """Brokers wait for it, so nobody waits here."""
+        first = self.brokers[0]
+        first.write_zookeeper_properties()
+        command = self.distribution.command(
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            str(first.zookeeper_properties_file),
+            jvm_options=self.jvm_options,
+        )
+        with (self.directory / "zookeeper.log").open("ab") as log:
+            self.supervisor.start(command, stdout=log, stderr=log, cwd=self.directory)
 
     def _launch(self, broker: KafkaBroker) -> None:
         command = self.distribution.command(
@@ -231,6 +251,14 @@ class BrokerProcesses:
                     f"{_log(broker)}"
                 )
 
+    def _controller(self) -> KafkaBroker:
+        """The broker to ask for a topic. (Without ZooKeeper any broker passes the question on.)"""
+        answering = self._answering()
+        if not self.distribution.release.uses_zookeeper:
+            return answering[0]
+        controller = wire.metadata(answering[0].internal_address).controller_id
+        return next((each for each in answering if each.node_id == controller), answering[0])
+
     def _answering(self) -> list[KafkaBroker]:
         answering = [broker for broker in self.brokers if broker.is_running and not broker.paused]
         if not answering:
@@ -247,6 +275,7 @@ class BrokerProcesses:
         if self.temporary and keep_logs:
             for broker in self.brokers:
                 shutil.rmtree(broker.data_dir, ignore_errors=True)
+                shutil.rmtree(broker.zookeeper_directory, ignore_errors=True)
 
 
 def _running(broker: KafkaBroker) -> subprocess.Popen[bytes]:

@@ -24,6 +24,7 @@ from aioproducer.testing.kafka_cluster.broker import (
 from aioproducer.testing.kafka_cluster.broker_processes import BrokerProcesses
 from aioproducer.testing.kafka_cluster.class_archive import ensure_class_archive
 from aioproducer.testing.kafka_distribution import KafkaDistribution
+from aioproducer.testing.kafka_release import KafkaRelease
 from aioproducer.testing.processes import free_ports
 
 __all__ = ["KafkaCluster", "DEFAULT_JVM_OPTIONS"]
@@ -44,6 +45,10 @@ class KafkaCluster:
     (``--add-scram``, ``--feature``). With an authorizer, ``super.users`` must name
     ``User:ANONYMOUS``, which is who the brokers are to each other.
 
+    `version` is another release of Kafka than the newest complete one: its brokers, without its
+    tools. Those before 3.3 get a ZooKeeper beside them; a broker of theirs that was killed cannot
+    come back before its session has expired there.
+
     Files go to `directory`, which is kept (a second start finds the data), or to a temporary one,
     removed at the end; its logs stay after an exception, or with `keep_logs`, which may be set at
     any time. When the parent process dies, so do the brokers. A cluster starts once.
@@ -62,6 +67,7 @@ class KafkaCluster:
         directory: str | os.PathLike[str] | None = None,
         keep_logs: bool = False,
         start_timeout: float = 120.0,
+        version: str | None = None,
     ) -> None:
         if not 1 <= brokers <= 3:
             raise ValueError(f"a cluster has 1 to 3 brokers, not {brokers}")
@@ -70,6 +76,7 @@ class KafkaCluster:
             if unknown := set(ids or ()) - set(node_ids):
                 raise ValueError(f"{name} names brokers {sorted(unknown)} of {list(node_ids)}")
         self.keep_logs = keep_logs
+        self._release = None if version is None else KafkaRelease(version)
         protocols = {
             CLIENT_LISTENER: "PLAINTEXT",
             INTERNAL_LISTENER: "PLAINTEXT",
@@ -114,6 +121,11 @@ class KafkaCluster:
     def bootstrap_servers_of(self, listener: str) -> str:
         """`host:port,…` of another listener; ``INTERNAL`` is always there, with nothing between."""
         return ",".join(f"{broker.host}:{broker.ports[listener]}" for broker in self._brokers)
+
+    @property
+    def version(self) -> str:
+        """Kafka's, such as ``4.3.1``."""
+        return self._processes.distribution.release.version
 
     @property
     def classpath(self) -> str:
@@ -212,8 +224,9 @@ class KafkaCluster:
             exc.add_note(f"The logs of the Kafka brokers are in {self._directory}")
 
     def _start(self) -> None:
-        distribution = KafkaDistribution.resolve()
-        ensure_class_archive(distribution)
+        distribution = KafkaDistribution.resolve(self._release)
+        if distribution.release.is_of_the_pom:
+            ensure_class_archive(distribution)
         self._processes.start(distribution, self.keep_logs)
 
     def _stop(self) -> None:

@@ -1,4 +1,7 @@
-"""One question to one broker over a blocking connection of its own."""
+"""One question to one broker over a blocking connection of its own.
+
+The versions are those that Kafka 2.0 and Kafka 4 have in common.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,16 @@ from collections.abc import Mapping
 from io import BytesIO
 from typing import TypeVar
 
-from kio.schema.create_topics.v7.request import (
+from kio.schema.create_topics.v3.request import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
-from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
-from kio.schema.metadata.v12.response import MetadataResponse
-from kio.schema.request_header.v2.header import RequestHeader
-from kio.schema.response_header.v1.header import ResponseHeader
+from kio.schema.create_topics.v3.response import CreatableTopicResult, CreateTopicsResponse
+from kio.schema.metadata.v6.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v6.response import MetadataResponse
+from kio.schema.request_header.v1.header import RequestHeader
+from kio.schema.response_header.v0.header import ResponseHeader
 from kio.schema.types import TopicName
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32, i32Timedelta
@@ -30,11 +33,8 @@ _Response = TypeVar("_Response", MetadataResponse, CreateTopicsResponse)
 def metadata(address: tuple[str, int], *topics: str, timeout: float = 5.0) -> MetadataResponse:
     """The brokers this broker knows, and these topics; raises OSError."""
     request = MetadataRequest(
-        topics=tuple(
-            MetadataRequestTopic(topic_id=None, name=TopicName(topic)) for topic in topics
-        ),
+        topics=tuple(MetadataRequestTopic(name=TopicName(topic)) for topic in topics),
         allow_auto_topic_creation=False,
-        include_topic_authorized_operations=False,
     )
     return _ask(address, request, MetadataResponse, timeout)
 
@@ -47,7 +47,7 @@ def create_topic(
     config: Mapping[str, str],
     timeout: float,
 ) -> CreatableTopicResult:
-    """Any broker will do, it asks the controller; raises OSError."""
+    """Any broker will do, it asks the controller, but with ZooKeeper; raises OSError."""
     topic = CreatableTopic(
         name=TopicName(name),
         num_partitions=i32(partitions),
