@@ -15,7 +15,7 @@ READY := $(VENV)/.ready
 WITH_SPARK := $(VENV)/.ready-with-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help env spark demo test pure lint check bench bench-report chaos clean
+.PHONY: help env spark demo test matrix soak pure lint check bench bench-report chaos clean
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -37,10 +37,16 @@ $(READY) $(WITH_SPARK): pyproject.toml constraints.txt $(wildcard $(COMPILED)/*.
 demo: env ## Publish 336,776 flight records to a Kafka cluster, read them back, and check
 	"$(BIN)/python" examples/demo.py
 
-test: spark pure ## Run every test; starts the servers that it needs, and ends them
-	"$(BIN)/python" -m pytest -m "not kafka and not spark" $(BESIDE)
-	"$(BIN)/python" -m pytest -m "kafka and not spark"
-	"$(BIN)/python" -m pytest -m spark
+test: spark pure ## Run every test but those of matrix and soak; starts the servers that it needs, and ends them
+	"$(BIN)/python" -m pytest -m "not kafka and not spark and not soak" $(BESIDE)
+	"$(BIN)/python" -m pytest -m "kafka and not spark and not soak and not matrix"
+	"$(BIN)/python" -m pytest -m "spark and not soak"
+
+matrix: env ## Run the tests of brokers' releases with every release, Kafka 2.1 to the newest
+	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest tests/matrix
+
+soak: spark ## Run the tests that take minutes each
+	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest -m soak
 
 pure: env ## Run the tests of what is compiled without its compiled part
 	AIOPRODUCER_PURE_PYTHON=1 "$(BIN)/python" -m pytest $(BESIDE) tests/unit/records \
@@ -54,7 +60,7 @@ lint: spark ## Check format, lint, types and import contracts
 	"$(BIN)/lint-imports"
 
 check: lint ## make lint, and the fast tests
-	"$(BIN)/python" -m pytest -m "not kafka and not spark and not slow" $(BESIDE)
+	"$(BIN)/python" -m pytest -m "not kafka and not spark and not slow and not soak" $(BESIDE)
 
 bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interleaved
 	"$(BIN)/python" -m benchmarks
