@@ -95,7 +95,8 @@ TABLE: Final = (
     Row(ErrorCode.unsupported_version, broker.BrokerUnsupportedVersionError, Fate.UNSUPPORTED),
     Row(ErrorCode.invalid_request, broker.InvalidRequestError, _REFUSED),
     Row(ErrorCode.unsupported_for_message_format, broker.UnsupportedForMessageFormatError,
-        _REFUSED),
+        _REFUSED, advice="set the topic's message.format.version to 0.11.0 or newer, or "
+        "enable_idempotence=False for records without headers"),
     Row(ErrorCode.policy_violation, broker.PolicyViolationError, _REFUSED),
     # It says nothing about earlier attempts: after a restart a broker knows the last batch alone.
     Row(ErrorCode.out_of_order_sequence_number, broker.OutOfOrderSequenceNumberError,

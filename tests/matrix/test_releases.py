@@ -1,0 +1,261 @@
+"""Every kind of sending works with brokers of each release, as another client reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from aioproducer import OffsetAndMetadata, Producer, ProducerError
+from aioproducer import TopicPartition as Place
+from aioproducer.errors import UnsupportedForMessageFormatError, UnsupportedVersionError
+from aioproducer.testing.kafka_cluster import KafkaCluster, wire
+from tests.matrix.conftest import TOO_OLD, of_release
+
+pytestmark = pytest.mark.kafka
+
+SEND_KEYS = Path(__file__).parents[1] / "kafka" / "java" / "SendKeys.java"
+CODECS: tuple[Any, ...] = ("none", "gzip", "snappy", "lz4", "zstd")
+ACKS: tuple[Any, ...] = (0, 1, "all")
+NOON = 1_700_000_000_000
+TIMEOUT = 30.0
+PARTITIONS = 3
+FIRST_WITH_STABLE_OFFSETS = (2, 5)
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+Header = tuple[str, bytes | None]
+
+
+class Read(NamedTuple):
+    """A record as librdkafka has read it."""
+
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+
+
+def release_of(cluster: KafkaCluster) -> tuple[int, ...]:
+    return tuple(int(number) for number in cluster.version.split("."))
+
+
+async def read(
+    cluster: KafkaCluster, topic: str, isolation: Isolation = "read_committed"
+) -> list[list[Read]]:
+    """Each partition to its end."""
+    return await asyncio.to_thread(blocking_read, cluster, topic, isolation)
+
+
+def blocking_read(cluster: KafkaCluster, topic: str, isolation: Isolation) -> list[list[Read]]:
+    [found] = wire.metadata(cluster.brokers[0].internal_address, topic).topics
+    logs: list[list[Read]] = [[] for _ in found.partitions]
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "never-used",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+            "fetch.wait.max.ms": 10,
+        }
+    )
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(len(logs))])
+    left = set(range(len(logs)))
+    deadline = time.monotonic() + TIMEOUT
+    while left:
+        assert time.monotonic() < deadline, f"partitions {left} of {topic} could not be read"
+        for message in consumer.consume(10_000, 0.1):
+            error, partition = message.error(), message.partition()
+            assert partition is not None
+            if error is None:
+                key, value, headers = message.key(), message.value(), message.headers()
+                assert not isinstance(key, str)
+                assert not isinstance(value, str)
+                pairs: Any = tuple((pair[0], pair[1]) for pair in headers or ())
+                logs[partition].append(Read(message.timestamp()[1], key, value, pairs))
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                left.discard(partition)
+    consumer.close()
+    return logs
+
+
+async def until_read(
+    cluster: KafkaCluster, topic: str, there: Callable[[list[list[Read]]], bool]
+) -> list[list[Read]]:
+    deadline = time.monotonic() + TIMEOUT
+    while not there(logs := await read(cluster, topic)):
+        assert time.monotonic() < deadline, f"{topic} has nothing but {logs}"
+        await asyncio.sleep(0.02)
+    return logs
+
+
+def values(logs: list[list[Read]]) -> list[bytes | None]:
+    return [record.value for log in logs for record in log]
+
+
+def records_of_every_shape() -> list[Read]:
+    return [
+        Read(NOON, b"k", b"v", ()),
+        Read(NOON + 1, None, None, ()),
+        Read(NOON - 86_400_000, b"", b"", (("", b"no name"), ("null", None), ("empty", b""))),
+        Read(NOON + 2, b"tombstone", None, (("again", b"1"), ("again", b"2"))),
+        Read(NOON + 3, bytes(range(256)), "Grüße, 你好, 🎈".encode(), (("größe", b"\xff"),)),
+        *[Read(NOON + n, b"k%d" % n, b"x" * n, (("n", b"%d" % n),)) for n in range(0, 2_000, 40)],
+        Read(NOON + 4, None, b"all work and no play " * 40_000, ()),
+    ]
+
+
+async def test_records_are_read_as_they_were_sent_in_every_codec(cluster: KafkaCluster) -> None:
+    sent = records_of_every_shape()
+    for codec in CODECS:
+        topic = f"codec-{codec}"
+        await cluster.create_topic(topic)
+        async with Producer(
+            bootstrap_servers=cluster.bootstrap_servers, compression_type=codec
+        ) as producer:
+            futures = [
+                producer.send(
+                    topic,
+                    record.value,
+                    key=record.key,
+                    headers=record.headers,
+                    timestamp_ms=record.timestamp_ms,
+                )
+                for record in sent
+            ]
+            assert [(await future).offset for future in futures] == list(range(len(sent)))
+        assert await read(cluster, topic) == [sent], codec
+
+
+async def test_every_level_of_acks(cluster: KafkaCluster) -> None:
+    for acks in ACKS:
+        topic = f"acks-{acks}"
+        await cluster.create_topic(topic)
+        async with Producer(
+            bootstrap_servers=cluster.bootstrap_servers, acks=acks, enable_idempotence=False
+        ) as producer:
+            futures = [producer.send(topic, b"%d" % number) for number in range(100)]
+            offsets = [(await future).offset for future in futures]
+        assert offsets == ([-1] * 100 if acks == 0 else list(range(100)))
+        logs = await until_read(cluster, topic, lambda logs: len(logs[0]) >= 100)
+        assert values(logs) == [b"%d" % number for number in range(100)]
+
+
+async def test_idempotent_records_are_there_once_and_in_order(cluster: KafkaCluster) -> None:
+    """In many small batches, in the same and in a new epoch of the producer."""
+    topic = "idempotent"
+    await cluster.create_topic(topic, PARTITIONS)
+    for begin in (0, 3_000):
+        async with Producer(
+            bootstrap_servers=cluster.bootstrap_servers, batch_size=1_000, linger_ms=0
+        ) as producer:
+            futures = [
+                producer.send(topic, b"%d" % number, partition=number % PARTITIONS)
+                for number in range(begin, begin + 3_000)
+            ]
+            assert [(await future).offset for future in futures] == [
+                number // PARTITIONS for number in range(begin, begin + 3_000)
+            ]
+    assert [[record.value for record in log] for log in await read(cluster, topic)] == [
+        [b"%d" % number for number in range(partition, 6_000, PARTITIONS)]
+        for partition in range(PARTITIONS)
+    ]
+
+
+async def test_transactions_are_visible_as_a_whole_or_not_at_all(cluster: KafkaCluster) -> None:
+    topic = "transactional"
+    await cluster.create_topic(topic, PARTITIONS)
+    places = [Place(topic, partition) for partition in range(PARTITIONS)]
+    async with Producer(
+        bootstrap_servers=cluster.bootstrap_servers, transactional_id=topic
+    ) as producer:
+        for number in range(6):
+            await producer.begin_transaction()
+            for place in places:
+                producer.send(topic, b"%d" % number, partition=place.partition)
+            await producer.send_offsets_to_transaction(
+                {places[0]: OffsetAndMetadata(number, f"{number}")}, topic
+            )
+            if number % 2:
+                await producer.abort_transaction()
+            else:
+                await producer.commit_transaction()
+        if release_of(cluster) < FIRST_WITH_STABLE_OFFSETS:
+            with pytest.raises(UnsupportedVersionError, match="OFFSET_FETCH"):
+                await producer.committed_offsets(topic, places)
+        else:
+            found = await producer.committed_offsets(topic, places)
+            assert found == {places[0]: OffsetAndMetadata(4, "4")}
+        async with Producer(
+            bootstrap_servers=cluster.bootstrap_servers, transactional_id=topic
+        ) as successor:
+            with pytest.raises(ProducerError, match="close the producer"):
+                async with producer.transaction():
+                    producer.send(topic, b"zombie", partition=0)
+            async with successor.transaction():
+                successor.send(topic, b"last", partition=0)
+    expected = [b"0", b"2", b"4"]
+    logs = await until_read(cluster, topic, lambda logs: len(values(logs)) >= 10)
+    assert [[record.value for record in log] for log in logs] == [
+        [*expected, b"last"],
+        expected,
+        expected,
+    ]
+    group = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": topic})
+    [committed] = await asyncio.to_thread(group.committed, [TopicPartition(topic, 0)], TIMEOUT)
+    group.close()
+    assert committed.offset == 4
+
+
+async def test_keys_go_where_java_sends_them(cluster: KafkaCluster) -> None:
+    """With the Java client of the same release."""
+    keys = [b"%d" % number for number in range(1_000)] + [bytes(n) for n in range(1, 20)]
+    topic = "keys"
+    await cluster.create_topic(topic, 7)
+    java = await cluster.tool(
+        str(SEND_KEYS),
+        *(cluster.bootstrap_servers, topic),
+        input="".join(f"{key.hex()}\n" for key in keys),
+    )
+    assert java.returncode == 0, java.stderr
+    async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        futures = [producer.send(topic, b"", key=key) for key in keys]
+        ours = [(await future).partition for future in futures]
+    assert ours == [int(line) for line in java.stdout.split()]
+    assert set(ours) == set(range(7))
+
+
+async def test_a_topic_is_made_when_it_is_sent_to(cluster: KafkaCluster) -> None:
+    async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        sent = await producer.send("made-on-demand", b"v")
+        assert (sent.partition, sent.offset) == (0, 0)
+    assert values(await read(cluster, "made-on-demand")) == [b"v"]
+
+
+@pytest.mark.parametrize(
+    "cluster", [of_release(each) for each in ("2.1.1", "2.8.2")], indirect=True
+)
+async def test_a_topic_of_an_old_message_format_takes_plain_records(cluster: KafkaCluster) -> None:
+    topic = "old-format"
+    await cluster.create_topic(topic, config={"message.format.version": "0.10.2"})
+    servers = cluster.bootstrap_servers
+    async with Producer(bootstrap_servers=servers) as producer:
+        with pytest.raises(UnsupportedForMessageFormatError, match="enable_idempotence=False"):
+            await producer.send(topic, b"refused")
+    async with Producer(bootstrap_servers=servers, enable_idempotence=False) as producer:
+        assert (await producer.send(topic, b"v", key=b"k", timestamp_ms=NOON)).offset == 0
+    assert await read(cluster, topic) == [[Read(NOON, b"k", b"v", ())]]
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("cluster", [TOO_OLD], indirect=True)
+async def test_an_older_broker_is_refused_with_what_is_needed(cluster: KafkaCluster) -> None:
+    async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        with pytest.raises(UnsupportedVersionError, match=r"PRODUCE.*Kafka 2\.1 or later"):
+            await producer.send("t", b"v")
