@@ -10,11 +10,12 @@ import argparse
 import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from aioproducer import (
     FatalTransactionError,
@@ -32,6 +33,7 @@ from benchmarks.chaos.transactions.plan import (
     TRANSACTIONAL_ID,
     Attempt,
     Style,
+    is_shared,
     style,
 )
 from benchmarks.chaos.transactions.read_back import Place, committed_offset
@@ -40,6 +42,12 @@ logger = logging.getLogger(__name__)
 
 FENCED: Final = 3
 """The exit status of a client that was told that there is a newer one."""
+
+TIMEOUTS: Final[Mapping[str, Any]] = {
+    "request_timeout_ms": 3_000,
+    "delivery_timeout_ms": 60_000,
+    "max_block_ms": 5_000,
+}
 
 _OFFSET_WITHIN: Final = 120.0
 
@@ -92,9 +100,7 @@ class Application:
             producer = Producer(
                 bootstrap_servers=self._settings.bootstrap_servers,
                 transactional_id=TRANSACTIONAL_ID,
-                request_timeout_ms=3_000,
-                delivery_timeout_ms=60_000,
-                max_block_ms=5_000,
+                **TIMEOUTS,
             )
             try:
                 await producer.start()
@@ -114,13 +120,13 @@ class Application:
         try:
             match style(attempt):
                 case Style.BLOCK:
-                    async with producer.transaction():
+                    async with producer.transaction(shared=is_shared(attempt)):
                         await self._write(producer, attempt)
                 case Style.CALLS:
                     await self._by_calls(producer, attempt)
                 case Style.IMPATIENT:
                     async with asyncio.timeout(self._random.uniform(0.0, 0.3)):
-                        async with producer.transaction():
+                        async with producer.transaction(shared=is_shared(attempt)):
                             await self._write(producer, attempt)
         except FatalTransactionError:
             raise
@@ -137,7 +143,7 @@ class Application:
     async def _by_calls(self, producer: Producer, attempt: Attempt) -> None:
         """What timed out is called again, until it is known what came of it."""
         try:
-            await until_known(producer.begin_transaction)
+            await until_known(partial(producer.begin_transaction, shared=is_shared(attempt)))
             await self._write(producer, attempt)
             await until_known(producer.commit_transaction)
         except FatalTransactionError:
@@ -149,8 +155,25 @@ class Application:
             raise
 
     async def _write(self, producer: Producer, attempt: Attempt) -> None:
+        if not is_shared(attempt):
+            await self._write_into(producer, attempt, TOPICS)
+            return
+        first, *others = TOPICS
+        sent = producer.send(first, attempt.value(), partition=attempt.partition)
+        async with Producer(
+            bootstrap_servers=self._settings.bootstrap_servers,
+            transaction=producer.transaction_handle(),
+            **TIMEOUTS,
+        ) as participant:
+            await self._write_into(participant, attempt, others)
+            await participant.flush()
+        await sent
+
+    async def _write_into(
+        self, producer: Producer, attempt: Attempt, topics: Sequence[str]
+    ) -> None:
         futures = [
-            producer.send(topic, attempt.value(), partition=attempt.partition) for topic in TOPICS
+            producer.send(topic, attempt.value(), partition=attempt.partition) for topic in topics
         ]
         if attempt.attempt % 2:
             await asyncio.wait(futures)

@@ -73,6 +73,11 @@ def style(attempt: Attempt) -> Style:
     return kinds[(attempt.number + attempt.attempt) % len(kinds)]
 
 
+def is_shared(attempt: Attempt) -> bool:
+    """Whether a second producer takes part, with a handle of the transaction: in every second."""
+    return attempt.number % 2 == 1
+
+
 class Replacements(StrEnum):
     """What may happen to the client; in any case another one is started."""
 

@@ -10,6 +10,7 @@ from benchmarks.chaos.transactions.plan import (
     Attempt,
     Replacements,
     Style,
+    is_shared,
     replacements,
     style,
 )
@@ -31,3 +32,9 @@ def test_every_kind_has_its_turn() -> None:
     assert {style(Attempt(0, 0, attempt)) for attempt in range(7)} == set(Style)
     faults = list(islice(connection_faults(1, 0.5, FAULTY_APIS), 300))
     assert {each.rule.api for each in faults} == set(FAULTY_APIS)
+
+
+def test_transactions_of_every_style_are_shared_and_are_not() -> None:
+    """A client's attempts and the numbers of its transactions go up together."""
+    kinds = {(style(each), is_shared(each)) for each in (Attempt(n, 0, n + 1) for n in range(14))}
+    assert kinds == {(kind, shared) for kind in Style for shared in (False, True)}
