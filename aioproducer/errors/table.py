@@ -108,7 +108,9 @@ TABLE: Final = (
     Row(ErrorCode.invalid_txn_state, broker.InvalidTxnStateError, _ABORTABLE,
         advice="the transaction is not open any more; it may have taken longer than "
         "transaction_timeout_ms"),
-    Row(ErrorCode.invalid_producer_id_mapping, broker.InvalidProducerIdMappingError, _ABORTABLE),
+    Row(ErrorCode.invalid_producer_id_mapping, broker.InvalidProducerIdMappingError, _ABORTABLE,
+        advice="the transactional id has another producer id by now: a newer producer has used up "
+        "the epochs of this one, or nobody used it for transactional.id.expiration.ms"),
     Row(ErrorCode.invalid_transaction_timeout, broker.InvalidTransactionTimeoutError, _FATAL,
         advice="lower transaction_timeout_ms, or raise the brokers' transaction.max.timeout.ms"),
     Row(ErrorCode.operation_not_attempted, broker.OperationNotAttemptedError, _ABORTABLE),
