@@ -17,6 +17,7 @@ from kio.schema.metadata.v6.response import MetadataResponsePartition
 from aioproducer import DeliveryTimeoutError, Producer, ProducerError, RecordMetadata
 from aioproducer.testing.kafka_cluster import KafkaCluster, wire
 from aioproducer.testing.kafka_distribution import KafkaDistribution
+from tests.kafka.transactional import committed, producer_on
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -300,6 +301,38 @@ async def test_all_brokers_are_killed_at_once_and_come_back(cluster: KafkaCluste
         await asyncio.gather(*[cluster.start_broker(node_id) for node_id in BROKERS])
         await load.progress()
         await all_in_sync(cluster, load.topic)
+
+
+async def test_two_of_three_brokers_are_killed_and_come_back(cluster: KafkaCluster) -> None:
+    """Too few are left to be in sync, and to elect: nothing is delivered before one is back."""
+    settings = {"min.insync.replicas": 2}
+    await cluster.create_topic("two-killed-transaction", replication_factor=3, config=settings)
+    async with (
+        load_on(cluster, "two-killed", request_timeout_ms=3000) as load,
+        producer_on(cluster, "two-killed", request_timeout_ms=3000, max_block_ms=90_000) as owner,
+    ):
+        survivor = load.broker_of(0)
+        killed = [node_id for node_id in BROKERS if node_id != survivor]
+        await owner.begin_transaction()
+        await owner.send("two-killed-transaction", b"v")
+        await asyncio.gather(*[cluster.kill_broker(node_id) for node_id in killed])
+        committing = asyncio.create_task(owner.commit_transaction())
+        await until(lambda: load.metric("connection-count") <= 1, "the killed are missed")
+        load.futures.append(
+            waiting := load.producer.send(load.topic, b"%d" % len(load.futures), partition=0)
+        )
+        closed = load.metric("connection-close-total")
+        await until(lambda: load.metric("connection-close-total") > closed, "a time-out")
+        assert not waiting.done()
+        assert not committing.done()
+        await cluster.start_broker(killed[0])
+        async with asyncio.timeout(60):
+            await waiting
+            await committing
+        await load.progress()
+        await cluster.start_broker(killed[1])
+        await all_in_sync(cluster, load.topic)
+    assert await committed(cluster, "two-killed-transaction") == [b"v"]
 
 
 async def test_all_brokers_are_down_for_a_minute(cluster: KafkaCluster) -> None:
