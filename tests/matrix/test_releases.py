@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from aioproducer import OffsetAndMetadata, Producer, ProducerError
 from aioproducer import TopicPartition as Place
 from aioproducer.errors import UnsupportedForMessageFormatError, UnsupportedVersionError
-from aioproducer.testing.kafka_cluster import KafkaCluster, wire
+from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.matrix.conftest import TOO_OLD, of_release
+from tests.matrix.reading import TIMEOUT, Read, read, until_read, values
 
 pytestmark = pytest.mark.kafka
 
@@ -23,80 +22,12 @@ SEND_KEYS = Path(__file__).parents[1] / "kafka" / "java" / "SendKeys.java"
 CODECS: tuple[Any, ...] = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS: tuple[Any, ...] = (0, 1, "all")
 NOON = 1_700_000_000_000
-TIMEOUT = 30.0
 PARTITIONS = 3
 FIRST_WITH_STABLE_OFFSETS = (2, 5)
-
-Isolation = Literal["read_committed", "read_uncommitted"]
-Header = tuple[str, bytes | None]
-
-
-class Read(NamedTuple):
-    """A record as librdkafka has read it."""
-
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[Header, ...]
 
 
 def release_of(cluster: KafkaCluster) -> tuple[int, ...]:
     return tuple(int(number) for number in cluster.version.split("."))
-
-
-async def read(
-    cluster: KafkaCluster, topic: str, isolation: Isolation = "read_committed"
-) -> list[list[Read]]:
-    """Each partition to its end."""
-    return await asyncio.to_thread(blocking_read, cluster, topic, isolation)
-
-
-def blocking_read(cluster: KafkaCluster, topic: str, isolation: Isolation) -> list[list[Read]]:
-    [found] = wire.metadata(cluster.brokers[0].internal_address, topic).topics
-    logs: list[list[Read]] = [[] for _ in found.partitions]
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "never-used",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": isolation,
-            "fetch.wait.max.ms": 10,
-        }
-    )
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(len(logs))])
-    left = set(range(len(logs)))
-    deadline = time.monotonic() + TIMEOUT
-    while left:
-        assert time.monotonic() < deadline, f"partitions {left} of {topic} could not be read"
-        for message in consumer.consume(10_000, 0.1):
-            error, partition = message.error(), message.partition()
-            assert partition is not None
-            if error is None:
-                key, value, headers = message.key(), message.value(), message.headers()
-                assert not isinstance(key, str)
-                assert not isinstance(value, str)
-                pairs: Any = tuple((pair[0], pair[1]) for pair in headers or ())
-                logs[partition].append(Read(message.timestamp()[1], key, value, pairs))
-            else:
-                assert error.code() == KafkaError._PARTITION_EOF, error
-                left.discard(partition)
-    consumer.close()
-    return logs
-
-
-async def until_read(
-    cluster: KafkaCluster, topic: str, there: Callable[[list[list[Read]]], bool]
-) -> list[list[Read]]:
-    deadline = time.monotonic() + TIMEOUT
-    while not there(logs := await read(cluster, topic)):
-        assert time.monotonic() < deadline, f"{topic} has nothing but {logs}"
-        await asyncio.sleep(0.02)
-    return logs
-
-
-def values(logs: list[list[Read]]) -> list[bytes | None]:
-    return [record.value for log in logs for record in log]
 
 
 def records_of_every_shape() -> list[Read]:
@@ -130,7 +61,7 @@ async def test_records_are_read_as_they_were_sent_in_every_codec(cluster: KafkaC
                 for record in sent
             ]
             assert [(await future).offset for future in futures] == list(range(len(sent)))
-        assert await read(cluster, topic) == [sent], codec
+        assert await read(cluster.bootstrap_servers, topic) == [sent], codec
 
 
 async def test_every_level_of_acks(cluster: KafkaCluster) -> None:
@@ -143,7 +74,7 @@ async def test_every_level_of_acks(cluster: KafkaCluster) -> None:
             futures = [producer.send(topic, b"%d" % number) for number in range(100)]
             offsets = [(await future).offset for future in futures]
         assert offsets == ([-1] * 100 if acks == 0 else list(range(100)))
-        logs = await until_read(cluster, topic, lambda logs: len(logs[0]) >= 100)
+        logs = await until_read(cluster.bootstrap_servers, topic, lambda logs: len(logs[0]) >= 100)
         assert values(logs) == [b"%d" % number for number in range(100)]
 
 
@@ -162,7 +93,9 @@ async def test_idempotent_records_are_there_once_and_in_order(cluster: KafkaClus
             assert [(await future).offset for future in futures] == [
                 number // PARTITIONS for number in range(begin, begin + 3_000)
             ]
-    assert [[record.value for record in log] for log in await read(cluster, topic)] == [
+    assert [
+        [record.value for record in log] for log in await read(cluster.bootstrap_servers, topic)
+    ] == [
         [b"%d" % number for number in range(partition, 6_000, PARTITIONS)]
         for partition in range(PARTITIONS)
     ]
@@ -201,7 +134,7 @@ async def test_transactions_are_visible_as_a_whole_or_not_at_all(cluster: KafkaC
             async with successor.transaction():
                 successor.send(topic, b"last", partition=0)
     expected = [b"0", b"2", b"4"]
-    logs = await until_read(cluster, topic, lambda logs: len(values(logs)) >= 10)
+    logs = await until_read(cluster.bootstrap_servers, topic, lambda logs: len(values(logs)) >= 10)
     assert [[record.value for record in log] for log in logs] == [
         [*expected, b"last"],
         expected,
@@ -235,7 +168,7 @@ async def test_a_topic_is_made_when_it_is_sent_to(cluster: KafkaCluster) -> None
     async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         sent = await producer.send("made-on-demand", b"v")
         assert (sent.partition, sent.offset) == (0, 0)
-    assert values(await read(cluster, "made-on-demand")) == [b"v"]
+    assert values(await read(cluster.bootstrap_servers, "made-on-demand")) == [b"v"]
 
 
 @pytest.mark.parametrize(
@@ -250,7 +183,7 @@ async def test_a_topic_of_an_old_message_format_takes_plain_records(cluster: Kaf
             await producer.send(topic, b"refused")
     async with Producer(bootstrap_servers=servers, enable_idempotence=False) as producer:
         assert (await producer.send(topic, b"v", key=b"k", timestamp_ms=NOON)).offset == 0
-    assert await read(cluster, topic) == [[Read(NOON, b"k", b"v", ())]]
+    assert await read(cluster.bootstrap_servers, topic) == [[Read(NOON, b"k", b"v", ())]]
 
 
 @pytest.mark.matrix
