@@ -15,7 +15,11 @@ from tests.kafka.transactional import topics
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
-@pytest.mark.parametrize("protocol", [2], indirect=True)
+@pytest.mark.parametrize(
+    "protocol",
+    [pytest.param(1, id="protocol-1", marks=pytest.mark.soak), pytest.param(2, id="protocol-2")],
+    indirect=True,
+)
 async def test_nothing_is_missing_and_nothing_is_there_twice(
     transactional: KafkaCluster, tmp_path: Path
 ) -> None:
