@@ -1,4 +1,7 @@
-"""One Spark for the session, in two threads of this machine; tests that kill start their own."""
+"""One Spark for the session in two threads of this machine, and one cluster of processes.
+
+Tests that kill start their own.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from aioproducer.testing.mock_cluster import MockCluster
-from benchmarks.spark import sessions
+from benchmarks.spark import sessions, standalone
+from benchmarks.spark.standalone import StandaloneCluster
 from tests.kafka.conftest import kafka_distribution, protocol, transactional
 
 __all__ = ["EXECUTOR_VARIABLE", "kafka_distribution", "protocol", "spark", "transactional"]
@@ -46,6 +50,26 @@ def expendable_spark(spark: SparkSession) -> Iterator[SparkSession]:
     """No other test gets it."""
     yield spark
     spark.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_cluster() -> Iterator[StandaloneCluster]:
+    """A master and two workers. Leave them alone: tests that kill start their own."""
+    with StandaloneCluster(workers=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def spark_on_cluster(spark_cluster: StandaloneCluster) -> Iterator[SparkSession]:
+    """The session of this process on the cluster: one executor on each worker."""
+    if (session := SparkSession.getActiveSession()) is not None:
+        session.stop()  # there is one in a process
+    session = sessions.start(
+        spark_cluster.url,
+        {**standalone.SETTINGS, f"spark.executorEnv.{EXECUTOR_VARIABLE}": "all"},
+    )
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="module")
