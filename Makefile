@@ -31,7 +31,7 @@ $(READY) $(WITH_SPARK): pyproject.toml constraints.txt $(wildcard $(COMPILED)/*.
 	"$(PYTHON)" -m venv "$(VENV)"
 	PIP_CONSTRAINT=constraints.txt \
 		"$(BIN)/python" -m pip install --quiet --disable-pip-version-check \
-		-e '.[dev$(if $(findstring spark,$(notdir $@)),$(comma)spark)]'
+		-e '.[dev$(if $(findstring spark,$(notdir $@)),$(comma)spark$(comma)spark-connect)]'
 	@touch "$(READY)" "$@"
 
 demo: env ## Publish 336,776 flight records to a Kafka cluster, read them back, and check

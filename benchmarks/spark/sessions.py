@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).parents[2]
 INSTALLED: Final = Path(pyspark.__file__).parent
 """PySpark's folder, as users have it."""
 
-_SETTINGS: Final[Mapping[str, str]] = {
+SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -74,6 +74,6 @@ def start(
     """A session, with ``settings`` over those that are set here."""
     os.environ.update(environment(spark_home))
     builder = SparkSession.builder.master(master)
-    for name, value in {**_SETTINGS, **settings}.items():
+    for name, value in {**SETTINGS, **settings}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
