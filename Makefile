@@ -46,7 +46,7 @@ matrix: env ## Run the tests of brokers' releases with every release, Kafka 2.1 
 	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest tests/matrix
 
 soak: spark ## Run the tests that take minutes each
-	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest -m soak
+	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest -m soak -s
 
 pure: env ## Run the tests of what is compiled without its compiled part
 	AIOPRODUCER_PURE_PYTHON=1 "$(BIN)/python" -m pytest $(BESIDE) tests/unit/records \

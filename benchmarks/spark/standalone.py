@@ -77,6 +77,11 @@ class StandaloneCluster:
         """What a driver has as its master."""
         return f"spark://{HOST}:{self._master_port}"
 
+    @property
+    def workers(self) -> int:
+        """How many there are."""
+        return len(self._workers)
+
     def __enter__(self) -> Self:
         self._supervisor = ProcessSupervisor()
         self.directory = Path(tempfile.mkdtemp(prefix="aioproducer-spark-"))

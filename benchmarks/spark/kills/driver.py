@@ -13,11 +13,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
+from typing import Final
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from aioproducer.spark import repartition_by_key
 from benchmarks.spark import sessions
+
+LOCAL: Final = "local[2,2]"
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,9 @@ class Settings:
     spark: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
     """A data source to be registered, as ``module:class``."""
+    master: str = LOCAL
+    keyed_partitions: int = 0
+    """Of the topic, if rows have keys (their numbers) and go to the tasks of their partitions."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -54,7 +61,7 @@ class Settings:
 
 def main() -> None:
     settings = Settings(**json.loads(sys.argv[1]))
-    spark = sessions.start("local[2,2]", settings.spark)
+    spark = sessions.start(settings.master, settings.spark)
     if settings.source:
         module, _, name = settings.source.partition(":")
         spark.dataSource.register(getattr(import_module(module), name))
@@ -77,6 +84,9 @@ def run(spark: SparkSession, settings: Settings) -> None:
         .load()
         .selectExpr("cast(value as string) as value")
     )
+    if settings.keyed_partitions:
+        keyed = rows.selectExpr("value as key", "value")
+        rows = repartition_by_key(keyed, settings.keyed_partitions, tasks=2)
     query = (
         rows.writeStream.format(settings.format)
         .options(**settings.options)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Protocol
 
 import psutil  # type: ignore[import-untyped]
 
-from benchmarks.spark.kills.driver import Settings
+from benchmarks.spark.kills.driver import LOCAL, Settings
 from benchmarks.spark.kills.drivers import Run, Seen
 
 ROWS: Final = 500
@@ -30,6 +31,8 @@ class Sink:
     """By brokers and topic."""
     settings: Callable[[], Mapping[str, str]] = dict
     """Of Spark."""
+    keyed: bool = False
+    """Whether rows have keys, and go to the tasks of their partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +47,53 @@ class Outcome:
     seconds: float
 
 
+class Victims(Protocol):
+    """Who can be killed, and where they run."""
+
+    master: str
+    """Of Spark, for the drivers."""
+    settings: Mapping[str, str]
+    """Of Spark, over those of the sink."""
+
+    def kill_one(self, run: Run, random: Random) -> str | None:
+        """Kill one of them, and say whom; None: nobody was there."""
+
+    def revive(self) -> None:
+        """Between two looks at the run: start again who does not come back by himself."""
+
+
+class LocalVictims:
+    """A worker, the JVM, or the driver with it, of a Spark in one JVM."""
+
+    master = LOCAL
+    settings: Mapping[str, str] = MappingProxyType({})
+
+    def kill_one(self, run: Run, random: Random) -> str | None:
+        processes = run.processes()
+        jvm = [each for each in processes[1:] if name_of(each) == "java"]
+        pythons = [each for each in processes[1:] if name_of(each).startswith("python")]
+        victim = random.choice(("worker", "worker", "JVM", "driver"))
+        match victim:
+            case "worker":
+                doomed = [random.choice(pythons)] if pythons else []
+            case "JVM":
+                doomed = jvm
+            case _:
+                doomed = [*processes[:1], *jvm]
+        return victim if kill_all(doomed) else None
+
+    def revive(self) -> None:
+        """Drivers are started again by their run, and start the rest."""
+
+
 @dataclass(slots=True)
 class RandomKiller:
-    """Kills a worker, the JVM, or the driver with it, some time after a micro-batch has ended.
+    """Kills one of the victims some time after a micro-batch has ended.
 
     The run does not end before the last kill.
     """
 
+    victims: Victims
     random: Random
     left: list[int]
     """How many micro-batches have to be through before each kill, the last one first."""
@@ -58,12 +101,14 @@ class RandomKiller:
     _at: float | None = None
 
     @classmethod
-    def of(cls, random: Random, kills: int, batches: int) -> RandomKiller:
+    def of(cls, victims: Victims, random: Random, kills: int, batches: int) -> RandomKiller:
         """``kills`` of them, each after another one of so many micro-batches but the last."""
-        return cls(random, sorted(random.sample(range(1, batches), kills), reverse=True))
+        moments = sorted(random.sample(range(1, batches), kills), reverse=True)
+        return cls(victims, random, moments)
 
     def __call__(self, run: Run) -> None:
         """Between two looks at the run."""
+        self.victims.revive()
         if not self.left:
             run.settings.held.unlink(missing_ok=True)
             return
@@ -73,28 +118,21 @@ class RandomKiller:
             return
         if time.monotonic() < self._at:
             return
-        victim, doomed = self._choose(run.processes())
-        try:
-            for process in doomed:
-                process.kill()
-        except psutil.NoSuchProcess:
-            return  # it has just ended by itself: another one
-        if doomed:
+        if (victim := self.victims.kill_one(run, self.random)) is not None:
             self.killed[victim] = self.killed.get(victim, 0) + 1
             self._at = None
             self.left.pop()
 
-    def _choose(self, processes: list[psutil.Process]) -> tuple[str, list[psutil.Process]]:
-        jvm = [each for each in processes[1:] if _name(each) == "java"]
-        pythons = [each for each in processes[1:] if _name(each).startswith("python")]
-        victim = self.random.choice(("worker", "worker", "JVM", "driver"))
-        match victim:
-            case "worker":
-                return victim, [self.random.choice(pythons)] if pythons else []
-            case "JVM":
-                return victim, jvm
-            case _:
-                return victim, [*processes[:1], *jvm]
+
+def kill_all(doomed: Iterable[psutil.Process]) -> bool:
+    """False: there is none, or one of them has just ended by itself."""
+    doomed = list(doomed)
+    try:
+        for process in doomed:
+            process.kill()
+    except psutil.NoSuchProcess:
+        return False
+    return bool(doomed)
 
 
 def run_under_kills(
@@ -106,13 +144,17 @@ def run_under_kills(
     batches: int,
     kills: int,
     random: Random,
+    victims: Victims | None = None,
 ) -> Outcome:
     """At least ``batches`` micro-batches into ``topic``, and ``kills`` before the last of them.
+
+    ``victims``: None are those of a Spark in one JVM.
 
     Raises:
         DriverError: it takes too long.
     """
     began = time.monotonic()
+    victims = victims or LocalVictims()
     settings = Settings(
         format=sink.format,
         options=sink.options(bootstrap_servers, topic),
@@ -120,10 +162,12 @@ def run_under_kills(
         batches=batches,
         rows=ROWS,
         tasks=2,
-        spark=sink.settings(),
+        spark={**sink.settings(), **victims.settings},
+        master=victims.master,
+        keyed_partitions=PARTITIONS if sink.keyed else 0,
     )
     run = Run(settings, folder / "log", timeout=120 + batches * 2 + kills * _TIMEOUT_EACH)
-    killer = RandomKiller.of(random, kills, batches)
+    killer = RandomKiller.of(victims, random, kills, batches)
     settings.held.touch()
     run.to_its_end(killer)
     through = settings.committed()
@@ -137,7 +181,8 @@ def run_under_kills(
     )
 
 
-def _name(process: psutil.Process) -> str:
+def name_of(process: psutil.Process) -> str:
+    """Empty when it is gone."""
     try:
         return str(process.name())
     except psutil.Error:

@@ -27,6 +27,7 @@ def _with_connector() -> Mapping[str, str]:
 
 
 OURS: Final = Sink("aioproducer, exactly once", "aioproducer", _exactly_once)
+KEYED: Final = Sink("aioproducer, exactly once, keyed", "aioproducer", _exactly_once, keyed=True)
 SINKS: Final = (
     OURS,
     Sink("aioproducer, at least once", "aioproducer", _plain),
