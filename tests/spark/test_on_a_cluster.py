@@ -5,7 +5,10 @@ Read back by confluent-kafka, from a real Kafka.
 
 from __future__ import annotations
 
+import site
 import sys
+import tarfile
+import venv
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,7 @@ from aioproducer.spark import (
     repartition_by_key,
 )
 from aioproducer.testing.kafka_cluster import KafkaCluster
+from benchmarks.spark import sessions
 from benchmarks.spark.standalone import StandaloneCluster
 from tests.kafka.transactional import read
 from tests.spark.conftest import EXECUTOR_VARIABLE
@@ -161,3 +165,30 @@ async def test_a_variable_of_the_executors(sink: Sink, spark: SparkSession) -> N
     numbers(spark, 10).write.format("aioproducer").options(**options).mode("append").save()
     assert publish_partitions(numbers(spark, 10), **options).records == 10
     assert await sink.committed() == sorted(2 * list(range(10)))
+
+
+async def test_executors_with_the_python_of_an_archive(
+    sink: Sink, spark: SparkSession, spark_cluster: StandaloneCluster, tmp_path: Path
+) -> None:
+    """The setting is for tasks alone: the driver has no such file."""
+    archive = an_environment(tmp_path)
+    spark.sparkContext.addArchive(f"{archive}#shipped")
+    session = spark.newSession()
+    session.conf.set("spark.sql.execution.pyspark.python", "./shipped/bin/python")
+    sink.write(repartition_by_key(keyed(session), partitions=4, tasks=2))
+    assert await sink.committed() == list(range(ROWS))
+    used = {each.cmdline()[0] for each in spark_cluster.executor_pythons()}
+    assert "./shipped/bin/python" in used
+    assert not Path("shipped").exists()
+
+
+def an_environment(folder: Path) -> Path:
+    """Packed as venv-pack does it, but for the packages: those of this one are referred to."""
+    made = folder / "environment"
+    venv.create(made, symlinks=True)
+    [packages] = made.glob("lib/python*/site-packages")
+    (packages / "all.pth").write_text("\n".join([*site.getsitepackages(), str(sessions.ROOT)]))
+    archive = folder / "environment.tar.gz"
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(made, "")
+    return archive
