@@ -232,7 +232,8 @@ def _expanded(name: str, value: str) -> str:
         if variable not in os.environ:
             raise ConfigError(
                 f"kafka.{name} refers to the environment variable {variable}, which is not set in "
-                "this process; executors get theirs by spark.executorEnv"
+                "this process; executors get theirs by spark.executorEnv, and the driver, which "
+                "begins and commits transactions, has its own"
             )
         return os.environ[variable]
 

@@ -5,10 +5,7 @@ Read back by confluent-kafka, from a real Kafka.
 
 from __future__ import annotations
 
-import site
 import sys
-import tarfile
-import venv
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,10 +27,10 @@ from aioproducer.spark import (
     repartition_by_key,
 )
 from aioproducer.testing.kafka_cluster import KafkaCluster
-from benchmarks.spark import sessions
 from benchmarks.spark.standalone import StandaloneCluster
 from tests.kafka.transactional import read
 from tests.spark.conftest import EXECUTOR_VARIABLE
+from tests.spark.shipped import an_environment
 from tests.spark.sink import (
     Sink,
     add_file,
@@ -165,6 +162,9 @@ async def test_a_variable_of_the_executors(sink: Sink, spark: SparkSession) -> N
     numbers(spark, 10).write.format("aioproducer").options(**options).mode("append").save()
     assert publish_partitions(numbers(spark, 10), **options).records == 10
     assert await sink.committed() == sorted(2 * list(range(10)))
+    with pytest.raises(PySparkException, match=r"the driver, which begins and commits") as caught:
+        sink.write(numbers(spark, 10), **{"kafka.acks": options["kafka.acks"]})
+    assert f"{EXECUTOR_VARIABLE}, which is not set in this process" in str(caught.value)
 
 
 async def test_executors_with_the_python_of_an_archive(
@@ -180,15 +180,3 @@ async def test_executors_with_the_python_of_an_archive(
     used = {each.cmdline()[0] for each in spark_cluster.executor_pythons()}
     assert "./shipped/bin/python" in used
     assert not Path("shipped").exists()
-
-
-def an_environment(folder: Path) -> Path:
-    """Packed as venv-pack does it, but for the packages: those of this one are referred to."""
-    made = folder / "environment"
-    venv.create(made, symlinks=True)
-    [packages] = made.glob("lib/python*/site-packages")
-    (packages / "all.pth").write_text("\n".join([*site.getsitepackages(), str(sessions.ROOT)]))
-    archive = folder / "environment.tar.gz"
-    with tarfile.open(archive, "w:gz") as packed:
-        packed.add(made, "")
-    return archive
