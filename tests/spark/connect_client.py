@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from aioproducer import Producer
@@ -40,6 +41,23 @@ def write_keyed(spark: SparkSession, options: Options, rows: int) -> None:
     keyed = numbers(spark, rows).selectExpr("concat('key-', value) as key", "value")
     placed = repartition_by_key(keyed, 4, tasks=2)
     placed.write.format("aioproducer").options(**options).mode("append").save()
+
+
+def write_from_archive(spark: SparkSession, options: Options, rows: int, archive: str) -> str:
+    """Says which Python the tasks had."""
+
+    def tell(batches: Any) -> Any:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"prefix": [sys.prefix]})
+
+    spark.addArtifacts(f"{archive}#shipped", archive=True)
+    spark.conf.set("spark.sql.execution.pyspark.python", "./shipped/bin/python")
+    try:
+        write(spark, options, rows)
+        [told] = numbers(spark, 1, 1).mapInArrow(tell, "prefix string").collect()
+        return str(told.prefix)
+    finally:
+        spark.conf.unset("spark.sql.execution.pyspark.python")
 
 
 def registered(spark: SparkSession, options: Options, rows: int) -> int:
@@ -121,7 +139,16 @@ def _run(writer: Any, folder: str) -> None:
 _DONE: dict[str, Callable[..., object]] = {
     done.__name__: done
     for done in (
-        *(write, write_keyed, registered, partitions, stream, for_each_batch, own_function),
+        *(
+            write,
+            write_keyed,
+            write_from_archive,
+            registered,
+            partitions,
+            stream,
+            for_each_batch,
+            own_function,
+        ),
         *(from_the_loop, cancelled),
     )
 }

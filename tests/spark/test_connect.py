@@ -16,6 +16,7 @@ from aioproducer.testing.processes import ProcessSupervisor
 from benchmarks.spark import sessions
 from benchmarks.spark.connect_server import connect_server
 from benchmarks.spark.standalone import StandaloneCluster
+from tests.spark.shipped import an_environment
 from tests.spark.sink import Sink, add_file, forget_last_commit, make_sink
 
 pytestmark = [
@@ -155,3 +156,10 @@ async def test_what_is_wrong_is_said(client: Client, sink: Sink) -> None:
 async def test_who_registers_is_told_nothing(client: Client, sink: Sink) -> None:
     assert client.ask("registered", options=at_least_once(sink), rows=10) == 0
     assert await sink.committed() == list(range(10))
+
+
+async def test_an_archive_reaches_tasks(client: Client, sink: Sink, tmp_path: Path) -> None:
+    shipped = str(an_environment(tmp_path))
+    prefix = client.ask("write_from_archive", options=sink.options, rows=ROWS, archive=shipped)
+    assert prefix.endswith("/shipped")
+    assert await sink.committed() == list(range(ROWS))
