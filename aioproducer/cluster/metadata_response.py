@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Final, NamedTuple
 
 from aioproducer.cluster.snapshot import NO_EPOCH, ClusterSnapshot, PartitionInfo, TopicInfo
-from aioproducer.errors import KafkaError, explain, kafka_error
+from aioproducer.errors import KafkaError, ProtocolError, explain, kafka_error
 from aioproducer.model import Node
 
 _FIRST_VERSION_WITH_RELIABLE_EPOCHS: Final = 9
 """Before (Kafka 2.4), a broker may tell an old leader epoch while replicas are reassigned."""
+
+
+_NO_LEADER: Final = -1
 
 
 class MetadataNews(NamedTuple):
@@ -20,23 +23,33 @@ class MetadataNews(NamedTuple):
     errors: Mapping[str, KafkaError]
     stale: bool = False
     """A partition has no leader, say: the next answer may tell more."""
+    error_code: int = 0
+    """Of the whole answer, which then says nothing else."""
 
 
-def read_metadata(response: Any) -> MetadataNews:
-    """``response``: kio's ``MetadataResponse`` of any version from 1.
+def read_metadata(response: Any, asked: Container[str]) -> MetadataNews:
+    """``response``: kio's ``MetadataResponse`` of any version from 1, to a request for ``asked``.
 
     A partition without a leader keeps its place with leader -1; a topic is complete or an error.
+    Topics that were not asked for, and brokers without an address, are left out. Raises
+    :class:`ProtocolError` for numbers that nothing can have.
     """
+    code = int(getattr(response, "error_code", 0))
+    if code:
+        return MetadataNews(ClusterSnapshot({}), {}, error_code=code)
     brokers = {
         int(broker.node_id): Node(int(broker.node_id), broker.host, broker.port, broker.rack)
         for broker in response.brokers
+        if broker.host
     }
+    if min(brokers, default=0) < 0:
+        raise ProtocolError(f"a broker with id {min(brokers)}")
     epochs = response.__version__ >= _FIRST_VERSION_WITH_RELIABLE_EPOCHS
     topics: dict[str, TopicInfo] = {}
     errors: dict[str, KafkaError] = {}
     stale = False
     for topic in response.topics:
-        if topic.name is None:
+        if topic.name is None or topic.name not in asked:
             continue
         name = str(topic.name)
         if topic.error_code:
@@ -48,17 +61,19 @@ def read_metadata(response: Any) -> MetadataNews:
     return MetadataNews(ClusterSnapshot(brokers, topics), errors, stale)
 
 
-_MOST_PARTITIONS = 1_000_000
-"""A higher number of a partition is no number: it would take memory for all that are below it."""
+_MOST_MISSING = 1000
+"""A topic that lacks more partitions is none: those that are not told of take memory as well."""
 
 
 def _topic(name: str, topic: Any, epochs: bool) -> TopicInfo:
-    partitions = {
-        int(each.partition_index): each
-        for each in topic.partitions
-        if 0 <= each.partition_index < _MOST_PARTITIONS
-    }
-    count = max(partitions, default=-1) + 1
+    partitions = {int(each.partition_index): each for each in topic.partitions}
+    told = len(topic.partitions)
+    count = max(partitions) + 1
+    if len(partitions) < told or min(partitions) < 0 or count - told > _MOST_MISSING:
+        raise ProtocolError(
+            f"{told} partitions of topic {name!r} with {len(partitions)} numbers from "
+            f"{min(partitions)} to {count - 1}"
+        )
     return TopicInfo(
         name,
         getattr(topic, "topic_id", None),
@@ -69,8 +84,11 @@ def _topic(name: str, topic: Any, epochs: bool) -> TopicInfo:
 def _partition(index: int, partition: Any | None, epochs: bool) -> PartitionInfo:
     if partition is None:
         return PartitionInfo(index, -1)
+    leader = int(partition.leader_id)
     epoch = int(partition.leader_epoch) if epochs else NO_EPOCH
-    return PartitionInfo(index, int(partition.leader_id), epoch)
+    if leader < _NO_LEADER or epoch < NO_EPOCH:
+        raise ProtocolError(f"partition {index} with leader {leader}, leader epoch {epoch}")
+    return PartitionInfo(index, leader, epoch)
 
 
 def _is_stale(partition: Any) -> bool:

@@ -15,7 +15,7 @@ from kio.index import load_payload_module, load_response_schema
 from kio.static.constants import EntityType
 from kio.static.protocol import ResponsePayload
 
-from aioproducer.errors import UnsupportedVersionError
+from aioproducer.errors import ProtocolError, UnsupportedVersionError
 
 
 class Api(IntEnum):
@@ -79,6 +79,12 @@ class BrokerVersions:
         """The highest version that the broker speaks."""
         versions = self._ranges.get(api)
         return None if versions is None else versions[1]
+
+    def check(self, api: Api) -> None:
+        """Raise :class:`ProtocolError` if the broker names versions that no broker can have."""
+        lowest, highest = self._ranges.get(api, (0, 0))
+        if lowest > highest:
+            raise ProtocolError(f"the broker speaks {api.name} versions {lowest} to {highest}")
 
     def choose(self, api: Api) -> int:
         """The highest version that both sides speak. Raises :class:`UnsupportedVersionError`."""

@@ -1,25 +1,37 @@
-"""Looks at the array lengths of a response before it is decoded. No I/O.
+"""Walks a response before it is decoded: array lengths and unknown tagged fields. No I/O.
 
 kio's parser takes memory for as many elements as a length announces, before it reads the first one;
 where that is more than there is, the whole process is aborted. So a few corrupt bytes must not get
-that far: an array has at most as many elements as the response has bytes left.
+that far: an array has at most as many elements as fit into the bytes that are left.
+
+kio's parser also refuses a tagged field that its schema does not have. A newer broker may add one
+to any struct, and a client has to skip it (KIP-482). So the walk notes where such fields are, and
+only where there are some, the response is copied without them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Final, TypeAlias, Union, get_args, get_origin
+from typing import Any, Final, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 from aioproducer.errors import ProtocolError
 
-Skip: TypeAlias = Callable[[bytes, int], int]
+
+class Edit(NamedTuple):
+    """Bytes of a response to be replaced."""
+
+    start: int
+    end: int
+    by: bytes
+
+
+Skip: TypeAlias = Callable[[bytes, int, list[Edit]], int]
 """Where a value that begins at an offset ends; may be behind the end of the bytes.
 
-Raises :class:`IndexError` where the bytes end too early to tell.
+Adds what has to be replaced. Raises :class:`IndexError` where the bytes end too early to tell.
 """
 
 _SIZES: Final = {
@@ -39,13 +51,33 @@ _SIZES: Final = {
 }
 
 
-def check_array_lengths(kind: Any, body: bytes, offset: int) -> None:
+def walk(kind: Any, body: bytes, offset: int) -> Sequence[Edit]:
     """Refuse a ``kind`` (a class of kio's) at ``offset`` whose arrays can't be in ``body``.
 
-    Raises :class:`ProtocolError`. Whatever else is wrong is left to the decoder.
+    Returns what :func:`without_unknown_fields` has to replace; mostly nothing. Raises
+    :class:`ProtocolError`. Whatever else is wrong is left to the decoder.
     """
-    with suppress(IndexError):  # the bytes end too early, and there the decoder will end too
-        _entity(kind)(body, offset)
+    edits: list[Edit] = []
+    try:
+        _entity(kind)(body, offset, edits)
+    except IndexError:  # the bytes end too early, and there the decoder will end too
+        return ()
+    return edits
+
+
+def walk_header(kind: Any, body: bytes) -> int:
+    """Where the header of a response ends. Raises :class:`IndexError` if it does not."""
+    return _entity(kind)(body, 0, [])
+
+
+def without_unknown_fields(body: bytes, edits: Sequence[Edit]) -> bytes:
+    """A copy of ``body`` with what :func:`walk` found replaced."""
+    parts: list[bytes] = []
+    done = 0
+    for start, end, by in sorted(edits):
+        parts += (body[done:start], by)
+        done = end
+    return b"".join((*parts, body[done:]))
 
 
 @cache
@@ -64,13 +96,13 @@ def _entity(kind: Any) -> Skip:
             steps.append((leap, step))
             leap = 0
 
-    def skip(body: bytes, offset: int) -> int:
+    def skip(body: bytes, offset: int, edits: list[Edit]) -> int:
         for before, step in steps:
-            offset = step(body, offset + before)
+            offset = step(body, offset + before, edits)
         offset += leap
         if not flexible:
             return offset
-        return _skip_tagged(body, offset, tagged) if body[offset] else offset + 1
+        return _skip_tagged(body, offset, edits, tagged) if body[offset] else offset + 1
 
     return skip
 
@@ -78,7 +110,9 @@ def _entity(kind: Any) -> Skip:
 def _value(declared: Any, kafka_type: str | None, flexible: bool) -> int | Skip:
     """How to get over a value; a number of bytes where it is always the same."""
     if get_origin(declared) is tuple:
-        return _array(_value(get_args(declared)[0], kafka_type, flexible), flexible)
+        inner = get_args(declared)[0]
+        least = _least(inner, kafka_type, flexible)
+        return _array(_value(inner, kafka_type, flexible), least, flexible)
     if get_origin(declared) in (Union, UnionType):
         inner = next(each for each in get_args(declared) if each is not NoneType)
         return _value(inner, kafka_type, flexible)
@@ -88,22 +122,43 @@ def _value(declared: Any, kafka_type: str | None, flexible: bool) -> int | Skip:
     return _sized(kafka_type, flexible) if size is None else size
 
 
-def _array(element: int | Skip, flexible: bool) -> Skip:
+def _least(declared: Any, kafka_type: str | None, flexible: bool) -> int:
+    """How many bytes a value has at least."""
+    if get_origin(declared) is tuple:
+        return 1 if flexible else 4
+    if get_origin(declared) in (Union, UnionType):
+        inner = next(each for each in get_args(declared) if each is not NoneType)
+        return _least(inner, kafka_type, flexible)
+    if kafka_type is None:
+        inside = sum(
+            _least(field.type, field.metadata.get("kafka_type"), flexible)
+            for field in fields(declared)
+            if "tag" not in field.metadata
+        )
+        return inside + 1 if flexible else inside
+    if kafka_type in _SIZES:
+        return _SIZES[kafka_type]
+    if flexible:
+        return 1
+    return 2 if kafka_type == "string" else 4
+
+
+def _array(element: int | Skip, least: int, flexible: bool) -> Skip:
     length = _compact_length if flexible else _length_of_4
 
-    def skip(body: bytes, offset: int) -> int:
+    def skip(body: bytes, offset: int, edits: list[Edit]) -> int:
         count, offset = length(body, offset)
         if count <= 0:
             return offset
         left = max(len(body) - offset, 0)
-        if count > left:
+        if count * least > left:
             raise ProtocolError(
                 f"an array of {count} elements is announced where {left} bytes are left"
             )
         if isinstance(element, int):
             return offset + count * element
         for _ in range(count):
-            offset = element(body, offset)
+            offset = element(body, offset, edits)
         return offset
 
     return skip
@@ -115,7 +170,7 @@ def _sized(kafka_type: str, flexible: bool) -> Skip:
     else:
         length = _length_of_2 if kafka_type == "string" else _length_of_4
 
-    def skip(body: bytes, offset: int) -> int:
+    def skip(body: bytes, offset: int, edits: list[Edit]) -> int:
         size, offset = length(body, offset)
         return offset + size if size > 0 else offset
 
@@ -123,7 +178,7 @@ def _sized(kafka_type: str, flexible: bool) -> Skip:
 
 
 def _leap(size: int) -> Skip:
-    return lambda body, offset: offset + size
+    return lambda body, offset, edits: offset + size
 
 
 def _compact_length(body: bytes, offset: int) -> tuple[int, int]:
@@ -150,15 +205,43 @@ def _unsigned_varint(body: bytes, offset: int) -> tuple[int, int]:
             return value | byte << shift, offset
         value |= (byte & 0x7F) << shift
         shift += 7
-    return value, offset
+    raise IndexError
 
 
-def _skip_tagged(body: bytes, offset: int, known: Mapping[int, Skip]) -> int:
+def _as_unsigned_varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _skip_tagged(body: bytes, offset: int, edits: list[Edit], known: Mapping[int, Skip]) -> int:
+    """Get over the tagged fields of a struct; those that are not ``known`` are to be cut out."""
+    begin = offset
     count, offset = _unsigned_varint(body, offset)
+    first = offset
+    kept = 0
     for _ in range(count):
-        if offset >= len(body):
-            break
+        field = offset
         tag, offset = _unsigned_varint(body, offset)
+        at = offset
         size, offset = _unsigned_varint(body, offset)
-        offset = known[tag](body, offset) if tag in known else offset + size
+        if tag not in known:
+            offset += size
+            if offset > len(body):
+                raise ProtocolError(
+                    f"a tagged field of {size} bytes is announced where {len(body) - offset + size}"
+                    " are left"
+                )
+            edits.append(Edit(field, offset, b""))
+            continue
+        kept += 1
+        before, content = len(edits), offset
+        offset = known[tag](body, offset, edits)
+        if len(edits) > before:
+            gone = sum(end - start - len(by) for start, end, by in edits[before:])
+            edits.append(Edit(at, content, _as_unsigned_varint(max(size - gone, 0))))
+    if kept < count:
+        edits.append(Edit(begin, first, _as_unsigned_varint(kept)))
     return offset

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -18,18 +19,34 @@ from aioproducer.errors import (
     BrokerConnectionError,
     ProducerError,
     RequestTimeoutError,
+    Written,
 )
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import Node
 from aioproducer.network.apis import NO_FEATURES, Api, Features
 from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
-from aioproducer.network.frames import EncodedPayload
+from aioproducer.network.frames import EncodedPayload, understand
 from aioproducer.network.in_flight import InFlightRequest
 from aioproducer.tasks import TaskOwner
 
 logger = logging.getLogger(__name__)
 
 _NEVER: Final = float("inf")
+
+MAX_THROTTLE: Final = 11.0
+"""Seconds; a broker that asks to be left alone for longer is left alone for so long.
+
+A broker measures a quota over ``quota.window.num`` windows of ``quota.window.size.seconds``, 11 of
+1 s by default. After that time it has forgotten what was too much, so a longer pause serves nobody;
+and a damaged answer could ask for 24 days. A broker that really reads nothing for longer lets the
+next request wait, and ``request_timeout_ms`` bounds that.
+"""
+
+
+class _NotSentError(BrokerConnectionError):
+    """The connection ended before the request was written to it."""
+
+    written = Written.NO
 
 
 class Request(Protocol):
@@ -46,13 +63,21 @@ class Request(Protocol):
     def build(self, version: int) -> RequestPayload | EncodedPayload:
         """The request in ``version``; raises a :class:`ProducerError` if that can't be."""
 
+    def read(self, response: Any) -> Any:
+        """What the response says, as a value that can be acted on. Pure.
+
+        Raises for a response that no broker can mean: its connection ends, and nothing else has
+        happened.
+        """
+
 
 class Completion(NamedTuple):
-    """What became of a request: a response, or an error."""
+    """What became of a request: an answer, or an error."""
 
     request: Any
     node: int
-    response: Any | None
+    said: Any
+    """What the request has :meth:`~Request.read` in the response; None: there is none."""
     error: ProducerError | None
     latency: float
     """Seconds from sending to the answer."""
@@ -80,8 +105,11 @@ class _NodeState:
     failures: int = 0
     setup_failures: int = 0
     not_before: float = 0.0
-    throttled_until: float = 0.0
     last_error: ProducerError | None = None
+    inexpressible: set[Api] = field(default_factory=set)
+    """Requests that it has no version for, by what it told the connection before."""
+    oddities: set[str] = field(default_factory=set)
+    """Those that were logged."""
 
 
 @dataclass(slots=True)
@@ -98,7 +126,7 @@ class NetworkClient:
     wake: Callable[[], None]
     metrics: ProducerMetrics
     features: Features = NO_FEATURES
-    """The newest that a broker has told."""
+    """The newest that was told on any of the connections, when the last of them was opened."""
     _nodes: dict[int, _NodeState] = field(default_factory=dict)
     _completed: list[Completion] = field(default_factory=list)
     _closed: bool = False
@@ -133,7 +161,7 @@ class NetworkClient:
             state is not None
             and state.connection is not None
             and state.connection.usable
-            and state.throttled_until <= now
+            and state.connection.throttled_until <= now
             and len(state.connection.in_flight) < self.settings.max_in_flight
         )
 
@@ -149,7 +177,8 @@ class NetworkClient:
         state = self._nodes.get(node)
         if state is None:
             return None
-        moment = state.throttled_until if state.connection else state.not_before
+        connection = state.connection
+        moment = state.not_before if connection is None else connection.throttled_until
         return moment if moment > now else None
 
     def next_chance(self, nodes: Iterable[Node], now: float) -> float | None:
@@ -212,21 +241,30 @@ class NetworkClient:
             on_ready=self._on_ready,
             on_response=self._on_response,
             on_left=self._on_left,
+            on_oddity=self._on_oddity,
         )
         self.owner.start(self._run(state, connection), name=f"aioproducer-connection-{node.id}")
 
     def send(self, node: int, request: Request) -> None:
         """Send ``request`` to a node that can take it.
 
-        A request that the broker's version can't express fails alone; the connection stays.
+        A request that the broker's version can't express fails alone, if the broker says so twice:
+        the first time, its connection ends as well, and the next one asks for its versions again.
         """
-        connection = self._nodes[node].connection
+        state = self._nodes[node]
+        connection = state.connection
         assert connection is not None
         try:
             payload = request.build(connection.versions.choose(request.api))
         except ProducerError as error:
+            if request.api not in state.inexpressible:
+                state.inexpressible.add(request.api)
+                why = f"{connection.node} is asked again which versions it speaks: {error}"
+                connection.abort(BrokerConnectionError(why))
+                error = _NotSentError(why)
             self._complete(Completion(request, node, None, error, 0.0))
             return
+        state.inexpressible.discard(request.api)
         size = connection.send(
             request.api,
             payload,
@@ -237,13 +275,6 @@ class NetworkClient:
         now = connection.last_used
         self._next_end = min(self._next_end, now + self._shortest)
         self.metrics.request_sent(node, size, now)
-
-    def throttle(self, node: int, seconds: float, now: float) -> None:
-        """The broker asks to be left alone for ``seconds`` (KIP-219)."""
-        self.metrics.throttled(node, seconds, now)
-        state = self._nodes.get(node)
-        if seconds > 0 and state is not None:
-            state.throttled_until = max(state.throttled_until, now + seconds)
 
     def take_completed(self) -> list[Completion]:
         """What has come back since the last call."""
@@ -311,8 +342,14 @@ class NetworkClient:
         state = self._nodes[connection.node.id]
         state.failures = state.setup_failures = 0
         state.last_error = None
-        if connection.versions.features.epoch > self.features.epoch:
-            self.features = connection.versions.features
+        self.features = max(
+            (
+                each.connection.versions.features
+                for each in self._nodes.values()
+                if each.connection is not None and each.connection.was_ready
+            ),
+            key=lambda features: features.epoch,
+        )
         self._next_end = min(self._next_end, connection.last_used + self.settings.max_idle)
         self.metrics.connection_opened(self.clock())
         self.wake()
@@ -324,12 +361,29 @@ class NetworkClient:
         response: ResponsePayload,
         size: int,
     ) -> None:
+        said = understand(response, request.context.read)
         now = self.clock()
         latency = now - request.sent
         node = connection.node.id
         produce = request.context.api is Api.PRODUCE
         self.metrics.response_received(node, size, latency if produce else None, now)
-        self._complete(Completion(request.context, node, response, None, latency))
+        self._throttle(connection, getattr(response, "throttle_time", None), now)
+        self._complete(Completion(request.context, node, said, None, latency))
+
+    def _throttle(self, connection: Connection, asked: timedelta | None, now: float) -> None:
+        """The broker asks to be left alone for a while (KIP-219); its next connection is not."""
+        if asked is None:
+            return
+        seconds = min(max(asked.total_seconds(), 0.0), MAX_THROTTLE)
+        self.metrics.throttled(connection.node.id, seconds, now)
+        if seconds:
+            connection.throttled_until = max(connection.throttled_until, now + seconds)
+
+    def _on_oddity(self, connection: Connection, what: str) -> None:
+        told = self._nodes[connection.node.id].oddities
+        if what not in told:
+            told.add(what)
+            logger.warning("%s: %s; they are ignored", connection.node, what)
 
     def _on_left(self, connection: Connection, request: InFlightRequest) -> None:
         latency = self.clock() - request.sent

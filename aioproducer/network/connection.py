@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 OnResponse = Callable[["Connection", InFlightRequest, ResponsePayload, int], None]
 OnLeft = Callable[["Connection", InFlightRequest], None]
+OnOddity = Callable[["Connection", str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,9 @@ class ResponseProtocol(asyncio.StreamReaderProtocol):
 class Connection:
     """A connection that lives as long as its :meth:`run`.
 
-    ``on_ready`` is called once requests may be sent, ``on_response`` for each answer, ``on_left``
-    when a request that gets no answer has left for the socket.
+    ``on_ready`` is called once requests may be sent, ``on_response`` for each answer (if it raises
+    :class:`ProtocolError`, the answer can't be true), ``on_left`` when a request that gets no
+    answer has left for the socket, ``on_oddity`` with what is odd and does no harm.
     """
 
     def __init__(
@@ -126,6 +128,7 @@ class Connection:
         on_ready: Callable[[Connection], None],
         on_response: OnResponse,
         on_left: OnLeft,
+        on_oddity: OnOddity,
     ) -> None:
         self.node = node
         self.state = ConnectionState.CONNECTING
@@ -133,12 +136,15 @@ class Connection:
         self.versions = BrokerVersions(())
         self.last_used = clock()
         self.was_ready = False
+        self.throttled_until = 0.0
+        """Until then the broker wants no request."""
         self._settings = settings
         self._setup_timeout = setup_timeout
         self._clock = clock
         self._on_ready = on_ready
         self._on_response = on_response
         self._tell_left = on_left
+        self._tell_oddity = on_oddity
         self._correlation_id = 0
         self._handshake = ApiVersionsHandshake()
         self._handshake_bound = asyncio.Timeout(None)
@@ -330,11 +336,13 @@ class Connection:
         assert request.response is not None
         self.last_used = self._clock()
         try:
-            response = frames.decode_response(request.response, body)
+            response, left_over = frames.decode_response(request.response, body)
+            self._on_response(self, request, response, len(body) + frames.LENGTH_BYTES)
         except ProtocolError:
             self.in_flight.restore(request)
             raise
-        self._on_response(self, request, response, len(body) + frames.LENGTH_BYTES)
+        if left_over:
+            self._tell_oddity(self, f"{request.label} responses end with bytes that mean nothing")
 
     def _shake_hands(self, request: InFlightRequest, body: bytes) -> None:
         assert request.response is not None
@@ -342,6 +350,7 @@ class Connection:
         if self._ask_for_versions():
             return
         self.versions = self._handshake.versions
+        self.versions.choose(Api.METADATA)  # else there is nothing to ask of this broker
         self._handshake_bound.reschedule(None)
         self.state = ConnectionState.READY
         self.was_ready = True

@@ -7,9 +7,9 @@ On the wire every message is a 4-byte length, a header and a payload. Whatever d
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from kio.serial import entity_reader, entity_writer
 from kio.serial.readers import Reader
@@ -17,7 +17,7 @@ from kio.static.primitive import i32
 from kio.static.protocol import RequestPayload, ResponsePayload
 
 from aioproducer.errors import ProtocolError
-from aioproducer.network.array_lengths import check_array_lengths
+from aioproducer.network.array_lengths import walk, walk_header, without_unknown_fields
 from aioproducer.network.unknown_codes import with_numbers
 
 LENGTH_BYTES: Final = 4
@@ -170,17 +170,27 @@ def correlation_id(body: bytes) -> int:
     return int.from_bytes(body[:4], "big", signed=True)
 
 
-def decode_response(kind: type[ResponsePayload], body: bytes) -> ResponsePayload:
-    """The response in ``body``, header included. Raises :class:`ProtocolError`.
+class Decoded(NamedTuple):
+    """A response, and how many bytes came behind it that mean nothing here."""
 
-    An error code that kio does not know stays a number.
+    response: ResponsePayload
+    left_over: int
+
+
+def decode_response(kind: type[ResponsePayload], body: bytes) -> Decoded:
+    """The response in ``body``, which begins with its header. Raises :class:`ProtocolError`.
+
+    An error code that kio does not know stays a number. Tagged fields that kio does not know are
+    skipped (KIP-482), and so is what stands behind the response, as every other client does:
+    librdkafka's mock cluster ends Metadata from version 9 on with a stray byte.
     """
     try:
-        read_header, read = _readers(kind)
-        _, used = read_header(body, 0)
-        check_array_lengths(kind, body, used)
+        used = walk_header(kind.__header_schema__, body)
+        edits = walk(kind, body, used)
+        if edits:
+            body = without_unknown_fields(body, edits)
         try:
-            response, length = read(body, used)
+            response, length = _reader(kind)(body, used)
         except ValueError:
             response, length = entity_reader(with_numbers(kind))(body, used)
     except Exception as error:
@@ -188,14 +198,29 @@ def decode_response(kind: type[ResponsePayload], body: bytes) -> ResponsePayload
             f"a {kind.__name__} (version {kind.__version__}) of {len(body)} bytes can't be "
             f"understood: {type(error).__name__}: {error}"
         ) from error
-    if used + length != len(body):
+    return Decoded(response, len(body) - used - length)
+
+
+_T = TypeVar("_T")
+
+
+def understand(response: ResponsePayload, read: Callable[[Any], _T]) -> _T:
+    """What ``read`` makes of a response. Whatever it raises is a :class:`ProtocolError`.
+
+    It reads the response to its end before anybody acts on it, so an answer that is wrong in some
+    part has no effect at all.
+    """
+    try:
+        return read(response)
+    except ProtocolError:
+        raise
+    except Exception as error:
+        kind = type(response)
         raise ProtocolError(
-            f"a {kind.__name__} (version {kind.__version__}) has {len(body) - used - length} "
-            "bytes left over"
-        )
-    return response
+            f"a {kind.__name__} (version {kind.__version__}) can't be true: {error}"
+        ) from error
 
 
 @cache
-def _readers(kind: type[ResponsePayload]) -> tuple[Reader[Any], Reader[ResponsePayload]]:
-    return entity_reader(kind.__header_schema__), entity_reader(kind)
+def _reader(kind: type[ResponsePayload]) -> Reader[ResponsePayload]:
+    return entity_reader(kind)

@@ -34,26 +34,35 @@ class ApiVersionsHandshake:
         if asked and kafka_error(code, "").fate is Fate.UNSUPPORTED:
             self.next_version = self._fallback(asked, body)
             return
-        response: Any = frames.decode_response(kind, body)
-        if response.error_code:
-            raise ProtocolError(
-                f"answered an ApiVersions request with {explain(int(response.error_code))}"
-            )
-        self.versions = _versions(response)
+        response = frames.decode_response(kind, body).response
+        self.versions = frames.understand(response, _accepted)
 
     def _fallback(self, asked: int, body: bytes) -> int:
         try:
-            response = frames.decode_response(response_type(Api.API_VERSIONS, 0), body)
+            response = frames.decode_response(response_type(Api.API_VERSIONS, 0), body).response
+            versions = frames.understand(response, _versions)
         except ProtocolError:
             return 0
-        highest = _versions(response).highest(Api.API_VERSIONS)
+        highest = versions.highest(Api.API_VERSIONS)
         return max(0, min(highest, asked - 1)) if highest is not None else 0
+
+
+def _accepted(response: Any) -> BrokerVersions:
+    """The versions of a broker that can be talked to."""
+    if response.error_code:
+        raise ProtocolError(
+            f"answered an ApiVersions request with {explain(int(response.error_code))}"
+        )
+    versions = _versions(response)
+    for api in SUPPORTED.keys() - {Api.API_VERSIONS}:  # that one has been spoken already
+        versions.check(api)
+    return versions
 
 
 def _versions(response: Any) -> BrokerVersions:
     levels = {
         str(each.name): int(each.max_version_level)
-        for each in getattr(response, "finalized_features", ())
+        for each in getattr(response, "finalized_features", None) or ()
     }
     return BrokerVersions(
         (

@@ -19,11 +19,13 @@ from kio.static.primitive import i32
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.cluster.snapshot import NO_EPOCH, PartitionInfo
+from aioproducer.errors import ProtocolError
 from aioproducer.model import Node, TransactionHandle
 from aioproducer.network.apis import Api, request_module
 from aioproducer.network.frames import Buffer, EncodedPayload, encode
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
+_NO_OFFSET = -1
 _LAST_VERSION_WITHOUT_ADDING = 11
 """A later one takes its partitions into the transaction (KIP-890)."""
 
@@ -86,6 +88,10 @@ class ProduceRequest:
             parts.append(tags)
         parts.append(tags)
         return EncodedPayload(kind, parts)
+
+    def read(self, response: Any) -> ProduceResults:
+        """What the response says. Raises :class:`ProtocolError` for what can't be true."""
+        return read_produce_response(self, response)
 
 
 # Most of a request is the same as in the one before, and kio takes its time. So kio encodes each
@@ -165,23 +171,30 @@ class ProduceResults(NamedTuple):
 
 
 def read_produce_response(request: ProduceRequest, response: Any) -> ProduceResults:
-    """``response``: kio's ``ProduceResponse`` of any version from 7."""
+    """``response``: kio's ``ProduceResponse`` of any version from 7.
+
+    A partition that it leaves out has no result, as nobody knows what became of the batch. One that
+    was not asked for, or that it mentions twice, makes all of it unbelievable.
+    """
     names = {topic_id: name for name, topic_id in request.topic_ids.items() if topic_id}
     by_id = response.__version__ >= _FIRST_VERSION_WITH_TOPIC_IDS
-    found = {
-        (name, each.index): each
-        for topic in response.responses
-        for name in (names.get(topic.topic_id) if by_id else topic.name,)
-        for each in topic.partition_responses
-    }
-    results = {
-        batch: _result(found[batch.topic_partition])
-        for batch, _ in request.batches
-        if batch.topic_partition in found
-    }
+    open_batches = {batch.topic_partition: batch for batch, _ in request.batches}
+    results: dict[ProducerBatch, PartitionResult] = {}
+    for topic in response.responses:
+        name = names.get(topic.topic_id) if by_id else topic.name
+        for each in topic.partition_responses:
+            batch = open_batches.pop((name, each.index), None)  # type: ignore[call-overload]
+            if batch is None:
+                called = topic.topic_id if by_id else repr(topic.name)
+                raise ProtocolError(
+                    f"an answer for partition {each.index} of topic {called}, "
+                    "which was not asked for, or is answered already"
+                )
+            results[batch] = _result(each)
     nodes = {
         int(node.node_id): Node(int(node.node_id), node.host, node.port, node.rack)
-        for node in getattr(response, "node_endpoints", ())
+        for node in getattr(response, "node_endpoints", None) or ()
+        if node.node_id >= 0
     }
     return ProduceResults(results, nodes)
 
@@ -189,6 +202,8 @@ def read_produce_response(request: ProduceRequest, response: Any) -> ProduceResu
 def _result(partition: Any) -> PartitionResult:
     appended: datetime.datetime | None = partition.log_append_time
     appended_ms = -1 if appended is None else round(appended.timestamp() * 1000)
+    if partition.base_offset < _NO_OFFSET:
+        raise ProtocolError(f"an answer with base offset {partition.base_offset}")
     if not partition.error_code:
         return PartitionResult(0, int(partition.base_offset), appended_ms)
     leader = getattr(partition, "current_leader", None)
@@ -199,9 +214,9 @@ def _result(partition: Any) -> PartitionResult:
         getattr(partition, "error_message", None),
         {
             int(each.batch_index): each.batch_index_error_message
-            for each in getattr(partition, "record_errors", ())
+            for each in getattr(partition, "record_errors", None) or ()
         },
         PartitionInfo(int(partition.index), int(leader.leader_id), int(leader.leader_epoch))
-        if leader is not None and leader.leader_epoch != NO_EPOCH
+        if leader is not None and leader.leader_epoch > NO_EPOCH and leader.leader_id >= 0
         else None,
     )

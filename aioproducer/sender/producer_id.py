@@ -9,7 +9,7 @@ from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import explain, kafka_error
 from aioproducer.network.client import Completion, NetworkClient
 from aioproducer.sender.completer import BatchCompleter
-from aioproducer.sender.requests import InitProducerIdRequest
+from aioproducer.sender.requests import AssignedIdentity, InitProducerIdRequest
 from aioproducer.transactions.identity import IdentityState, ProducerIdentity
 
 logger = logging.getLogger(__name__)
@@ -59,15 +59,14 @@ class ProducerIdRequester:
 
     def completed(self, completion: Completion, now: float) -> None:
         """The answer to a request, or why there is none."""
-        error, response = completion.error, completion.response
-        if response is not None:
-            if not response.error_code:
-                self._identity.assigned(int(response.producer_id), int(response.producer_epoch))
+        error = completion.error
+        assigned: AssignedIdentity | None = completion.said
+        if assigned is not None:
+            code = assigned.error_code
+            if not code:
+                self._identity.assigned(assigned.producer_id, assigned.epoch)
                 return
-            error = kafka_error(
-                int(response.error_code),
-                f"no producer id: {explain(int(response.error_code))}",
-            )
+            error = kafka_error(code, f"no producer id: {explain(code)}")
         self._identity.refused()
         self._not_before = now + self._retry_backoff
         if error is not None and not error.retriable:

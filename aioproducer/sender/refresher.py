@@ -6,7 +6,7 @@ import logging
 
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.cluster.metadata import Metadata
-from aioproducer.cluster.metadata_response import read_metadata
+from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.errors import (
     BootstrapError,
     Fate,
@@ -79,10 +79,11 @@ class MetadataRefresher:
     def completed(self, request: MetadataRequest, completion: Completion, now: float) -> None:
         """The answer to a request, or why there is none."""
         error = completion.error
-        code = int(getattr(completion.response, "error_code", 0) or 0)
-        if code:
-            error = kafka_error(code, f"the broker refused a metadata request: {explain(code)}")
-        if error is not None:
+        news: MetadataNews | None = completion.said
+        if news is not None and news.error_code:
+            said = explain(news.error_code)
+            error = kafka_error(news.error_code, f"the broker refused a metadata request: {said}")
+        if news is None or error is not None:
             logger.debug("Metadata request failed: %s", error)
             self._metadata.failed(now)
             rebootstrap = isinstance(error, KafkaError) and error.fate is Fate.REBOOTSTRAP
@@ -92,7 +93,6 @@ class MetadataRefresher:
                 self._metadata.rebootstrap(now)
             return
         self._refusal = None
-        news = read_metadata(completion.response)
         for topic, topic_error in news.errors.items():
             if topic_error.retriable and topic not in self._metadata.errors:
                 logger.warning("%s; its records wait", topic_error)

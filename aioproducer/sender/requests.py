@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kio.static.protocol import RequestPayload
 
+from aioproducer.cluster.metadata_response import MetadataNews, read_metadata
+from aioproducer.errors import ProtocolError
 from aioproducer.network.apis import Api, request_module
 
 _FIRST_METADATA_WITH_TOPIC_IDS = 10
@@ -39,6 +41,18 @@ class MetadataRequest:
         )
         return request
 
+    def read(self, response: Any) -> MetadataNews:
+        """What the response says. Raises :class:`ProtocolError` for what can't be true."""
+        return read_metadata(response, self.topics)
+
+
+class AssignedIdentity(NamedTuple):
+    """The answer to a request for a producer id."""
+
+    error_code: int
+    producer_id: int
+    epoch: int
+
 
 @dataclass(frozen=True, slots=True)
 class InitProducerIdRequest:
@@ -55,3 +69,15 @@ class InitProducerIdRequest:
             transaction_timeout=datetime.timedelta(milliseconds=2**31 - 1),
         )
         return request
+
+    def read(self, response: Any) -> AssignedIdentity:
+        """What the response says. Raises :class:`ProtocolError` for what can't be true."""
+        code = int(response.error_code)
+        if code:
+            return AssignedIdentity(code, -1, -1)
+        identity = AssignedIdentity(code, int(response.producer_id), int(response.producer_epoch))
+        if min(identity) < 0:
+            raise ProtocolError(
+                f"producer id {identity.producer_id}, epoch {identity.epoch} can't be assigned"
+            )
+        return identity

@@ -28,7 +28,6 @@ from aioproducer.sender.produce import (
     EncodedBatch,
     ProduceRequest,
     ProduceResults,
-    read_produce_response,
 )
 from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.refresher import MetadataRefresher
@@ -298,11 +297,6 @@ class Sender:
     # --- up: responses to outcomes ---------------------------------------------------------
 
     def _handle(self, completion: Completion, now: float) -> None:
-        response = completion.response
-        if response is not None:
-            throttle = getattr(response, "throttle_time", None)
-            if throttle is not None:
-                self._client.throttle(completion.node, throttle.total_seconds(), now)
         match completion.request:
             case ProduceRequest() as produce:
                 self._handle_produce(produce, completion, now)
@@ -324,7 +318,7 @@ class Sender:
                 if not batch.done:
                     self._completer.settle(batch, Deliver(-1, -1), node, now)
             return
-        produced = read_produce_response(request, completion.response)
+        produced: ProduceResults = completion.said
         self._take_hints(produced, now)
         for batch, _ in request.batches:
             if batch.done:

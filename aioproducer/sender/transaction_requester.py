@@ -13,7 +13,7 @@ from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError
 from aioproducer.model import Node, TransactionHandle
 from aioproducer.network.client import Completion, NetworkClient
 from aioproducer.sender.completer import BatchCompleter
-from aioproducer.sender.transaction_requests import TransactionRequest, read_answer
+from aioproducer.sender.transaction_requests import TransactionRequest
 from aioproducer.transactions.group_offsets import GroupOffsets
 from aioproducer.transactions.manager import TransactionManager
 from aioproducer.transactions.questions import AddPartitions, Answer, Question
@@ -106,7 +106,7 @@ class Lane:
         error = completion.error
         if error is None:
             node = self._metadata.snapshot.brokers.get(completion.node, f"broker {completion.node}")
-            answer = read_answer(question, completion.response)
+            answer: Answer = completion.said
             verdict = self._asker.answered(question, answer, str(node))
             if verdict is not Verdict.DONE:
                 logger.debug("%s: %s: %s", self._asker, question, answer)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kio.static.protocol import RequestPayload
 
-from aioproducer.errors import UnsupportedVersionError
+from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.model import (
     ConsumerGroupMetadata,
     Node,
@@ -38,7 +38,7 @@ _LAST_OFFSETS_WITHOUT_ADDING: Final = 4
 _FIRST_OFFSETS_WITH_MEMBER: Final = 3
 _FIRST_OFFSETS_WITH_LEADER_EPOCH: Final = 2
 _NOT_ATTEMPTED: Final = 55
-_UNKNOWN_SERVER_ERROR: Final = -1
+_NONE: Final = -1
 
 _APIS: Final[Mapping[type[Question], Api]] = {
     FindCoordinator: Api.FIND_COORDINATOR,
@@ -108,6 +108,10 @@ class TransactionRequest:
             case FetchOffsets():
                 request = _fetch(module, version, self.question)
         return request
+
+    def read(self, response: Any) -> Answer:
+        """What the response says. Raises :class:`ProtocolError` for what can't be true."""
+        return read_answer(self.question, response)
 
     def _asker(self, prefix: str = "") -> dict[str, Any]:
         return {
@@ -190,67 +194,95 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def read_answer(question: Question, response: Any) -> Answer:
-    """``response``: kio's to the request of ``question``, of any version."""
+    """``response``: kio's to the request of ``question``, of any version.
+
+    Raises :class:`ProtocolError` if it leaves out something that was asked for: it would be taken
+    for done.
+    """
     match question:
-        case FindCoordinator():
-            several = getattr(response, "coordinators", (response,))
-            if not several:
-                return Answer(_UNKNOWN_SERVER_ERROR, "it names no coordinator")
-            found = several[0]
-            return Answer(
-                int(found.error_code),
-                getattr(found, "error_message", None),
-                node=Node(int(found.node_id), found.host, int(found.port)),
-            )
-        case AddPartitions():
-            return _worst(
-                (TopicPartition(topic.name, each.partition_index), int(each.partition_error_code))
+        case FindCoordinator(coordinator):
+            return _found(coordinator.key, response)
+        case AddPartitions(partitions):
+            added = {
+                TopicPartition(topic.name, each.partition_index): int(each.partition_error_code)
                 for topic in response.results_by_topic_v3_and_below
                 for each in topic.results_by_partition
-            )
-        case CommitOffsets():
-            return _worst(
-                (TopicPartition(topic.name, each.partition_index), int(each.error_code))
+            }
+            return _worst(partitions, added)
+        case CommitOffsets(offsets):
+            written = {
+                TopicPartition(topic.name, each.partition_index): int(each.error_code)
                 for topic in response.topics
                 for each in topic.partitions
-            )
-        case FetchOffsets():
-            groups = getattr(response, "groups", (response,))
-            if not groups:
-                return Answer(_UNKNOWN_SERVER_ERROR, "it names no group")
-            return _offsets(groups[0])
+            }
+            return _worst(offsets, written)
+        case FetchOffsets(group_id, partitions):
+            if not hasattr(response, "groups"):
+                return _offsets(partitions, response)
+            for group in response.groups:
+                if group.group_id == group_id:
+                    return _offsets(partitions, group)
+            raise ProtocolError(f"an answer without group {group_id!r}")
         case _:
-            return Answer(
+            answer = Answer(
                 int(response.error_code),
-                producer_id=int(getattr(response, "producer_id", -1)),
-                epoch=int(getattr(response, "producer_epoch", -1)),
+                producer_id=int(getattr(response, "producer_id", _NONE)),
+                epoch=int(getattr(response, "producer_epoch", _NONE)),
             )
+            expected = isinstance(question, InitProducerId) or answer.producer_id != _NONE
+            if expected and not answer.error_code and min(answer.producer_id, answer.epoch) < 0:
+                raise ProtocolError(
+                    f"producer id {answer.producer_id}, epoch {answer.epoch} can't be assigned"
+                )
+            return answer
 
 
-def _offsets(group: Any) -> Answer:
+def _found(key: str, response: Any) -> Answer:
+    several = getattr(response, "coordinators", (response,))
+    for found in several:
+        if getattr(found, "key", key) == key:
+            break
+    else:
+        raise ProtocolError(f"an answer without the coordinator of {key!r}")
+    code, message = int(found.error_code), getattr(found, "error_message", None)
+    if code:
+        return Answer(code, message)
+    node = Node(int(found.node_id), found.host, int(found.port))
+    if node.id < 0 or not node.host:
+        raise ProtocolError(f"{node} with id {node.id} can't be the coordinator of {key!r}")
+    return Answer(message=message, node=node)
+
+
+def _offsets(asked: Collection[TopicPartition], group: Any) -> Answer:
     if group.error_code:
         return Answer(int(group.error_code))
-    partitions = [
-        (TopicPartition(topic.name, each.partition_index), each)
+    found = {
+        TopicPartition(topic.name, each.partition_index): each
         for topic in group.topics
         for each in topic.partitions
-    ]
-    offsets = {
-        place: OffsetAndMetadata(
-            int(each.committed_offset),
-            each.metadata or "",
-            int(each.committed_leader_epoch) if each.committed_leader_epoch >= 0 else None,
-        )
-        for place, each in partitions
-        if each.committed_offset >= 0
     }
-    worst = _worst((place, int(each.error_code)) for place, each in partitions)
-    return worst if worst.error_code else Answer(offsets=offsets)
+    worst = _worst(asked, {place: int(each.error_code) for place, each in found.items()})
+    if worst.error_code:
+        return worst
+    return Answer(
+        offsets={
+            place: OffsetAndMetadata(
+                int(each.committed_offset),
+                each.metadata or "",
+                int(each.committed_leader_epoch) if each.committed_leader_epoch >= 0 else None,
+            )
+            for place, each in found.items()
+            if each.committed_offset >= 0 and place in asked
+        }
+    )
 
 
-def _worst(codes: Iterable[tuple[TopicPartition, int]]) -> Answer:
+def _worst(asked: Collection[TopicPartition], codes: Mapping[TopicPartition, int]) -> Answer:
     """The first error that is one of its own partition, and not of another in the request."""
-    wrong = {place: code for place, code in codes if code}
+    for place in asked:
+        if place not in codes:
+            raise ProtocolError(f"an answer without {place}")
+    wrong = {place: code for place, code in codes.items() if code and place in asked}
     for place, code in wrong.items():
         if code != _NOT_ATTEMPTED:
             return Answer(code, place=place)

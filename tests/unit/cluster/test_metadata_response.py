@@ -19,6 +19,7 @@ from aioproducer.cluster.snapshot import PartitionInfo, TopicInfo
 from aioproducer.errors import (
     InvalidTopicError,
     LeaderNotAvailableError,
+    ProtocolError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
@@ -28,6 +29,7 @@ from aioproducer.network.apis import SUPPORTED, Api
 LOWEST, HIGHEST = SUPPORTED[Api.METADATA]
 VERSIONS = range(LOWEST, HIGHEST + 1)
 TOPIC_ID = UUID(int=77)
+ALL = frozenset({"orders", "gone", "new"})
 
 Topic: TypeAlias = tuple[str | None, int, Sequence[tuple[int, int, int]]]
 """Name, error code, partitions (index, leader, epoch)."""
@@ -89,7 +91,7 @@ def response(
 def news(
     version: int, *topics: tuple[str | None, int, Sequence[tuple[int, int, int]]]
 ) -> MetadataNews:
-    return read_metadata(response(version, topics))
+    return read_metadata(response(version, topics), ALL)
 
 
 def test_versions_of_metadata_that_are_covered_here() -> None:
@@ -103,7 +105,8 @@ def test_a_whole_response(version: int) -> None:
             version,
             [("orders", 0, [(0, 1, 7), (1, 2, 8)]), ("gone", 3, []), ("new", 5, [])],
             [(1, "host1", 9092, "rack-a"), (2, "::1", 9093, None)],
-        )
+        ),
+        ALL,
     )
     assert said.snapshot.brokers == {
         1: Node(1, "host1", 9092, "rack-a"),
@@ -181,11 +184,62 @@ def test_a_partition_with_a_passing_error_asks_for_another_answer(
     answer = response(version, [("orders", 0, [(0, 1, 0), (1, -1, 0)])])
     gone = replace(answer.topics[0].partitions[1], error_code=ErrorCode(code))
     topic = replace(answer.topics[0], partitions=(answer.topics[0].partitions[0], gone))
-    said = read_metadata(replace(answer, topics=(topic,)))
+    said = read_metadata(replace(answer, topics=(topic,)), ALL)
     assert said.stale is stale
     assert [each.leader for each in said.snapshot.topics["orders"].partitions] == [1, -1]
 
 
 def test_no_brokers() -> None:
-    said = read_metadata(response(HIGHEST, [], []))
+    said = read_metadata(response(HIGHEST, [], []), ALL)
     assert not said.snapshot.brokers
+
+
+# --- what no broker means -----------------------------------------------------------------------
+
+
+def test_a_topic_that_was_not_asked_for_is_not_taken_up() -> None:
+    said = news(HIGHEST, ("orderz", 0, [(0, 1, 0)]), ("ordeqs", 29, []), ("orders", 0, [(0, 1, 0)]))
+    assert set(said.snapshot.topics) == {"orders"}
+    assert not said.errors
+
+
+def test_a_broker_without_address_is_left_out() -> None:
+    brokers = [(1, "host1", 9092, None), (2, "", 9092, None)]
+    said = read_metadata(response(HIGHEST, [], brokers), ALL)
+    assert set(said.snapshot.brokers) == {1}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "partitions",
+    [
+        pytest.param([(-1, 1, 0)], id="negative"),
+        pytest.param([(2**31 - 1, 1, 0)], id="memory for two thousand million"),
+        pytest.param([(0, 1, 0), (1002, 1, 0)], id="a thousand missing"),
+        pytest.param([(0, 1, 0), (0, 2, 0)], id="twice"),
+        pytest.param([(0, -2, 0)], id="leader"),
+    ],
+)
+def test_partitions_that_cannot_be(
+    version: int, partitions: Sequence[tuple[int, int, int]]
+) -> None:
+    with pytest.raises(ProtocolError, match="partition"):
+        news(version, ("orders", 0, partitions))
+
+
+def test_an_epoch_that_cannot_be() -> None:
+    with pytest.raises(ProtocolError, match="epoch -2"):
+        news(HIGHEST, ("orders", 0, [(0, 1, -2)]))
+
+
+@pytest.mark.parametrize("number", [-1, -(2**31)])
+def test_a_broker_whose_id_cannot_be(number: int) -> None:
+    with pytest.raises(ProtocolError, match=f"id {number}"):
+        read_metadata(response(HIGHEST, [], [(number, "host", 1, None)]), ALL)
+
+
+def test_an_answer_that_is_an_error_says_nothing_else() -> None:
+    refused = replace(response(13, [("orders", 0, [(-7, 1, 0)])]), error_code=ErrorCode(129))
+    said = read_metadata(refused, ALL)
+    assert said.error_code == 129
+    assert not said.snapshot.topics

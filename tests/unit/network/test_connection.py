@@ -104,6 +104,7 @@ class Owner:
         self.ready = asyncio.Event()
         self.answers: asyncio.Queue[tuple[Any, Any, int]] = asyncio.Queue()
         self.left: list[Any] = []
+        self.oddities: list[str] = []
         self.connection = Connection(
             node,
             ConnectionSettings(**{**settings, **changes}),
@@ -112,6 +113,7 @@ class Owner:
             on_ready=lambda _: self.ready.set(),
             on_response=self._on_response,
             on_left=lambda _, request: self.left.append(request.context),
+            on_oddity=lambda _, what: self.oddities.append(what),
         )
 
     def _on_response(self, _: Connection, request: InFlightRequest, response: Any, n: int) -> None:
@@ -404,13 +406,6 @@ def framed(body: bytes) -> bytes:
             id="wrong correlation id",
         ),
         pytest.param(
-            lambda n: framed(n + metadata("c") + b"\0"),
-            False,
-            ProtocolError,
-            "left over",
-            id="rest",
-        ),
-        pytest.param(
             lambda n: framed(n + metadata("c")[:-3]),
             False,
             ProtocolError,
@@ -453,6 +448,76 @@ async def test_any_doubt_ends_the_connection_and_the_request_is_not_answered(
     assert waiting(owner) == ["first"]
     assert owner.answers.empty()
     assert owner.connection.was_ready
+
+
+async def test_bytes_left_over_are_ignored_and_told() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+        for rest in (b"\0", b"\0\0", b""):
+            peer.say(await peer.number() + metadata("c") + rest)
+
+    async with broker(script) as node:
+        owner = Owner(node)
+        running = owner.run()
+        await owner.ready.wait()
+        for context in ("a", "b", "c"):
+            owner.ask(context)
+            assert (await owner.answers.get())[0] == context
+        assert owner.oddities == ["METADATA v9 responses end with bytes that mean nothing"] * 2
+        assert owner.connection.usable
+        owner.connection.abort(BrokerConnectionError("done"))
+        await running
+
+
+async def test_an_answer_that_its_reader_refuses_counts_as_none() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+        peer.say(await peer.number() + metadata("c"))
+
+    def refuse(*_: Any) -> None:
+        raise ProtocolError("it can't be true")
+
+    async with broker(script) as node:
+        owner = Owner(node)
+        owner.connection._on_response = refuse
+        running = owner.run()
+        await owner.ready.wait()
+        owner.ask("first")
+        reason = await running
+        assert type(reason) is ProtocolError
+        assert "it can't be true" in str(reason)
+        assert waiting(owner) == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("ranges", "said"),
+    [
+        ([(0, 0, 9), (3, 68, 1)], "METADATA versions 68 to 1"),
+        ([(0, 9, 8), (3, 0, 9)], "PRODUCE versions 9 to 8"),
+        ([(0, 0, 9), (3, 0, 3)], "METADATA versions 0 to 3, this client 4 to 13"),
+        ([(0, 0, 9)], "does not know METADATA"),
+        ([], "does not know METADATA"),
+    ],
+)
+async def test_versions_that_leave_nothing_to_ask_end_the_connection(
+    ranges: list[tuple[int, int, int]], said: str
+) -> None:
+    parts: Any = importlib.import_module(response_type(Api.API_VERSIONS, 4).__module__)
+    keys = tuple(
+        parts.ApiVersion(api_key=api, min_version=low, max_version=high)
+        for api, low, high in ranges
+    )
+    spoken = parts.ApiVersionsResponse(
+        error_code=ErrorCode.none, api_keys=keys, throttle_time=NOTHING
+    )
+
+    async def script(peer: Peer) -> None:
+        peer.say(await peer.number() + encoded(spoken))
+
+    reason, owner = await end_of(script)
+    assert isinstance(reason, NetworkError)
+    assert said in str(reason)
+    assert not owner.connection.was_ready
 
 
 @pytest.mark.parametrize("end", ["garbage", "end"])

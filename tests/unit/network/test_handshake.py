@@ -143,7 +143,6 @@ def test_an_error_that_nobody_knows_ends_it_with_its_number(version: int) -> Non
         pytest.param(NUMBER + b"\0", id="half an error code"),
         pytest.param(NUMBER + b"HTTP/1.1 400 Bad Request\r\n\r\n", id="HTTP"),
         pytest.param(answer(4, [(0, 0, 9)])[:-1], id="truncated"),
-        pytest.param(answer(4, [(0, 0, 9)]) + b"\0", id="left over"),
         pytest.param(answer(0, [(0, 0, 9)]), id="another version"),
         pytest.param(NUMBER + b"\x7f\xff" + bytes(9), id="an unknown error code"),
     ],
@@ -151,6 +150,36 @@ def test_an_error_that_nobody_knows_ends_it_with_its_number(version: int) -> Non
 def test_anything_else_is_no_kafka(body: bytes) -> None:
     with pytest.raises(ProtocolError):
         receive(ApiVersionsHandshake(), body)
+
+
+def test_bytes_left_over_do_no_harm() -> None:
+    handshake = ApiVersionsHandshake()
+    receive(handshake, answer(4, [(0, 0, 9)]) + b"\0")
+    assert handshake.versions.choose(Api.PRODUCE) == 9
+
+
+@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("api", [0, 3, 22, 26])
+def test_versions_that_run_backwards_are_no_versions(version: int, api: int) -> None:
+    with pytest.raises(ProtocolError, match="versions 68 to 1"):
+        ApiVersionsHandshake().receive(
+            response_type(Api.API_VERSIONS, version), answer(version, [(api, 68, 1)])
+        )
+
+
+def test_versions_of_what_nobody_asks_for_do_not_matter() -> None:
+    handshake = ApiVersionsHandshake()
+    receive(handshake, answer(4, [(0, 0, 9), (77, 68, 1), (18, 5, 4)]))
+    assert handshake.versions.choose(Api.PRODUCE) == 9
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_null_where_the_versions_belong_is_a_protocol_error(version: int) -> None:
+    null = b"\0" if version >= 3 else b"\xff\xff\xff\xff"
+    with pytest.raises(ProtocolError, match="can't be true"):
+        ApiVersionsHandshake().receive(
+            response_type(Api.API_VERSIONS, version), NUMBER + b"\0\0" + null + bytes(5)
+        )
 
 
 @pytest.mark.parametrize("version", [3, 4])

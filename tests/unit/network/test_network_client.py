@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,12 +18,14 @@ from aioproducer.errors import (
     ProtocolError,
     RequestTimeoutError,
     UnsupportedVersionError,
+    Written,
 )
 from aioproducer.metrics import ProducerMetrics
+from aioproducer.metrics.names import GAUGES
 from aioproducer.model import Node
 from aioproducer.network import client as client_module
 from aioproducer.network.apis import NO_FEATURES, Api, BrokerVersions, Features, response_type
-from aioproducer.network.client import ClientSettings, Completion, NetworkClient
+from aioproducer.network.client import MAX_THROTTLE, ClientSettings, Completion, NetworkClient
 from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.tasks import TaskOwner
@@ -54,6 +58,8 @@ class Played:
         self.on_ready: Callable[[Any], None] = given["on_ready"]
         self.on_response: Callable[[Any, InFlightRequest, Any, int], None] = given["on_response"]
         self.on_left: Callable[[Any, InFlightRequest], None] = given["on_left"]
+        self.on_oddity: Callable[[Any, str], None] = given["on_oddity"]
+        self.throttled_until = 0.0
         self.state = ConnectionState.CONNECTING
         self.was_ready = False
         self.in_flight = InFlightRequests()
@@ -114,6 +120,14 @@ CONNECTIONS: list[Played] = []
 
 
 @dataclass(frozen=True)
+class Wrong:
+    """A response that can't be read."""
+
+    error: Exception
+    __version__ = 9
+
+
+@dataclass(frozen=True)
 class Ask:
     """A request as the sender's are."""
 
@@ -126,6 +140,11 @@ class Ask:
         if self.error is not None:
             raise self.error
         return f"{self.name} in v{version}"
+
+    def read(self, response: Any) -> Any:
+        if isinstance(response, Wrong):
+            raise response.error
+        return response
 
 
 async def settle() -> None:
@@ -157,11 +176,16 @@ class World:
         connection.becomes_ready()
         return connection
 
+    def throttled(self) -> float:
+        """The longest throttle time in the metrics, milliseconds."""
+        gauges = {each.name: float("nan") for each in GAUGES}
+        found: Any = self.metrics.snapshot(self.now, gauges=gauges)
+        return float(found["producer-metrics"]["produce-throttle-time-max"])
+
     def outcomes(self) -> list[tuple[str, Any]]:
         """Name and response or error of what was completed."""
         return [
-            (each.request.name, each.error or each.response)
-            for each in self.client.take_completed()
+            (each.request.name, each.error or each.said) for each in self.client.take_completed()
         ]
 
 
@@ -362,19 +386,75 @@ async def test_a_request_without_answer_that_does_not_leave_ends_its_connection(
 
 
 @pytest.mark.parametrize("in_build", [True, False])
-async def test_a_request_that_the_broker_cannot_take_fails_alone(
+async def test_versions_without_a_way_to_ask_are_believed_when_they_are_told_again(
     world: World, in_build: bool
 ) -> None:
-    connection = await world.connected(ONE)
-    world.client.send(1, Ask("before"))
+    """One damaged answer must not make a transaction impossible, say; a broker too old does."""
+    first = await world.connected(ONE)
+    world.client.send(1, Ask("before", api=Api.PRODUCE))
     error = UnsupportedVersionError("no topic ids")
-    impossible = Ask("bad", error=error) if in_build else Ask("bad", api=Api.API_VERSIONS)
+    impossible = Ask("bad", Api.METADATA, error=error) if in_build else Ask("bad", Api.END_TXN)
     world.client.send(1, impossible)
     ((name, failure),) = world.outcomes()
     assert name == "bad"
-    assert isinstance(failure, UnsupportedVersionError)
-    assert connection.aborted == []
+    assert isinstance(failure, BrokerConnectionError)
+    assert failure.retriable
+    assert failure.written is Written.NO, "it was not sent"
+    await settle()
+    ((name, lost),) = world.outcomes()
+    assert name == "before"
+    assert lost.written is Written.MAYBE
+    assert first.aborted == [lost]
+
+    world.now += 10
+    second = await world.connected(ONE)
+    world.client.send(1, Ask("before", api=Api.PRODUCE))
+    for _ in range(2):
+        world.client.send(1, impossible)
+    for name, failure in world.outcomes():
+        assert name == "bad"
+        assert isinstance(failure, UnsupportedVersionError)
+    assert second.aborted == []
     assert world.client.in_flight(1) == 1
+
+
+async def test_versions_that_are_right_after_all_are_forgotten_to_have_been_wrong(
+    world: World,
+) -> None:
+    bad = Ask("bad", error=UnsupportedVersionError("absurd"))
+    for request, ends in ((bad, True), (Ask("fine"), False), (bad, True)):
+        connection = CONNECTIONS[-1] if CONNECTIONS else await world.connected(ONE)
+        if connection.aborted:
+            world.now += 10
+            connection = await world.connected(ONE)
+        world.client.send(1, request)
+        await settle()
+        assert bool(connection.aborted) is ends
+    assert not any(isinstance(said, UnsupportedVersionError) for _, said in world.outcomes())
+
+
+@pytest.mark.parametrize("wrong", [TypeError("null"), ProtocolError("offset -7")])
+async def test_an_answer_that_cannot_be_true_has_no_effect(world: World, wrong: Exception) -> None:
+    connection = await world.connected(ONE)
+    world.client.send(1, Ask("ask"))
+    request = connection.in_flight.answered(1)
+    with pytest.raises(ProtocolError, match=str(wrong)):
+        connection.on_response(connection, request, Wrong(wrong), 100)
+    assert world.outcomes() == []
+
+
+async def test_what_is_odd_is_logged_once_for_each_broker(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    for node in (ONE, TWO, ONE):
+        connection = await world.connected(node)
+        for what in ("left over", "left over", "other"):
+            connection.on_oddity(connection, what)
+        await connection.breaks()
+        world.now += 10
+    said = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert len(said) == 4
+    assert len(set(said)) == 4
 
 
 async def test_all_that_is_in_flight_fails_with_its_connection_in_order(world: World) -> None:
@@ -475,15 +555,24 @@ async def test_poll_leaves_a_connection_that_is_being_set_up_alone(world: World)
 # --- throttling (KIP-219) -----------------------------------------------------------------------
 
 
+def asks_for_a_pause(world: World, node: int, seconds: float) -> None:
+    """Its answer to a request that was sent before does."""
+    connection = next(each for each in CONNECTIONS[::-1] if each.node.id == node)
+    connection.send(Api.METADATA, "before", Ask("before"), timeout=1.0)
+    request = connection.in_flight.clear()[-1]
+    said = SimpleNamespace(throttle_time=timedelta(seconds=seconds))
+    connection.on_response(connection, request, said, 100)
+
+
 async def test_a_throttled_broker_gets_nothing_for_as_long_as_it_asked(world: World) -> None:
     await world.connected(ONE)
     await world.connected(TWO)
-    world.client.throttle(1, 2.0, world.now)
+    asks_for_a_pause(world, 1, 2.0)
     assert not world.client.can_send(1, world.now)
     assert world.client.can_send(2, world.now)
     assert not world.client.ready(ONE, world.now)
     assert world.client.not_before(1, world.now) == 1002.0
-    world.client.throttle(1, 0.5, world.now)
+    asks_for_a_pause(world, 1, 0.5)
     assert world.client.not_before(1, world.now) == 1002.0, "a shorter wish ends no longer one"
     assert not world.client.can_send(1, 1001.999)
     assert world.client.can_send(1, 1002.0)
@@ -491,20 +580,32 @@ async def test_a_throttled_broker_gets_nothing_for_as_long_as_it_asked(world: Wo
     assert len(CONNECTIONS) == 2
 
 
-async def test_a_throttle_time_of_zero_is_none(world: World) -> None:
+@pytest.mark.parametrize("seconds", [0.0, -0.001, -2_000_000.0])
+async def test_a_throttle_time_of_zero_or_less_is_none(world: World, seconds: float) -> None:
     await world.connected(ONE)
-    world.client.throttle(1, 0.0, world.now)
+    asks_for_a_pause(world, 1, seconds)
     assert world.client.can_send(1, world.now)
+    assert world.throttled() == 0.0
 
 
-async def test_a_throttle_time_may_come_from_a_broker_that_is_forgotten_by_now(
-    world: World,
+@pytest.mark.parametrize("seconds", [11.001, 185_000.0, 2_147_483.647])
+async def test_no_broker_is_left_alone_for_longer_than_it_remembers(
+    world: World, seconds: float
 ) -> None:
+    await world.connected(ONE)
+    asks_for_a_pause(world, 1, seconds)
+    assert not world.client.can_send(1, world.now + 10.999)
+    assert world.client.can_send(1, world.now + MAX_THROTTLE)
+    assert world.throttled() == 11_000.0
+
+
+async def test_a_throttle_time_ends_with_its_connection(world: World) -> None:
     connection = await world.connected(ONE)
+    asks_for_a_pause(world, 1, 10.0)
     await connection.breaks()
-    world.client.forget_except([2])
-    world.client.throttle(1, 2.0, world.now)
-    assert not world.client.can_send(1, world.now)
+    world.now += 2.0
+    await world.connected(ONE)
+    assert world.client.can_send(1, world.now)
 
 
 # --- whom to ask --------------------------------------------------------------------------------
@@ -521,7 +622,7 @@ async def test_the_least_loaded_broker(world: World) -> None:
     assert world.client.least_loaded((ONE, TWO), world.now) == TWO
     assert world.client.least_loaded((ONE,), world.now) is None, "it is full"
     assert world.client.least_loaded((), world.now) is None
-    world.client.throttle(3, 5.0, world.now)
+    asks_for_a_pause(world, 3, 5.0)
     assert world.client.least_loaded(nodes, world.now) == TWO
 
 

@@ -237,9 +237,6 @@ class Network:
             assert len({partition for partition, _ in data}) == len(data)
         self.connections[node].append(InFlight(request, data))
 
-    def throttle(self, node: int, seconds: float, now: float) -> None:
-        pass
-
     def take_completed(self) -> list[Completion]:
         completed, self.completed = self.completed, []
         return completed
@@ -472,7 +469,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         if connection and connection[0].response is not None:
             flying = connection.popleft()
             self.network.completed.append(
-                Completion(flying.request, node, flying.response, None, 0.0)
+                Completion(flying.request, node, flying.request.read(flying.response), None, 0.0)
             )
 
     @precondition(lambda self: any(self.network.connections.values()))

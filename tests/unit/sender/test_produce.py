@@ -6,7 +6,7 @@ import datetime
 import importlib
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from kio.serial import entity_reader, entity_writer
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.cluster.snapshot import PartitionInfo
+from aioproducer.errors import ProtocolError
 from aioproducer.model import Node, TopicPartition
 from aioproducer.network.apis import SUPPORTED, Api, request_module, response_type
 from aioproducer.network.frames import EncodedPayload, encode
@@ -242,10 +243,43 @@ def test_a_batch_that_the_response_lacks_is_not_in_the_results(version: int) -> 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_partitions_that_were_not_asked_for_are_ignored(version: int) -> None:
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param([("orders", 0), ("orders", 7)], id="partition"),
+        pytest.param([("orders", 0), ("orders", -1)], id="negative"),
+        pytest.param([("orders", 0), ("events", 0)], id="topic"),
+        pytest.param([("orders", 0), ("orders", 0)], id="twice"),
+    ],
+)
+def test_partitions_that_were_not_asked_for_make_all_of_it_unbelievable(
+    version: int, told: list[tuple[str, int]]
+) -> None:
     made = request(("orders", 0))
-    results, _ = read(made, response(version, [("orders", 7, {}), ("events", 0, {})]))
-    assert results == {}
+    said = response(version, [(topic, number, {}) for topic, number in told])
+    with pytest.raises(ProtocolError, match="not asked for, or is answered already"):
+        read(made, said)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("code", [ErrorCode.none, ErrorCode.invalid_record])
+def test_an_offset_that_cannot_be(version: int, code: ErrorCode) -> None:
+    said = {"base_offset": -2, "error_code": code}
+    with pytest.raises(ProtocolError, match="offset -2"):
+        read(request(("orders", 0)), response(version, [("orders", 0, said)]))
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_null_where_a_list_of_record_errors_belongs_is_an_empty_list(version: int) -> None:
+    made = response(version, [("orders", 0, {"error_code": ErrorCode.invalid_record})])
+    (topic,) = made.responses
+    (partition,) = topic.partition_responses
+    partition = replace(partition, record_errors=None)
+    said = replace(made, responses=(replace(topic, partition_responses=(partition,)),))
+    results, _ = read(request(("orders", 0)), said)
+    (result,) = results.values()
+    assert result.error_code == 87
+    assert not result.record_errors
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -306,4 +340,5 @@ def test_the_new_leader_and_its_address(
 
 def test_a_topic_made_anew_in_between_answers_under_the_id_that_was_asked() -> None:
     made = request(("orders", 0), ids={"orders": UUID(int=9)})
-    assert read(made, response(13, [("orders", 0, {})])) == ({}, {}), "another topic of that name"
+    with pytest.raises(ProtocolError):  # another topic of that name
+        read(made, response(13, [("orders", 0, {})]))

@@ -80,9 +80,6 @@ class Network:
             self.completed.append(Completion(request, node, None, None, 0.0))
             self.wake()
 
-    def throttle(self, node: int, seconds: float, now: float) -> None:
-        pass
-
     def take_completed(self) -> list[Completion]:
         completed, self.completed = self.completed, []
         return completed
@@ -142,7 +139,7 @@ class World:
         asked = [each for each in self.network.sent if isinstance(each[1], MetadataRequest)]
         self.network.sent = [each for each in self.network.sent if each not in asked]
         ((node, request),) = asked
-        said = metadata_response(leaders if not code else (), code)
+        said = request.read(metadata_response(leaders if not code else (), code))
         self.network.completed.append(Completion(request, node, said, None, 0.1))
         self.network.wake()
         await self.settle()

@@ -73,14 +73,6 @@ async def test_memory_goes_back_and_the_admission_hears_of_it() -> None:
         assert world.serve_waiters > 0
 
 
-async def test_throttling_is_passed_on() -> None:
-    async with running() as world:
-        world.send()
-        await world.turn()
-        await world.answer(world.one(ProduceRequest), throttle=1.5)
-        assert (1, 1.5) in world.network.throttled
-
-
 async def test_run_ends_when_all_have_their_fate_and_no_more_will_come() -> None:
     world = World()
     task = world.owner.start(world.sender.run(), name="sender")

@@ -15,7 +15,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
-from aioproducer.errors import UnsupportedVersionError
+from aioproducer.errors import ProtocolError, UnsupportedVersionError
 from aioproducer.model import (
     ConsumerGroupMetadata,
     Node,
@@ -115,22 +115,38 @@ def test_the_coordinator_that_was_found(version: int, code: int) -> None:
         "port": 9093,
     }
     if version >= 4:
-        said = {"coordinators": (parts.Coordinator(key="payments", **said),)}
+        other = parts.Coordinator(key="payments", **{**said, "node_id": 9})
+        said = {"coordinators": (other, parts.Coordinator(key="readers", **said))}
     kind = parts.FindCoordinatorResponse
     answer = read_answer(
         FindCoordinator(Coordinator(CoordinatorType.GROUP, "readers")),
         over_the_wire(kind(**throttle(kind), **said)),
     )
-    assert answer == Answer(code, "wait" if code else None, node=Node(3, "::1", 9093))
+    expected = Answer(code, "wait") if code else Answer(node=Node(3, "::1", 9093))
+    assert answer == expected
     assert type(answer.error_code) is int
 
 
 @pytest.mark.parametrize("version", [4, 5, 6])
-def test_an_answer_without_a_coordinator_is_an_error(version: int) -> None:
-    kind = responses(Api.FIND_COORDINATOR, version).FindCoordinatorResponse
+@pytest.mark.parametrize("keys", [(), ("payments",)])
+def test_an_answer_without_the_coordinator_is_none(version: int, keys: tuple[str, ...]) -> None:
+    parts = responses(Api.FIND_COORDINATOR, version)
+    kind = parts.FindCoordinatorResponse
     question = FindCoordinator(Coordinator(CoordinatorType.GROUP, "readers"))
-    answer = read_answer(question, over_the_wire(kind(**throttle(kind), coordinators=())))
-    assert answer == Answer(-1, "it names no coordinator")
+    there = {"error_code": ErrorCode(0), "error_message": None, "node_id": 3, "host": "h"}
+    found = tuple(parts.Coordinator(key=key, **there, port=1) for key in keys)
+    said = over_the_wire(kind(**throttle(kind), coordinators=found))
+    with pytest.raises(ProtocolError, match="'readers'"):
+        read_answer(question, said)
+
+
+@pytest.mark.parametrize(("number", "host"), [(-1, "h"), (3, "")])
+def test_a_coordinator_that_cannot_be(number: int, host: str) -> None:
+    kind = responses(Api.FIND_COORDINATOR, 3).FindCoordinatorResponse
+    said = {"error_code": ErrorCode(0), "error_message": None, "node_id": number, "host": host}
+    question = FindCoordinator(Coordinator(CoordinatorType.GROUP, "readers"))
+    with pytest.raises(ProtocolError, match="can't be the coordinator"):
+        read_answer(question, over_the_wire(kind(**throttle(kind), **said, port=1)))
 
 
 # --- InitProducerId ----------------------------------------------------------------------------
@@ -290,8 +306,10 @@ def test_the_group_s_answer(version: int) -> None:
         )
         return read_answer(CommitOffsets(CONSUMED, MEMBER), over_the_wire(said))
 
-    assert answered({ONE: 0, TWO: 0}) == Answer()
-    assert answered({ONE: 0, TWO: 22}) == Answer(22, place=TWO)
+    assert answered({ONE: 0, TWO: 0, EVENT: 0}) == Answer()
+    assert answered({ONE: 0, TWO: 22, EVENT: 0}) == Answer(22, place=TWO)
+    with pytest.raises(ProtocolError, match=f"without {TWO}"):
+        answered({ONE: 0, EVENT: 0})
 
 
 # --- OffsetFetch -------------------------------------------------------------------------------
@@ -354,8 +372,8 @@ def test_the_group_s_offsets(version: int) -> None:
 def test_a_group_s_answer_that_names_no_group() -> None:
     parts = responses(Api.OFFSET_FETCH, 8)
     said = parts.OffsetFetchResponse(**throttle(parts.OffsetFetchResponse), groups=())
-    answer = read_answer(FetchOffsets("readers", frozenset(CONSUMED)), over_the_wire(said))
-    assert answer == Answer(-1, "it names no group")
+    with pytest.raises(ProtocolError, match="without group 'readers'"):
+        read_answer(FetchOffsets("readers", frozenset(CONSUMED)), over_the_wire(said))
 
 
 # --- EndTxn ------------------------------------------------------------------------------------

@@ -80,7 +80,6 @@ class Network:
         self.unreachable: set[int] = set()
         self.waiting: dict[int, int] = {}
         self.completed: list[Completion] = []
-        self.throttled: list[tuple[int, float]] = []
         self.reasons: dict[int, ProducerError] = {}
         self.limit = 5
         self.features = NO_FEATURES
@@ -119,9 +118,6 @@ class Network:
         else:
             self.completed.append(Completion(request, node, None, None, 0.0))
             self.wake()
-
-    def throttle(self, node: int, seconds: float, now: float) -> None:
-        self.throttled.append((node, seconds))
 
     def take_completed(self) -> list[Completion]:
         completed, self.completed = self.completed, []
@@ -309,7 +305,8 @@ class World:
         node, request = sent
         if request.answered:
             self.network.waiting[node] -= 1
-        self.network.completed.append(Completion(request, node, response, error, 0.1))
+        said = None if response is None else request.read(response)
+        self.network.completed.append(Completion(request, node, said, error, 0.1))
         await self.turn()
 
     async def tell_metadata(
@@ -361,7 +358,6 @@ def produce_response(
     *,
     code: int = 0,
     offset: int = 42,
-    throttle: float = 0.0,
     leader: tuple[int, int] = (-1, -1),
     record_errors: Mapping[int, str] | None = None,
 ) -> Any:
@@ -388,7 +384,7 @@ def produce_response(
             )
             for topic, partition in places
         ),
-        throttle_time=i32Timedelta.parse(datetime.timedelta(seconds=throttle)),
+        throttle_time=NOTHING,
     )
 
 
@@ -459,8 +455,17 @@ def coordinator_answer(
                 for topic, number in sorted(offsets)
             ]
             return SimpleNamespace(topics=topics)
-        case FetchOffsets():
-            return SimpleNamespace(error_code=code, topics=())
+        case FetchOffsets(_, partitions):
+            topics = [
+                SimpleNamespace(
+                    name=topic,
+                    partitions=[
+                        SimpleNamespace(partition_index=number, committed_offset=-1, error_code=0)
+                    ],
+                )
+                for topic, number in sorted(partitions)
+            ]
+            return SimpleNamespace(error_code=code, topics=topics)
     return SimpleNamespace(error_code=code, producer_id=producer_id, producer_epoch=epoch)
 
 

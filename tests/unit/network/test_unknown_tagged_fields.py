@@ -1,0 +1,123 @@
+"""A newer broker may add a tagged field to any struct of a flexible response (KIP-482)."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass
+from types import GenericAlias
+from typing import Any, get_args, get_origin
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i32, i64
+
+from aioproducer.errors import ProtocolError
+from aioproducer.network import frames
+from aioproducer.network.apis import Api, response_type
+from tests.unit.network.test_frames import EACH, body, codes, encoded, response, with_code
+
+FLEXIBLE = [each for each in EACH if response_type(*each).__flexible__]
+CLASS_VARIABLES = ("__type__", "__version__", "__flexible__", "__api_key__", "__header_schema__")
+TOMORROW: list[tuple[str, Any, Any]] = [
+    ("soon", i64, field(metadata={"kafka_type": "int64", "tag": 77}, default=0)),
+    ("later", str, field(metadata={"kafka_type": "string", "tag": 9000}, default="")),
+]
+
+
+def structs(kind: Any) -> list[Any]:
+    """``kind`` and every struct in it."""
+    found = [kind]
+    for each in fields(kind):
+        declared = get_args(each.type)[0] if get_origin(each.type) is tuple else each.type
+        if is_dataclass(declared):
+            found += structs(declared)
+    return found
+
+
+def of_tomorrow(entity: Any, levels: list[Any]) -> Any:
+    """``entity`` as a broker of tomorrow writes it, with more fields in each struct of ``levels``.
+
+    Its class is one that kio can write, and does not know how to read.
+    """
+    kind = type(entity)
+    declared: list[tuple[str, Any, Any]] = []
+    values: dict[str, Any] = {}
+    for each in fields(kind):
+        value, its = getattr(entity, each.name), each.type
+        default = {} if each.default is MISSING else {"default": each.default}
+        if is_dataclass(value):
+            value = of_tomorrow(value, levels)
+            its, default = type(value), {}
+        elif isinstance(value, tuple) and value and is_dataclass(value[0]):
+            value = tuple(of_tomorrow(inner, levels) for inner in value)
+            its = GenericAlias(tuple, (type(value[0]), ...))
+            value = tuple(type(value[0])(**_shallow(inner)) for inner in value)
+        values[each.name] = value
+        declared.append((each.name, its, field(metadata=dict(each.metadata), **default)))
+    if kind in levels:
+        declared += TOMORROW
+        values |= {"soon": 7, "later": "x" * 200}
+    names = {name: getattr(kind, name) for name in CLASS_VARIABLES if hasattr(kind, name)}
+    made = make_dataclass(kind.__name__, declared, namespace=names, frozen=True, kw_only=True)
+    return made(**values)
+
+
+def _shallow(entity: Any) -> dict[str, Any]:
+    return {each.name: getattr(entity, each.name) for each in fields(entity)}
+
+
+@pytest.mark.parametrize(("api", "version"), FLEXIBLE)
+def test_unknown_fields_are_skipped_at_every_level(api: Api, version: int) -> None:
+    sent = response(api, version)
+    kind = response_type(api, version)
+    header: Any = kind.__header_schema__(correlation_id=i32(5))
+    every = structs(kind)
+    for levels in (*([each] for each in every), every):
+        wire = encoded(header) + encoded(of_tomorrow(sent, levels))
+        assert len(wire) > len(body(sent))
+        assert frames.decode_response(kind, wire) == (sent, 0)
+        assert frames.decode_response(kind, wire + b"\0") == (sent, 1)
+
+
+@pytest.mark.parametrize(("api", "version"), FLEXIBLE)
+def test_unknown_fields_of_the_header_are_skipped(api: Api, version: int) -> None:
+    sent = response(api, version)
+    kind = response_type(api, version)
+    header: Any = kind.__header_schema__(correlation_id=i32(5))
+    if not header.__flexible__:
+        assert api is Api.API_VERSIONS, "which an old broker has to understand, too"
+        return
+    wire = encoded(of_tomorrow(header, [type(header)])) + encoded(sent)
+    assert frames.decode_response(kind, wire) == (sent, 0)
+
+
+@pytest.mark.parametrize(("api", "version"), FLEXIBLE)
+def test_unknown_fields_and_an_unknown_error_code(api: Api, version: int) -> None:
+    """The codes that kio does not know are read in another way, and that skips them as well."""
+    kind = response_type(api, version)
+    stand_in = ErrorCode.share_session_limit_reached
+    known = with_code(response(api, version), stand_in)
+    wire = body(of_tomorrow(known, structs(kind)))
+    wire = wire.replace(int(stand_in).to_bytes(2, "big"), (9999).to_bytes(2, "big"))
+    read: Any = frames.decode_response(kind, wire).response
+    assert codes(read) == {9999}
+    assert dataclasses.asdict(with_code(read, stand_in)) == dataclasses.asdict(known)
+
+
+@pytest.mark.parametrize(("api", "version"), FLEXIBLE)
+def test_a_field_that_is_cut_off_is_refused_wherever_it_ends(api: Api, version: int) -> None:
+    kind = response_type(api, version)
+    wire = body(of_tomorrow(response(api, version), [kind]))
+    whole = len(body(response(api, version)))
+    for end in range(whole, len(wire)):
+        with pytest.raises(ProtocolError):
+            frames.decode_response(kind, wire[:end])
+
+
+@pytest.mark.parametrize("count", [b"\x02", b"\xff\xff\xff\xff\x0f"])
+@pytest.mark.parametrize("size", [b"\x01", b"\xff\xff\xff\xff\x0f"])
+def test_more_fields_than_there_are_and_larger_ones_are_refused(count: bytes, size: bytes) -> None:
+    kind = response_type(Api.INIT_PRODUCER_ID, 5)
+    wire = body(response(Api.INIT_PRODUCER_ID, 5))[:-1]
+    with pytest.raises(ProtocolError):
+        frames.decode_response(kind, wire + count + b"\x4d" + size + b"!")
