@@ -25,6 +25,7 @@ __all__ = [
     "Swallow",
     "Corrupt",
     "ClaimLength",
+    "Damage",
     "ANYWHERE",
     "END",
 ]
@@ -125,4 +126,25 @@ class ClaimLength:
     length: int = 2**31 - 1
 
 
-Fault = Cut | Reset | Delay | Throttle | HalfClose | BlackHole | Swallow | Corrupt | ClaimLength
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Flip, drop, repeat or insert bytes behind the length, which is set right, or write numbers.
+
+    So much at so many places, all drawn for each frame.
+    """
+
+    changes: int = 1
+
+
+Fault = (
+    Cut
+    | Reset
+    | Delay
+    | Throttle
+    | HalfClose
+    | BlackHole
+    | Swallow
+    | Corrupt
+    | ClaimLength
+    | Damage
+)

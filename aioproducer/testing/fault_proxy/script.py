@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from aioproducer.testing.fault_proxy.faults import ClaimLength, Corrupt, Fault, Swallow, Way
+from aioproducer.testing.fault_proxy.faults import (
+    ClaimLength,
+    Corrupt,
+    Damage,
+    Fault,
+    Swallow,
+    Way,
+)
 
 __all__ = ["FaultScript", "Rule", "ScriptRun"]
 
@@ -37,7 +44,7 @@ class Rule:
         if self.way is Way.CONNECTION:
             if self.api is not None:
                 raise ValueError(f"a new connection has no API key yet: {self}")
-            if isinstance(self.fault, Swallow | Corrupt | ClaimLength):
+            if isinstance(self.fault, Swallow | Corrupt | ClaimLength | Damage):
                 raise ValueError(f"a new connection has no bytes yet: {self}")
 
     def matches(self, way: Way, api: int | None) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import assert_never
 
+from aioproducer.testing.fault_proxy.damage import damaged
 from aioproducer.testing.fault_proxy.faults import (
     ANYWHERE,
     BEHIND_LENGTH,
@@ -13,6 +14,7 @@ from aioproducer.testing.fault_proxy.faults import (
     ClaimLength,
     Corrupt,
     Cut,
+    Damage,
     Delay,
     Fault,
     HalfClose,
@@ -92,6 +94,9 @@ def steps(fault: Fault | None, frame: bytes, random: Random) -> tuple[Step, ...]
         case ClaimLength(length):
             claimed = length.to_bytes(BEHIND_LENGTH, "big", signed=True)
             return (Pass(claimed + frame[BEHIND_LENGTH:]),)
+        case Damage(changes):
+            body = damaged(frame[BEHIND_LENGTH:], random, changes=changes)
+            return (Pass(len(body).to_bytes(BEHIND_LENGTH, "big") + body),)
         case _:
             assert_never(fault)
 

@@ -10,6 +10,7 @@ from aioproducer.testing.fault_proxy import (
     ClaimLength,
     Corrupt,
     Cut,
+    Damage,
     Delay,
     Fault,
     FaultScript,
@@ -111,7 +112,7 @@ def test_rules_that_nothing_meets_are_refused(fields: dict[str, object]) -> None
         Rule(Cut(), **fields)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("fault", [Swallow(), Corrupt(), ClaimLength()])
+@pytest.mark.parametrize("fault", [Swallow(), Corrupt(), ClaimLength(), Damage()])
 def test_faults_of_bytes_are_none_of_a_connection(fault: Fault) -> None:
     with pytest.raises(ValueError, match="no bytes yet"):
         Rule(fault, way=CONNECTION)

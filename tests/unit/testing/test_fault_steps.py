@@ -13,6 +13,7 @@ from aioproducer.testing.fault_proxy import (
     ClaimLength,
     Corrupt,
     Cut,
+    Damage,
     Delay,
     Fault,
     HalfClose,
@@ -106,3 +107,20 @@ def test_lengths_that_are_none(prefix: bytes) -> None:
 def test_lengths() -> None:
     assert frame_length(b"\0\0\0\4") == 4
     assert frame_length(b"\x06\x40\0\0") == 100 * 1024 * 1024
+
+
+def test_damage_is_of_every_kind_and_the_length_stays_right() -> None:
+    frame = b"\0\0\0\x40" + bytes(range(1, 65))
+    seen = set()
+    for seed in range(300):
+        (passed,) = steps(Damage(), frame, Random(seed))
+        assert isinstance(passed, Pass)
+        assert frame_length(passed.data[:4]) == len(passed.data) - 4
+        assert steps(Damage(), frame, Random(seed)) == (passed,), "a seed gives it again"
+        seen.add(passed.data)
+    assert len(seen) > 200
+    assert {len(data) < len(frame) for data in seen} == {True, False}
+    assert any(len(data) > len(frame) for data in seen)
+    assert any(b"\x7f\xff\xff\xff\xff" in data for data in seen), "huge numbers"
+    more = [steps(Damage(changes=5), frame, Random(seed)) for seed in range(50)]
+    assert len({str(each) for each in more}) == 50

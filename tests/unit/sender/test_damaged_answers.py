@@ -1,0 +1,109 @@
+"""A damaged answer to any request is a value to act on, or a ProtocolError; soon, and small."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from random import Random
+from typing import Any
+
+import pytest
+
+from aioproducer.errors import ProtocolError
+from aioproducer.model import TopicPartition, TransactionHandle
+from aioproducer.network import frames
+from aioproducer.network.apis import Api, response_type
+from aioproducer.network.client import Request
+from aioproducer.network.handshake import ApiVersionsHandshake
+from aioproducer.sender.produce import EncodedBatch, ProduceRequest
+from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
+from aioproducer.sender.transaction_requests import TransactionRequest
+from aioproducer.testing.fault_proxy.damage import damaged
+from aioproducer.transactions.questions import AddPartitions, CommitOffsets, FetchOffsets
+from tests.unit.network.test_frames import EACH, QUESTIONS, TOPIC_ID, batch, body, response
+
+ROUNDS = 400
+LONGEST = 0.1
+"""Seconds of this thread's own time for one answer."""
+MOST_BYTES = 2_000_000
+
+
+def asked(api: Api) -> Request | None:
+    """The request that the undamaged answer fits to; None: the handshake's."""
+    if api is Api.API_VERSIONS:
+        return None
+    if api is Api.PRODUCE:
+        return ProduceRequest([EncodedBatch(batch(), b"")], -1, 30_000, {"orders": TOPIC_ID})
+    if api is Api.METADATA:
+        return MetadataRequest(frozenset({"orders"}))
+    if api is Api.INIT_PRODUCER_ID:
+        return InitProducerIdRequest()
+    question = QUESTIONS[api]
+    place = TopicPartition("orders", 0)
+    match question:  # the answers are about fewer partitions
+        case AddPartitions():
+            question = AddPartitions(frozenset({place}))
+        case CommitOffsets(offsets, group):
+            question = CommitOffsets({place: next(iter(offsets.values()))}, group)
+        case FetchOffsets(group_id):
+            question = FetchOffsets(group_id, frozenset({TopicPartition("orders", 1)}))
+    return TransactionRequest(question, TransactionHandle("t", 7, 1, 2), 60_000)
+
+
+def read(api: Api, version: int, wire: bytes) -> Any:
+    request, kind = asked(api), response_type(api, version)
+    if request is not None:
+        return frames.understand(frames.decode_response(kind, wire).response, request.read)
+    handshake = ApiVersionsHandshake()
+    handshake.next_version = version
+    handshake.receive(kind, wire)
+    return handshake.versions
+
+
+def answers(api: Api, version: int) -> list[bytes]:
+    """As many answers as there are to begin with: full ones, and one without repetition."""
+    whole = response(api, version)
+    if api is Api.PRODUCE:
+        (topic,) = whole.responses
+        once = type(topic)(
+            **{name: getattr(topic, name) for name in ("name", "topic_id") if hasattr(topic, name)},
+            partition_responses=topic.partition_responses[:1],
+        )
+        return [body(type(whole)(responses=(once,))), body(whole)]
+    return [body(whole)]
+
+
+@pytest.mark.parametrize(("api", "version"), EACH)
+def test_what_is_not_damaged_is_read(api: Api, version: int) -> None:
+    if api is Api.METADATA:  # the full one repeats a partition
+        with pytest.raises(ProtocolError, match="2 partitions of topic 'orders' with 1 numbers"):
+            read(api, version, answers(api, version)[0])
+    else:
+        assert read(api, version, answers(api, version)[0]) is not None
+
+
+@pytest.mark.parametrize("changes", [1, 3])
+@pytest.mark.parametrize(("api", "version"), EACH)
+def test_a_damaged_answer_is_a_value_or_a_protocol_error(
+    api: Api, version: int, changes: int
+) -> None:
+    random = Random(f"{api} {version} {changes}")
+    wires = answers(api, version)
+    outcomes = {True: 0, False: 0}
+    tracemalloc.start()
+    try:
+        for _ in range(ROUNDS // changes):
+            wire = random.choice(wires)
+            broken = wire[:4] + damaged(wire[4:], random, changes=changes)
+            began = time.thread_time()
+            try:
+                said = read(api, version, broken)
+            except ProtocolError:
+                said = None
+            assert time.thread_time() - began < LONGEST, broken.hex()
+            outcomes[said is None] += 1
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < MOST_BYTES
+    assert outcomes[True], "some have to be beyond understanding, or nothing was damaged"
