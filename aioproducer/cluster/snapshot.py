@@ -10,6 +10,8 @@ from uuid import UUID
 from aioproducer.model import Node, TopicPartition
 
 NO_EPOCH = -1
+_BELIEVED_AFTER = 5
+"""So many answers in a row with a lower leader epoch are no brokers that lag behind."""
 
 
 class PartitionInfo(NamedTuple):
@@ -37,6 +39,8 @@ class ClusterSnapshot(NamedTuple):
 
     brokers: Mapping[int, Node]
     topics: Mapping[str, TopicInfo] = MappingProxyType({})
+    doubts: Mapping[TopicPartition, int] = MappingProxyType({})
+    """How many answers in a row told a lower leader epoch than the known one."""
 
     def leader(self, topic: str, partition: int) -> Node | None:
         """The broker that leads a partition, if both are known."""
@@ -48,14 +52,22 @@ class ClusterSnapshot(NamedTuple):
     def updated(self, newer: ClusterSnapshot) -> ClusterSnapshot:
         """``newer`` over this one; but a partition keeps its leader where ``newer`` is older news.
 
-        A broker that lags behind answers with an old leader and a lower leader epoch (KIP-320).
-        Topics that ``newer`` does not speak of stay. A topic with another id is another topic.
+        A broker that lags behind answers with an old leader and a lower leader epoch (KIP-320). If
+        several answers in a row do, the known epoch was wrong: one absurd epoch is no reason to
+        believe nobody else for ever. Topics that ``newer`` does not speak of stay. A topic with
+        another id is another topic.
         """
         topics = dict(self.topics)
+        doubts = {
+            place: count for place, count in self.doubts.items() if place.topic not in newer.topics
+        }
         for name, info in newer.topics.items():
             known = self.topics.get(name)
-            topics[name] = info if known is None else _later(known, info)
-        return ClusterSnapshot(newer.brokers, topics)
+            if known is not None:
+                info, lower = _later(known, info, self.doubts)
+                doubts.update(lower)
+            topics[name] = info
+        return ClusterSnapshot(newer.brokers, topics, doubts)
 
     def with_leaders(
         self, leaders: Mapping[TopicPartition, PartitionInfo], nodes: Mapping[int, Node]
@@ -84,12 +96,22 @@ class ClusterSnapshot(NamedTuple):
         return self._replace(topics=kept)
 
 
-def _later(known: TopicInfo, news: TopicInfo) -> TopicInfo:
-    """Source: Kafka's ``Metadata.updateLatestMetadata``."""
+def _later(
+    known: TopicInfo, news: TopicInfo, doubts: Mapping[TopicPartition, int]
+) -> tuple[TopicInfo, dict[TopicPartition, int]]:
+    """What to believe, and which partitions keep what was known in spite of the news.
+
+    Source: Kafka's ``Metadata.updateLatestMetadata``.
+    """
+    lower: dict[TopicPartition, int] = {}
     if news.topic_id is not None and known.topic_id != news.topic_id:
-        return news
+        return news, lower
     partitions = list(news.partitions)
     for index, old in enumerate(known.partitions[: len(partitions)]):
         if NO_EPOCH < partitions[index].leader_epoch < old.leader_epoch:
-            partitions[index] = old
-    return news._replace(partitions=tuple(partitions))
+            place = TopicPartition(news.name, index)
+            told = doubts.get(place, 0) + 1
+            if told < _BELIEVED_AFTER:
+                partitions[index] = old
+                lower[place] = told
+    return news._replace(partitions=tuple(partitions)), lower

@@ -150,6 +150,11 @@ class NetworkClient:
         """How many requests wait for an answer."""
         return sum(self.in_flight(node) for node in self._nodes)
 
+    def reaches(self, nodes: Iterable[Node]) -> bool:
+        """Whether a connection to any of ``nodes`` is ready."""
+        states = (self._nodes.get(node.id) for node in nodes)
+        return any(state is not None and _is_ready(state) for state in states)
+
     def connection_count(self) -> int:
         """How many connections are ready."""
         return sum(1 for state in self._nodes.values() if _is_ready(state))

@@ -6,7 +6,7 @@ import logging
 
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.cluster.metadata import Metadata
-from aioproducer.errors import explain, kafka_error
+from aioproducer.errors import ProducerError, explain, kafka_error
 from aioproducer.network.client import Completion, NetworkClient
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.requests import AssignedIdentity, InitProducerIdRequest
@@ -34,6 +34,7 @@ class ProducerIdRequester:
         self._completer = completer
         self._retry_backoff = retry_backoff
         self._not_before = 0.0
+        self._failures_seen: list[ProducerError] = []
 
     @property
     def idle(self) -> bool:
@@ -49,6 +50,7 @@ class ProducerIdRequester:
             return self._not_before
         brokers = self._metadata.snapshot.brokers.values()
         node = self._client.least_loaded(brokers, now)
+        self._doubt_addresses()
         if node is None:
             return self._client.next_chance(brokers, now)
         if not self._client.ready(node, now):
@@ -56,6 +58,14 @@ class ProducerIdRequester:
         identity.requested()
         self._client.send(node.id, InitProducerIdRequest())
         return None
+
+    def _doubt_addresses(self) -> None:
+        """A broker can't be reached: maybe it is elsewhere by now, or never was there."""
+        brokers, failures = self._metadata.snapshot.brokers, self._client.failures()
+        found = [failures[number] for number in brokers if number in failures]
+        if found and found != self._failures_seen:
+            self._metadata.request_update()
+        self._failures_seen = found
 
     def completed(self, completion: Completion, now: float) -> None:
         """The answer to a request, or why there is none."""

@@ -50,7 +50,7 @@ class MetadataRefresher:
         self._forget_idle_topics(now)
         brokers = self._metadata.snapshot.brokers.values()
         node = self._client.least_loaded(brokers, now)
-        gone = node is None and self._client.connection_count() == 0
+        gone = node is None and not self._client.reaches(brokers)
         if (gone or self._metadata.rebootstrap_due(now)) and self._metadata.may_rebootstrap:
             logger.warning("No known broker answers: starting again from bootstrap_servers")
             self._metadata.rebootstrap(now)

@@ -338,6 +338,18 @@ async def test_rebootstrap_when_every_known_broker_is_gone(
     assert kafka.values("orders") == [b"0", b"1"]
 
 
+async def test_an_answer_with_addresses_where_nobody_is(kafka: FakeKafka) -> None:
+    """One wrong answer must not be the last word: another bootstrap connection is still there."""
+    kafka.advertised[1] = 1
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:
+        future = producer.send("orders", b"v")
+        await kafka.until_received(METADATA)
+        await asyncio.wait([future], timeout=0.1)
+        assert not future.done()
+        kafka.advertised.clear()
+        assert (await asyncio.wait_for(future, 30)).offset == 0
+
+
 async def test_a_broker_under_a_new_address(start_kafka: StartKafka, start_proxy: Any) -> None:
     kafka = await start_kafka(2, {"orders": 2})
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **QUICK) as producer:

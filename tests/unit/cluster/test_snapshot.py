@@ -49,6 +49,30 @@ def test_leader_epochs_never_go_back(
     assert updated.topics["orders"] == topic(*result)
 
 
+def test_a_lower_epoch_is_believed_when_answer_after_answer_tells_it() -> None:
+    """An absurd epoch, told once by a damaged answer, does not hold for ever."""
+    absurd, true = cluster(topic((77, 2**24), (2, 5))), cluster(topic((1, 5), (2, 5)))
+    seen = []
+    known = absurd
+    for _ in range(6):
+        known = known.updated(true)
+        seen.append(known.topics["orders"].partitions[0].leader)
+    assert seen == [77, 77, 77, 77, 1, 1]
+    assert not known.doubts
+    assert known.topics == true.topics
+
+
+def test_an_answer_that_confirms_the_known_epoch_ends_the_doubt() -> None:
+    known, lagging = cluster(topic((2, 6))), cluster(topic((1, 5)))
+    other = ClusterSnapshot(BROKERS, {"other": TopicInfo("other", None, (PartitionInfo(0, 1),))})
+    now = known
+    for _ in range(10):
+        for each in (lagging, other, lagging, lagging, other, lagging, known):
+            now = now.updated(each)
+            assert now.topics["orders"] == topic((2, 6))
+        assert not now.doubts
+
+
 @pytest.mark.parametrize(
     ("known_id", "news_id", "taken"),
     [

@@ -48,8 +48,8 @@ class Network:
     def total_in_flight(self) -> int:
         return 0
 
-    def connection_count(self) -> int:
-        return 1
+    def reaches(self, nodes: Iterable[Node]) -> bool:
+        return True
 
     def can_send(self, node: int, now: float) -> bool:
         return node not in self.unreachable

@@ -87,8 +87,8 @@ class Network:
     def in_flight(self, node: int) -> int:
         return self.waiting.get(node, 0)
 
-    def connection_count(self) -> int:
-        return 1
+    def reaches(self, nodes: Iterable[Node]) -> bool:
+        return True
 
     def can_send(self, node: int, now: float) -> bool:
         return node not in self.unreachable and self.in_flight(node) < self.limit
