@@ -483,6 +483,7 @@ class FakeKafka:
             cluster_id="fake",
             controller_id=1,
             topics=tuple(topics),
+            error_code=ErrorCode.none,
         )
 
     def _port(self, broker: int) -> int:

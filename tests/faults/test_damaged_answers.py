@@ -1,0 +1,51 @@
+"""Damaged answers between a producer and a Kafka that speaks the newest versions of everything."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aioproducer.testing.fault_proxy import FaultProxy
+from tests.faults.damaged_network import TOPICS, DamagedNetwork, quiet
+
+if TYPE_CHECKING:
+    from tests.faults.conftest import StartKafka
+
+PRODUCE, METADATA, INIT_PRODUCER_ID, FIND_COORDINATOR = 0, 3, 22, 10
+NEWEST = {PRODUCE: (7, 13), METADATA: (4, 13), INIT_PRODUCER_ID: (0, 5), FIND_COORDINATOR: (0, 6)}
+
+
+async def run(start_kafka: StartKafka, kind: str, seed: int, seconds: float) -> DamagedNetwork:
+    quiet()
+    kafka = await start_kafka(2, TOPICS, NEWEST, 2)
+    async with AsyncExitStack() as stack:
+        proxies = []
+        for number, server in kafka.servers.items():
+            proxies.append(await stack.enter_async_context(FaultProxy(server.port)))
+            kafka.advertised[number] = proxies[-1].port
+        if kind == "plain":
+            network = DamagedNetwork(proxies, seed)
+            await network.plain(seconds)
+        else:
+            network = DamagedNetwork(proxies, seed, transactional_id="payments")
+            await network.transactional(seconds, fetches=True)
+    return network
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("kind", ["plain", "transactional"])
+async def test_damaged_answers_break_nothing(start_kafka: StartKafka, kind: str, seed: int) -> None:
+    network = await run(start_kafka, kind, seed, 2.0)
+    assert network.outcomes["delivered"] > 50
+    assert network.outcomes["committed"] > 5 or kind == "plain"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(100, 130))
+@pytest.mark.parametrize("kind", ["plain", "transactional"])
+async def test_damaged_answers_break_nothing_for_long(
+    start_kafka: StartKafka, kind: str, seed: int
+) -> None:
+    await run(start_kafka, kind, seed, 12.0)
