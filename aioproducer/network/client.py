@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import timedelta
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -27,20 +26,12 @@ from aioproducer.network.apis import NO_FEATURES, Api, Features
 from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
 from aioproducer.network.frames import EncodedPayload, understand
 from aioproducer.network.in_flight import InFlightRequest
+from aioproducer.network.throttling import throttle_seconds
 from aioproducer.tasks import TaskOwner
 
 logger = logging.getLogger(__name__)
 
 _NEVER: Final = float("inf")
-
-MAX_THROTTLE: Final = 11.0
-"""Seconds; a broker that asks to be left alone for longer is left alone for so long.
-
-A broker measures a quota over ``quota.window.num`` windows of ``quota.window.size.seconds``, 11 of
-1 s by default. After that time it has forgotten what was too much, so a longer pause serves nobody;
-and a damaged answer could ask for 24 days. A broker that really reads nothing for longer lets the
-next request wait, and ``request_timeout_ms`` bounds that.
-"""
 
 
 class _NotSentError(BrokerConnectionError):
@@ -372,17 +363,11 @@ class NetworkClient:
         node = connection.node.id
         produce = request.context.api is Api.PRODUCE
         self.metrics.response_received(node, size, latency if produce else None, now)
-        self._throttle(connection, getattr(response, "throttle_time", None), now)
+        pause = throttle_seconds(response)
+        if pause is not None:
+            self.metrics.throttled(node, pause, now)
+            connection.throttled_until = max(connection.throttled_until, now + pause)
         self._complete(Completion(request.context, node, said, None, latency))
-
-    def _throttle(self, connection: Connection, asked: timedelta | None, now: float) -> None:
-        """The broker asks to be left alone for a while (KIP-219); its next connection is not."""
-        if asked is None:
-            return
-        seconds = min(max(asked.total_seconds(), 0.0), MAX_THROTTLE)
-        self.metrics.throttled(connection.node.id, seconds, now)
-        if seconds:
-            connection.throttled_until = max(connection.throttled_until, now + seconds)
 
     def _on_oddity(self, connection: Connection, what: str) -> None:
         told = self._nodes[connection.node.id].oddities

@@ -101,6 +101,7 @@ class DamagedNetwork:
                 yield
             finally:
                 ending.cancel()
+        assert sum(proxy.counts[Damage] for proxy in self._proxies) > 3, "hardly any damage"
         for proxy in self._proxies:
             proxy.play(FaultScript())
             proxy.end_connections(reset=True)

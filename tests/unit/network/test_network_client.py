@@ -25,9 +25,10 @@ from aioproducer.metrics.names import GAUGES
 from aioproducer.model import Node
 from aioproducer.network import client as client_module
 from aioproducer.network.apis import NO_FEATURES, Api, BrokerVersions, Features, response_type
-from aioproducer.network.client import MAX_THROTTLE, ClientSettings, Completion, NetworkClient
+from aioproducer.network.client import ClientSettings, Completion, NetworkClient
 from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
+from aioproducer.network.throttling import MAX_THROTTLE
 from aioproducer.tasks import TaskOwner
 
 ONE, TWO, THREE = (Node(number, f"host{number}", 9092) for number in (1, 2, 3))
