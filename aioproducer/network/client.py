@@ -373,7 +373,7 @@ class NetworkClient:
         told = self._nodes[connection.node.id].oddities
         if what not in told:
             told.add(what)
-            logger.warning("%s: %s; they are ignored", connection.node, what)
+            logger.debug("%s: %s; they are ignored", connection.node, what)
 
     def _on_left(self, connection: Connection, request: InFlightRequest) -> None:
         latency = self.clock() - request.sent

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
-import logging
 import tracemalloc
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
@@ -35,6 +34,8 @@ RECOVERY = 5.0
 """Seconds after the last damage until everything works again."""
 MOST_BYTES = 48 * 1024 * 1024
 """Of Python's memory at the same time, above what there was before."""
+LEAST_DAMAGE = 5
+"""So many answers."""
 GONE: Any = (FatalTransactionError, ProducerFencedError)
 """A broker may say so, and a damaged answer as well: an application makes another producer."""
 OPTIONS: dict[str, Any] = {
@@ -101,10 +102,14 @@ class DamagedNetwork:
                 yield
             finally:
                 ending.cancel()
-        assert sum(proxy.counts[Damage] for proxy in self._proxies) > 3, "hardly any damage"
         for proxy in self._proxies:
             proxy.play(FaultScript())
             proxy.end_connections(reset=True)
+
+    @property
+    def _was_damaged(self) -> bool:
+        """Whether enough was; a machine under load may get too little done for that."""
+        return sum(proxy.counts[Damage] for proxy in self._proxies) >= LEAST_DAMAGE
 
     async def _end_connections(self) -> None:
         """Now and then, so that there are handshakes, and no throttle time is the last word."""
@@ -148,7 +153,8 @@ class DamagedNetwork:
             await producer.start()
             await producer.send("orders", b"before")
             async with self.damaged(seconds):
-                await self.sends(producer, seconds)
+                while not self._was_damaged:
+                    await self.sends(producer, seconds)
             await self._recovers(self._delivers(producer))
             await asyncio.wait_for(producer.close(), 30)
             self.settle()
@@ -190,9 +196,10 @@ class DamagedNetwork:
         async with self.watched():
             producer = await self._new()
             async with self.damaged(seconds):
-                end = monotonic() + seconds
-                while monotonic() < end:
-                    producer = await self._transact(producer, fetches, end)
+                while not self._was_damaged:
+                    end = monotonic() + seconds
+                    while monotonic() < end:
+                        producer = await self._transact(producer, fetches, end)
             producer = await self._recovers_with(producer, fetches)
             await asyncio.wait_for(producer.close(), 30)
             self.settle()
@@ -258,8 +265,3 @@ class DamagedNetwork:
             await producer.send_offsets_to_transaction(consumed, "readers")
         if fetches and self.random.random() < 0.3:
             await producer.committed_offsets("others", list(consumed), timeout=2)
-
-
-def quiet() -> None:
-    """What producers log about damage is of no interest, and there is much of it."""
-    logging.getLogger("aioproducer").setLevel(logging.CRITICAL)

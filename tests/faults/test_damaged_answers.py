@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
 from aioproducer.testing.fault_proxy import FaultProxy
-from tests.faults.damaged_network import TOPICS, DamagedNetwork, quiet
+from tests.faults.damaged_network import TOPICS, DamagedNetwork
 
 if TYPE_CHECKING:
     from tests.faults.conftest import StartKafka
@@ -17,8 +18,13 @@ PRODUCE, METADATA, INIT_PRODUCER_ID, FIND_COORDINATOR = 0, 3, 22, 10
 NEWEST = {PRODUCE: (7, 13), METADATA: (4, 13), INIT_PRODUCER_ID: (0, 5), FIND_COORDINATOR: (0, 6)}
 
 
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """What producers log about damage is of no interest, and there is much of it."""
+    caplog.set_level(logging.CRITICAL, "aioproducer")
+
+
 async def run(start_kafka: StartKafka, kind: str, seed: int, seconds: float) -> DamagedNetwork:
-    quiet()
     kafka = await start_kafka(2, TOPICS, NEWEST, 2)
     async with AsyncExitStack() as stack:
         proxies = []

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from aioproducer.testing.fault_proxy import FaultProxies
 from aioproducer.testing.mock_cluster import MockCluster
-from tests.faults.damaged_network import TOPICS, DamagedNetwork, quiet
+from tests.faults.damaged_network import TOPICS, DamagedNetwork
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """What producers log about damage is of no interest, and there is much of it."""
+    caplog.set_level(logging.CRITICAL, "aioproducer")
 
 
 async def run(kind: str, seed: int, seconds: float) -> DamagedNetwork:
-    quiet()
     async with MockCluster(brokers=2, topics=TOPICS) as cluster, FaultProxies(2) as proxies:
         proxies.lead_to(cluster)
         if kind == "plain":

@@ -20,6 +20,7 @@ from aiokafka.errors import MessageSizeTooLargeError  # type: ignore[import-unty
 from kio.schema.metadata.v7.response import MetadataResponse
 from kio.serial import entity_reader
 
+from aioproducer import Producer
 from aioproducer.testing.mock_cluster import (
     ALL_BROKERS,
     DISCONNECT,
@@ -355,3 +356,12 @@ def test_a_topic_that_a_client_created_is_known(mock_cluster: MockCluster) -> No
     assert produce(mock_cluster, "auto", b"one", allow_auto_create_topics=True) == [0]
     mock_cluster.set_partition_leader("auto", 3, 1)
     assert len(metadata(mock_cluster).topics["auto"].partitions) == 4
+
+
+async def test_metadata_with_a_stray_byte_behind_it_is_read(mock_cluster: MockCluster) -> None:
+    """librdkafka's mock ends Metadata from version 9 on with one; other clients read on as well."""
+    assert mock_cluster.api_versions[METADATA] == (0, 13)
+    for highest in (9, 12, 13):
+        mock_cluster.set_api_version(METADATA, 0, highest)
+        async with Producer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
+            assert (await producer.send(f"topic-{highest}", b"v", partition=0)).offset == 0

@@ -37,9 +37,6 @@ _FETCH: Final = 1
 # From these versions on librdkafka looks up the leader's address for its NOT_LEADER answer
 # (KIP-951) without asking whether there is a leader, and its process ends by a segfault.
 _FIRST_VERSION_WITH_LEADER_HINT: Final = {_PRODUCE: 10, _FETCH: 16}
-# Metadata responses of higher versions end with a stray byte.
-_METADATA: Final = 3
-_METADATA_WITHOUT_STRAY_BYTE: Final = (0, 8)
 # Keeps a line below the capacity of a pipe (64 KiB), a topic name being at most 249 bytes.
 _TOPICS_PER_LINE: Final = 200
 
@@ -113,7 +110,6 @@ class MockCluster:
         self._process = MockClusterProcess(self._brokers, self._command_timeout)
         try:
             self._api_versions = dict(self._process.implemented_versions)
-            self.set_api_version(_METADATA, *_METADATA_WITHOUT_STRAY_BYTE)
             self.create_topics(self._topics, self._replication_factor)
         except BaseException:
             self.close()
