@@ -473,6 +473,7 @@ class Producer:
                 f"and {len(engine.accumulator.line)} waiting records have no fate yet"
             ) from None
         finally:
+            engine.accumulator.flushes.give_up(future)
             now = monotonic()
             engine.metrics.flushed(now - began, now)
         if self._transactions is not None:

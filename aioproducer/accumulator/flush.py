@@ -1,12 +1,14 @@
-"""Each ``flush()`` under way: what was there when it began, and still has no outcome."""
+"""Each ``flush()`` under way: it counts what came before it, and copies nothing.
+
+Batches and waiting records belong to a *generation*, which is a number. A flush closes the
+generation of what is there: what comes later belongs to the next one. A flush is done when nothing
+is left of its generation or of an older one, so flushes between which nothing came share one, and
+every step costs the same however many flushes wait.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Protocol
-
-from aioproducer.accumulator.producer_batch import ProducerBatch
-from aioproducer.accumulator.waiting_line import WaitingRecord
 
 
 class FlushFuture(Protocol):
@@ -22,75 +24,89 @@ class FlushFuture(Protocol):
         """Not everything will have one."""
 
 
-class Flush:
-    """Resolves ``future`` once all of ``pending`` is done; later records do not count."""
+class Flushable(Protocol):
+    """A batch, or a record that waits to be in one."""
 
-    __slots__ = ("_future", "_pending")
-
-    def __init__(
-        self, future: FlushFuture, pending: Iterable[ProducerBatch | WaitingRecord]
-    ) -> None:
-        self._future = future
-        self._pending = set(pending)
-        self._resolve_if_done()
-
-    @property
-    def finished(self) -> bool:
-        """Nothing is left to wait for, or nobody waits."""
-        return self._future.done()
-
-    def done(self, item: ProducerBatch | WaitingRecord) -> None:
-        """``item`` has its outcome."""
-        self._pending.discard(item)
-        self._resolve_if_done()
-
-    def moved(self, item: ProducerBatch | WaitingRecord, batch: ProducerBatch) -> None:
-        """``item``, or a part of it, is in ``batch`` now and shares its fate."""
-        if item in self._pending:
-            self._pending.add(batch)
-
-    def fail(self, error: BaseException) -> None:
-        """Nobody will tell any more what is done."""
-        if not self._future.done():
-            self._future.set_exception(error)
-
-    def _resolve_if_done(self) -> None:
-        if not self._pending and not self._future.done():
-            self._future.set_result(None)
+    generation: int
 
 
 class Flushes:
     """All that are under way; False where there is none."""
 
-    __slots__ = ("_flushes",)
+    __slots__ = ("_futures", "_newest", "_oldest", "_pending", "_waiting")
 
     def __init__(self) -> None:
-        self._flushes: list[Flush] = []
+        self._newest = 0
+        """The generation of what comes now."""
+        self._oldest = 0
+        """The first generation of which something is left; the newest one where nothing is."""
+        self._pending: dict[int, int] = {}
+        """How many of each generation have no outcome."""
+        self._futures: dict[int, dict[FlushFuture, None]] = {}
+        """Those that wait for a generation and all before it."""
+        self._waiting: dict[FlushFuture, int] = {}
+        """For which generation each of them waits."""
 
     def __bool__(self) -> bool:
-        return bool(self._flushes)
+        return bool(self._waiting)
 
-    def begin(self, future: FlushFuture, pending: Iterable[ProducerBatch | WaitingRecord]) -> None:
-        """Resolve ``future`` once all of ``pending`` is done."""
-        self._keep([*self._flushes, Flush(future, pending)])
+    # --- what is waited for ----------------------------------------------------------------
 
-    def done(self, item: ProducerBatch | WaitingRecord) -> None:
-        """``item`` has its outcome."""
-        if self._flushes:
-            for flush in self._flushes:
-                flush.done(item)
-            self._keep(self._flushes)
+    def began(self, item: Flushable) -> None:
+        """``item`` came now: flushes that began before do not wait for it."""
+        item.generation = self._newest
+        self._pending[self._newest] = self._pending.get(self._newest, 0) + 1
 
-    def moved(self, item: ProducerBatch | WaitingRecord, batch: ProducerBatch) -> None:
-        """``item``, or a part of it, is in ``batch`` now and shares its fate."""
-        for flush in self._flushes:
-            flush.moved(item, batch)
+    def done(self, item: Flushable) -> None:
+        """``item`` has its outcome, or all of it is elsewhere."""
+        self._leave(item.generation)
+        while self._oldest < self._newest and self._oldest not in self._pending:
+            self._resolve(self._oldest)
+            self._oldest += 1
+
+    def moved(self, item: Flushable, to: Flushable) -> None:
+        """``item``, or a part of it, is in ``to`` now and shares its fate."""
+        if item.generation < to.generation:
+            self._leave(to.generation)
+            to.generation = item.generation
+            self._pending[item.generation] += 1
+
+    def _leave(self, generation: int) -> None:
+        left = self._pending[generation] - 1
+        if left:
+            self._pending[generation] = left
+        else:
+            del self._pending[generation]
+
+    # --- who waits -------------------------------------------------------------------------
+
+    def begin(self, future: FlushFuture) -> None:
+        """Resolve ``future`` once everything that is there now has its outcome."""
+        if self._newest in self._pending:
+            self._newest += 1
+        awaited = self._newest - 1
+        if awaited < self._oldest:
+            future.set_result(None)
+            return
+        self._waiting[future] = awaited
+        self._futures.setdefault(awaited, {})[future] = None
+
+    def give_up(self, future: FlushFuture) -> None:
+        """Nobody waits for ``future`` any more; doing so twice, or late, does nothing."""
+        generation = self._waiting.pop(future, None)
+        if generation is not None:
+            del self._futures[generation][future]
 
     def fail(self, error: BaseException) -> None:
         """End all of them with ``error``, whatever they still wait for."""
-        for flush in self._flushes:
-            flush.fail(error)
-        self._flushes = []
+        waiting, self._waiting = self._waiting, {}
+        self._futures.clear()
+        for future in waiting:
+            if not future.done():
+                future.set_exception(error)
 
-    def _keep(self, flushes: Iterable[Flush]) -> None:
-        self._flushes = [flush for flush in flushes if not flush.finished]
+    def _resolve(self, generation: int) -> None:
+        for future in self._futures.pop(generation, ()):
+            del self._waiting[future]
+            if not future.done():
+                future.set_result(None)

@@ -52,6 +52,7 @@ class IncompleteBatches:
         self._shares.take(queue, len(buffer), now)
         queue.batches.append(batch)
         self._batches[batch] = None
+        self._flushes.began(batch)
         if deadline < self._next_expiry:
             self._next_expiry = deadline
         self._departures.enlist(queue, now)
@@ -88,6 +89,7 @@ class IncompleteBatches:
         parts = split_batch(batch, size)
         for part in parts:
             self._batches[part] = None
+            self._flushes.began(part)
             self._flushes.moved(batch, part)
         self._flushes.done(batch)
         self._departures.replace(batch, parts, now)

@@ -54,6 +54,7 @@ class ProducerBatch:
         "delivered",
         "done",
         "futures",
+        "generation",
         "in_request",
         "is_part",
         "last_error",
@@ -97,6 +98,8 @@ class ProducerBatch:
         """How many of its records have a future of their own, as far as that was counted."""
         self.done = False
         self.delivered = False
+        self.generation = 0
+        """Which flushes wait for it; see ``flush.py``."""
         self.node = -1
         """Where it was sent last."""
         self.in_request = False

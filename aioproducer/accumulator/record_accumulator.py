@@ -199,6 +199,7 @@ class RecordAccumulator:
     def wait_in_line(self, record: WaitingRecord) -> None:
         """Put ``record`` in line. Raises :class:`BufferExhaustedError` if the line is full."""
         self.line.add(record)
+        self.flushes.began(record)
         queues = self._topics.get(record.topic)
         if queues is None:
             self.line.await_topic(record)
@@ -386,7 +387,7 @@ class RecordAccumulator:
 
     def flush(self, future: FlushFuture) -> None:
         """Resolve ``future`` once every record that is here now has its fate; nothing lingers."""
-        self.flushes.begin(future, [*self.incomplete, *self.line])
+        self.flushes.begin(future)
         if self.flushes:
             self._wake()
 

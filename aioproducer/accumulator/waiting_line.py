@@ -20,6 +20,7 @@ class WaitingRecord:
     __slots__ = (
         "caller",
         "deadline",
+        "generation",
         "headers",
         "key",
         "partition",
@@ -62,6 +63,8 @@ class WaitingRecord:
         """When ``send()`` was called, in the clock's seconds."""
         self.deadline = deadline
         """When it fails for having waited too long, in the clock's seconds."""
+        self.generation = 0
+        """Which flushes wait for it; see ``flush.py``."""
         self.settled = False
         """It is no longer in the line: appended, failed or cancelled."""
 
