@@ -73,7 +73,7 @@ class SendReport:
     def raise_for_failures(self) -> None:
         """Raise the error of the first record that failed, if any did."""
         if (error := self.first_failure) is not None:
-            raise error
+            raise error.with_traceback(None)
 
 
 class Tally:

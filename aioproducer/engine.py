@@ -18,7 +18,7 @@ from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
-from aioproducer.errors import ProducerClosedError, ProducerError
+from aioproducer.errors import ProducerClosedError, ProducerError, anew
 from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
 from aioproducer.model import Node, TransactionHandle
 from aioproducer.network.client import ClientSettings, NetworkClient
@@ -312,7 +312,7 @@ class Engine:
             now = monotonic()
             self.metrics.metadata_waited(now - began, now)
         if isinstance(found, ProducerError):
-            raise found
+            raise anew(found)
         return found
 
     def withdraw(self, record: WaitingRecord) -> None:

@@ -43,6 +43,7 @@ from aioproducer.errors import (
     ProducerError,
     ProducerTimeoutError,
     WrongLoopError,
+    anew,
 )
 from aioproducer.interceptors import InterceptedFuture, Interceptors, close_hooks
 from aioproducer.metrics import MetricsSnapshot
@@ -747,7 +748,7 @@ class Producer:
         if os.getpid() != self._process:
             raise WrongLoopError(self._why_forked())
         if self._broken is not None:
-            raise self._broken
+            raise anew(self._broken)
         if self._closed:
             raise ProducerClosedError(
                 f"the producer {self.client_id!r} is {self._state()}; make a new Producer"

@@ -152,7 +152,7 @@ class Producer:
             ProducerClosedError, ProducerBrokenError, IllegalStateError, WrongLoopError: not now,
                 not in this process, or not any more.
         """
-        future: Future[RecordMetadata] = Future()
+        future = _RecordFuture()
         if isinstance(topic, ProducerRecord):
             topic, value, key, partition, headers, timestamp_ms = only_argument(
                 topic, value, key, partition, headers, timestamp_ms
@@ -326,7 +326,7 @@ class Producer:
                         "not wait): send more slowly, or raise buffer_memory"
                     )
             if not self._open or self._loop is None:
-                raise self._refusal.with_traceback(None)
+                raise errors.anew(self._refusal)
             if not self._inbox:
                 self._loop.call_soon_threadsafe(self._wakeup.set)
             self._inbox.append((topic, value, key, partition, headers, timestamp_ms, future))
@@ -339,7 +339,7 @@ class Producer:
         self._check(waits=True)
         with self._room:
             if self._loop is None:
-                raise self._refusal.with_traceback(None)
+                raise errors.anew(self._refusal)
             answer = asyncio.run_coroutine_threadsafe(question(), self._loop)
         either: list[Future[Any]] = [answer, self._ended]
         try:
@@ -350,7 +350,7 @@ class Producer:
         if answer.done() and not answer.cancelled():
             return answer.result()
         if self._ended.done():
-            raise self._refusal.with_traceback(None)
+            raise errors.anew(self._refusal)
         raise errors.ProducerTimeoutError(f"{self.client_id!r} was not done within {timeout} s")
 
     def _check(self, *, waits: bool) -> None:
@@ -443,6 +443,16 @@ def _undelivered(topic: object) -> errors.ProducerClosedError:
         f"{topic!s:.249}: the producer was closed before this record was in a batch; give close() "
         "more time, or flush() first"
     )
+
+
+class _RecordFuture(Future[RecordMetadata]):
+    """The fate of one record; a failure may be that of its whole batch, as one object."""
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        error = self.exception(timeout)
+        if isinstance(error, errors.ProducerError):
+            raise errors.anew(error)
+        return super().result(0)
 
 
 class _BulkRecord(OneRecord):

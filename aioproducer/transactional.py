@@ -19,6 +19,7 @@ from aioproducer.errors import (
     ProducerClosedError,
     ProducerError,
     ProducerTimeoutError,
+    anew,
 )
 from aioproducer.metrics import ProducerMetrics, TransactionCall
 from aioproducer.model import (
@@ -99,7 +100,7 @@ class TransactionCalls:
             async with asyncio.timeout(bound):
                 while not reached():
                     if self._refusal is not None:
-                        raise self._refusal
+                        raise anew(self._refusal)
                     self._wake()
                     waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                     self._waiters.append(waiter)
@@ -194,7 +195,7 @@ class TransactionCalls:
             raise
         ending.told = True
         if isinstance(ending.error, IllegalStateError):
-            raise ending.error
+            raise anew(ending.error)
         if ending.error is not None:
             doing = "commit" if ending.committed else "abort"
             raise self.manager.failure(doing, ending.error)
@@ -241,7 +242,7 @@ class TransactionCalls:
         finally:
             self._offsets.give_up(pending)
         if pending.error is not None:
-            raise pending.error
+            raise anew(pending.error)
         assert pending.offsets is not None
         return pending.offsets
 
@@ -324,9 +325,10 @@ class TransactionCalls:
                 await self._abort_after(error)
             raise
         if self._left_open:
-            raise self._refusal or ProducerClosedError(
+            closed = ProducerClosedError(
                 f"{self.manager}: the producer was closed in the transaction, which is aborted"
             )
+            raise anew(self._refusal or closed)
         if self._is_to_be_ended(mine) or self._is_untold_commit(mine):
             await self._commit_or_abort()
         else:

@@ -126,6 +126,7 @@ from aioproducer.errors.client import (
     UnsupportedVersionError,
     UsageError,
     WrongLoopError,
+    anew,
 )
 from aioproducer.errors.fates import Fate, Written
 from aioproducer.errors.table import explain, kafka_error
@@ -218,6 +219,7 @@ __all__ = [
     "UsageError",
     "Written",
     "WrongLoopError",
+    "anew",
     "explain",
     "code_name",
     "kafka_error",

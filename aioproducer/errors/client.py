@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from copy import copy
+from typing import ClassVar, TypeVar
 
 from aioproducer.errors.fates import Written
+
+_Error = TypeVar("_Error", bound="ProducerError")
+
+
+def anew(error: _Error) -> _Error:
+    """``error`` as a new object, to be raised.
+
+    An object that is raised again and again keeps the frames of every time in its traceback, and
+    those who got it before see it change.
+    """
+    new = copy(error)
+    new.__cause__ = error.__cause__
+    return new
 
 
 class ProducerError(Exception):

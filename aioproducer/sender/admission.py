@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.errors import BufferExhaustedError, ProducerClosedError, ProducerError
+from aioproducer.errors import BufferExhaustedError, ProducerClosedError, ProducerError, anew
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.sender.wakeup import Wakeup
 
@@ -42,7 +42,7 @@ class Admission:
     async def drain(self) -> None:
         """Wait for room, behind those who asked before. Source: ``StreamWriter.drain``."""
         if self._closed is not None:
-            raise self._closed
+            raise anew(self._closed)
         turn = asyncio.get_running_loop().create_future()
         self._drains.append(turn)
         self._accumulator.want_room()

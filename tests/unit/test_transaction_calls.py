@@ -655,7 +655,10 @@ async def test_who_waits_when_the_producer_ends_is_told_so(what: str) -> None:
     unknown = what in ("commit", "begin")
     with pytest.raises(CommitUnconfirmedError if unknown else ProducerClosedError) as caught:
         await task
-    assert (caught.value.__cause__ if unknown else caught.value) is CLOSED
+    told = caught.value.__cause__ if unknown else caught.value
+    assert isinstance(told, ProducerClosedError)
+    assert str(told) == str(CLOSED)
+    assert told is not CLOSED, "each has its own"
 
 
 async def test_what_was_done_when_the_producer_ends_is_done() -> None:
