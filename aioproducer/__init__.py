@@ -42,6 +42,7 @@ from aioproducer.model import (
     TransactionHandle,
 )
 from aioproducer.partitioning import (
+    ConsistentRandomPartitioner,
     Murmur3Partitioner,
     Partitioner,
     Partitions,
@@ -62,6 +63,7 @@ __all__ = [
     "BufferExhaustedError",
     "CommitUnconfirmedError",
     "ConfigError",
+    "ConsistentRandomPartitioner",
     "ConsumerGroupMetadata",
     "DeliveryTimeoutError",
     "FatalTransactionError",

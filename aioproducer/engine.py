@@ -25,6 +25,7 @@ from aioproducer.network.client import ClientSettings, NetworkClient
 from aioproducer.network.connection import ConnectionSettings
 from aioproducer.network.resolve import canonical_names
 from aioproducer.partitioning import (
+    ConsistentRandomPartitioner,
     Murmur3Partitioner,
     PartitionFunction,
     RoundRobinPartitioner,
@@ -407,6 +408,8 @@ def _partition_function(partitioner: Any, random: Random) -> PartitionFunction |
         return None
     if partitioner == "round_robin":
         return RoundRobinPartitioner(random).partition
+    if partitioner == "consistent_random":
+        return ConsistentRandomPartitioner(random).partition
     if partitioner == "murmur3":
         return Murmur3Partitioner(random).partition
     function: PartitionFunction = getattr(partitioner, "partition", partitioner)

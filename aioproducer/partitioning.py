@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from random import Random
 from typing import Final, Protocol, TypeAlias, runtime_checkable
+from zlib import crc32
 
 import mmh3
 from murmurhash2 import murmurhash2
@@ -88,6 +89,25 @@ class Murmur3Partitioner:
         if key is None:
             return self._keyless.partition(topic, key, value, partitions)
         return (mmh3.hash(key, signed=False) & _POSITIVE) % partitions.count
+
+
+class ConsistentRandomPartitioner:
+    """Keys by CRC-32, records without a key (or with an empty one) to a random available partition.
+
+    The default of librdkafka, which the clients for Python, Go, .NET and C++ share: who comes from
+    one of them keeps each key in its partition. Source: its ``consistent_random``.
+    """
+
+    def __init__(self, random: Random | None = None) -> None:
+        self._random = random or Random()
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
+    ) -> int:
+        """The partition of the key's checksum, which is unsigned."""
+        if key:
+            return crc32(key) % partitions.count
+        return self._random.choice(partitions.available or range(partitions.count))
 
 
 def next_sticky_partition(

@@ -38,7 +38,9 @@ class SupportsSerialize(Protocol):
     def serialize(self) -> Callable[..., Any]: ...
 
 
-NamedPartitioner = Literal["round_robin", "murmur3"]
+NamedPartitioner = Literal["round_robin", "murmur3", "consistent_random"]
+_KAFKAS_OWN: Final = "murmur2_random"
+"""librdkafka's name for Kafka's own rule: that is None here."""
 PartitionerOption: TypeAlias = NamedPartitioner | SupportsPartition | Callable[..., Any]
 SerializerOption: TypeAlias = SupportsSerialize | Callable[..., Any]
 InterceptorOption: TypeAlias = object
@@ -60,8 +62,9 @@ def _is_hook(value: object, *methods: str) -> bool:
 
 class Partitioner(Kind[PartitionerOption | None]):
     wording = (
-        "None (Kafka's own rule), 'round_robin', 'murmur3', a callable,"
-        " or a class or object with a partition() method"
+        "None (Kafka's own rule; also 'murmur2_random'), 'round_robin', 'murmur3',"
+        " 'consistent_random' (librdkafka's default), a callable, or a class or object with"
+        " a partition() method"
     )
 
     def accept(self, value: object) -> Any:
@@ -69,6 +72,8 @@ class Partitioner(Kind[PartitionerOption | None]):
             name = value.strip().lower()
             if name in get_args(NamedPartitioner):
                 return name
+            if name == _KAFKAS_OWN:
+                return None
         elif value is None or _is_hook(value, "partition"):
             return value
         raise UnacceptableError(self.wording)
@@ -78,7 +83,8 @@ class Partitioner(Kind[PartitionerOption | None]):
             return _JAVA_PARTITIONERS.get(text.strip()) or self.accept(text)
         except UnacceptableError:
             raise UnacceptableError(
-                f"one of {', '.join(_JAVA_PARTITIONERS)}, round_robin, murmur3;"
+                f"one of {', '.join((*_JAVA_PARTITIONERS, *get_args(NamedPartitioner)))},"
+                f" {_KAFKAS_OWN};"
                 " give your own as keyword: from_properties(…, partitioner=…)"
             ) from None
 

@@ -23,6 +23,7 @@ PUBLIC = {
     "BufferExhaustedError",
     "CommitUnconfirmedError",
     "ConfigError",
+    "ConsistentRandomPartitioner",
     "ConsumerGroupMetadata",
     "DeliveryTimeoutError",
     "FatalTransactionError",

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.partitioning import (
+    ConsistentRandomPartitioner,
     Murmur3Partitioner,
     Partitioner,
     Partitions,
@@ -101,6 +102,31 @@ def test_murmur3_sends_keyless_records_round_robin() -> None:
     assert chosen == [1, 2, 0, 1]
 
 
+# The check values of CRC-32 as librdkafka computes it, some of them over 2**31
+@pytest.mark.parametrize(
+    ("key", "hashed"),
+    [
+        (b"123456789", 0xCBF43926),
+        (b"a", 0xE8B7BE43),
+        (b"The quick brown fox jumps over the lazy dog", 0x414FA339),
+        (b"\0", 0xD202EF8D),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 7, 12, 2**31 - 1])
+def test_crc32_of_keys_is_unsigned(key: bytes, hashed: int, count: int) -> None:
+    partitioner = ConsistentRandomPartitioner()
+    assert partitioner.partition("t", key, b"v", partitions(count, available=[])) == hashed % count
+
+
+@pytest.mark.parametrize("key", [None, b""])
+def test_consistent_random_has_no_place_for_an_empty_key(key: bytes | None) -> None:
+    partitioner = ConsistentRandomPartitioner(Random(5))
+    among = partitions(6, available=[1, 3, 5])
+    assert {partitioner.partition("t", key, b"v", among) for _ in range(100)} == {1, 3, 5}
+    nobody = partitions(3, available=[])
+    assert {partitioner.partition("t", key, b"v", nobody) for _ in range(100)} == {0, 1, 2}
+
+
 def test_round_robin_starts_anywhere_and_ignores_keys() -> None:
     dice = Dice(2)
     partitioner = RoundRobinPartitioner(dice)
@@ -139,7 +165,8 @@ def test_round_robin_counts_each_topic_apart() -> None:
     assert chosen == [0, 1, 1, 0, 0]
 
 
-def test_both_are_partitioners() -> None:
+def test_all_are_partitioners() -> None:
+    assert isinstance(ConsistentRandomPartitioner(), Partitioner)
     assert isinstance(RoundRobinPartitioner(), Partitioner)
     assert isinstance(Murmur3Partitioner(), Partitioner)
 

@@ -60,9 +60,13 @@ def test_what_is_no_hook(name: str, value: object) -> None:
         config(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["round_robin", "murmur3", "Murmur3"])
+@pytest.mark.parametrize("name", ["round_robin", "murmur3", "Murmur3", "consistent_random"])
 def test_named_partitioners(name: str) -> None:
     assert config(partitioner=name).partitioner == name.lower()
+
+
+def test_librdkafkas_name_for_kafkas_own_rule() -> None:
+    assert config(partitioner="murmur2_random").partitioner is None
 
 
 def test_interceptors_become_a_tuple() -> None:
@@ -103,6 +107,8 @@ def test_other_java_classes_are_refused_with_the_keyword_to_use(name: str, value
         (f"{JAVA}.clients.producer.RoundRobinPartitioner", "round_robin"),
         ("round_robin", "round_robin"),
         (" murmur3 ", "murmur3"),
+        ("consistent_random", "consistent_random"),
+        ("murmur2_random", None),
         (Hook, Hook),
     ],
 )
