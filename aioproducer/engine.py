@@ -41,6 +41,7 @@ from aioproducer.sender.sender import Sender, SenderSettings
 from aioproducer.sender.transaction_requester import TransactionRequester
 from aioproducer.sender.wakeup import Wakeup
 from aioproducer.tasks import TaskOwner
+from aioproducer.threads import BESIDE_THE_LOOP, DaemonThreads
 from aioproducer.transactional import TransactionCalls
 from aioproducer.transactions.group_offsets import GroupOffsets
 from aioproducer.transactions.identity import ProducerIdentity
@@ -77,6 +78,7 @@ class Engine:
         )
         self._ratios = CompressionRatios()
         self._compression = _compression(config)
+        self._compressors = DaemonThreads("aioproducer-compress", BESIDE_THE_LOOP)
         self.metadata = self._make_metadata(config)
         transactional_id = config.transactional_id
         self._identity = ProducerIdentity(
@@ -221,6 +223,7 @@ class Engine:
             wakeup=self._wakeup,
             clock=monotonic,
             serve_waiters=self.admission.wake,
+            elsewhere=self._compressors.run,
             transactions=self._manager,
         )
 
@@ -348,6 +351,7 @@ class Engine:
             self.client.close()
             await self.accumulator.pool.close()
             await self._owner.close()
+            self._compressors.shutdown(cancel_futures=True)
         return undelivered
 
     def hurry(self) -> None:
@@ -359,6 +363,7 @@ class Engine:
         """A part died: everything that waits gets ``error``."""
         with ExitStack() as steps:  # each is taken, whatever becomes of the others
             steps.callback(self.client.close)
+            steps.callback(self._compressors.shutdown, cancel_futures=True)
             steps.callback(self.admission.close, error)
             steps.callback(self.metadata.close, error)
             if self.transactions is not None:

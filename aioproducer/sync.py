@@ -11,7 +11,7 @@ import atexit
 import os
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -95,7 +95,6 @@ class Producer:
                 raise errors.IllegalStateError(f"{self._core!r} can be started once; make another")
             self._process = os.getpid()
             self._loop = asyncio.new_event_loop()
-            self._loop.set_default_executor(_Workers())
             self._thread.start()
         atexit.register(self._close_at_exit)
         self._ask(self._catch_up)
@@ -368,8 +367,7 @@ class Producer:
     def _run(self) -> None:
         loop = self._loop
         assert loop is not None
-        # RuntimeError: at the interpreter's exit, Runner can't start a thread to end _Workers
-        with suppress(RuntimeError), asyncio.Runner(loop_factory=lambda: loop) as runner:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
             try:
                 runner.run(self._pump())
             except BaseException as cause:
@@ -465,15 +463,3 @@ class _BulkRecord(OneRecord):
         if not self.cancelled():
             self._index = self._tally.add()
         return not self.cancelled()
-
-
-class _Workers(ThreadPoolExecutor):
-    """The loop's threads. They end before ``atexit``: then compression and DNS are done at once."""
-
-    def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        try:
-            return super().submit(call, *args, **kwargs)
-        except RuntimeError:
-            future: Future[Any] = Future()
-            future.set_result(call(*args, **kwargs))
-            return future

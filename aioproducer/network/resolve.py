@@ -5,14 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from aioproducer.errors import BrokerConnectionError
+from aioproducer.threads import ThreadForEach
 
 logger = logging.getLogger(__name__)
 
+_Answer = TypeVar("_Answer")
+
 _HIGHEST_PORT: Final = 2**16 - 1
+_LOOKUPS: Final = ThreadForEach("aioproducer-resolve")
+"""Not asyncio's default executor, whose threads the application may keep busy. A lookup that hangs
+holds up no other one: nothing else runs in its thread."""
 
 
 async def resolve(host: str, port: int) -> list[tuple[str, int]]:
@@ -22,13 +29,27 @@ async def resolve(host: str, port: int) -> list[tuple[str, int]]:
     """
     if not 0 <= port <= _HIGHEST_PORT:
         raise BrokerConnectionError(f"{host!r} can't be reached on port {port}: no such port")
-    loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = _numeric(host, port) or await _look_up(
+            socket.getaddrinfo, host, port, type=socket.SOCK_STREAM
+        )
     except (OSError, ValueError) as error:
         raise BrokerConnectionError(f"the name {host!r} can't be resolved: {error}") from error
     addresses = [(str(address[0]), port) for *_, address in found]
     return list(dict.fromkeys(addresses))
+
+
+def _numeric(host: str, port: int) -> list[Any]:
+    """What an address in numbers is, for which nobody is asked; nothing for a name."""
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        return []
+
+
+async def _look_up(call: Callable[..., _Answer], *arguments: Any, **options: Any) -> _Answer:
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_LOOKUPS, partial(call, *arguments, **options))
 
 
 async def canonical_names(hosts: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -52,7 +73,7 @@ async def canonical_names(hosts: Iterable[tuple[str, int]]) -> list[tuple[str, i
 
 async def _canonical_name(address: str, port: int) -> str:
     try:
-        name, _ = await asyncio.get_running_loop().getnameinfo((address, port))
+        name, _ = await _look_up(socket.getnameinfo, (address, port), 0)
     except OSError as error:
         raise BrokerConnectionError(f"the name of {address} can't be found: {error}") from error
     return name

@@ -5,9 +5,7 @@ Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until
 
 from __future__ import annotations
 
-import asyncio
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,13 +40,6 @@ from aioproducer.transactions.manager import TransactionManager
 COMPRESS_ELSEWHERE_BYTES: Final = 64 * 1024
 """A request with more than this to compress is compressed in a thread, not on the event loop."""
 
-_CORES: Final = (
-    len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-)
-_COMPRESSORS: Final = max(1, _CORES - 1)
-"""Threads of one producer that compress at the same time: where there are several cores, one is
-left to the event loop, which would stall."""
-
 
 @dataclass(frozen=True, slots=True)
 class SenderSettings:
@@ -82,6 +73,7 @@ class Sender:
         wakeup: Wakeup,
         clock: Callable[[], float],
         serve_waiters: Callable[[], None],
+        elsewhere: Callable[[Callable[[], None]], Awaitable[None]],
         transactions: TransactionManager | None = None,
     ) -> None:
         self._settings = settings
@@ -102,7 +94,8 @@ class Sender:
         self._clock = clock
         self._serve_waiters = serve_waiters
         self._transactions = transactions
-        self._compressors = asyncio.Semaphore(_COMPRESSORS)
+        self._elsewhere = elsewhere
+        """Runs a call off the event loop."""
         self._preparing: set[int] = set()
         self._node_waiting_since: dict[int, float] = {}
         self._failure_seen: dict[int, ProducerError] = {}
@@ -243,8 +236,7 @@ class Sender:
                 batch.compress(self._compression)
 
         try:
-            async with self._compressors:
-                await asyncio.get_running_loop().run_in_executor(None, compress)
+            await self._elsewhere(compress)
         finally:
             self._preparing.discard(node.id)
         self._wakeup.wake()

@@ -177,14 +177,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # --- the network -----------------------------------------------------------------------
 
-    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> list[Any]:
-        await self._a_while()
-        return [(2, 1, 6, "", (host, port))]
-
-    async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> tuple[str, str]:
-        await self._a_while()
-        return str(sockaddr[0]), str(sockaddr[1])
-
     async def create_server(  # type: ignore[override]
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: Any, port: int, **_: Any
     ) -> Listener:

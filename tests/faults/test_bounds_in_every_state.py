@@ -178,14 +178,15 @@ async def test_a_name_that_gets_another_address(
     kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker moves to another machine under its name, as they do in Kubernetes."""
-    loop = asyncio.get_running_loop()
     address = "127.0.0.1"
+    real = socket.getaddrinfo
 
-    async def getaddrinfo(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
-        assert host == "kafka.test"
+    def getaddrinfo(host: Any, port: Any, *others: Any, **options: Any) -> list[tuple[Any, ...]]:
+        if host != "kafka.test":
+            return real(host, port, *others, **options)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
 
-    monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     kafka.host = "kafka.test"
     server = kafka.servers[1]
     options: dict[str, Any] = {"retry_backoff_ms": 10, "reconnect_backoff_ms": 10}

@@ -609,4 +609,4 @@ def test_close_at_every_moment_of_start() -> None:
     moment = 1
     while (loop := SimulatedLoop()).run(play_close_during_start(loop, moment)):
         moment += 1
-    assert moment > 3
+    assert moment > 2

@@ -665,10 +665,10 @@ async def test_a_name_that_is_none(host: str) -> None:
 
 
 async def test_a_name_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def getaddrinfo(*_: Any, **__: Any) -> list[Any]:
+    def getaddrinfo(*_: Any, **__: Any) -> list[Any]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     reason = await run(Owner(Node(3, "kafka.test", 9092)))
     assert "broker 3 (kafka.test:9092)" in str(reason)
     assert "can't be resolved" in str(reason)

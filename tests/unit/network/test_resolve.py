@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import asyncio
 import socket
-from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -16,8 +14,8 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """A name service: addresses by name; the canonical name of ``a.b`` is ``host-a.b``."""
     known: dict[str, list[str]] = {}
 
-    async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
-        if host not in known:
+    def getaddrinfo(host: str, port: int, **options: Any) -> list[Any]:
+        if host not in known or options.get("flags"):
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return [
             (socket.AF_INET6, socket.SOCK_STREAM, 6, "", (each, port, 0, 0))
@@ -26,14 +24,11 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
             for each in known[host]
         ]
 
-    async def getnameinfo(address: Any, *_: Any) -> tuple[str, str]:
+    def getnameinfo(address: Any, flags: int) -> tuple[str, str]:
         return f"host-{address[0]}", str(address[1])
 
-    def resolved(_: object, *arguments: Any, **options: Any) -> Coroutine[Any, Any, list[Any]]:
-        return getaddrinfo(*arguments, **options)
-
-    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", resolved)
-    monkeypatch.setattr(asyncio.BaseEventLoop, "getnameinfo", lambda _, *a: getnameinfo(*a))
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getnameinfo", getnameinfo)
     return known
 
 

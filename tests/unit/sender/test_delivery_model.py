@@ -10,6 +10,7 @@ answer arrive, or breaks the connection at any point between.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter, defaultdict, deque
 from collections.abc import Generator, Iterable
@@ -349,6 +350,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             wakeup=wakeup,
             clock=clock,
             serve_waiters=self.hand_out_memory,
+            elsewhere=asyncio.to_thread,
         )
         self.metadata = metadata
         self.life = self.sender.run()

@@ -234,6 +234,7 @@ class World:
             wakeup=self.wakeup,
             clock=lambda: self.now,
             serve_waiters=self._serve_waiters,
+            elsewhere=asyncio.to_thread,
             transactions=self._manager,
         )
 
