@@ -302,6 +302,11 @@ class Producer:
         Cancelling the future takes the record back only while it still waits for metadata or
         memory; once it is in a batch it is sent.
 
+        In a transaction, RecordTooLargeError and BufferExhaustedError leave a gap: it can only be
+        aborted then, even if its caller catches them. Errors that say what is wrong with the
+        arguments (SerializationError, the Invalid… ones) leave it as it is, as in Java; in a
+        ``send_many()`` every record that failed counts.
+
         Raises:
             SerializationError: key, value or headers can't be turned into bytes.
             RecordTooLargeError: over ``max_request_size`` or the memory for batches.
@@ -344,19 +349,23 @@ class Producer:
         """
         if self._transactions is not None:
             self._transactions.check_open()
-        if self._interceptors:
-            token = InterceptedFuture(token, self._interceptors)
-            try:
+        hooked: InterceptedFuture | None = None
+        try:
+            if self._interceptors:
                 record = self._interceptors.on_send(
                     ProducerRecord(topic, value, key, partition, headers, timestamp_ms)
                 )
-                return self._put_serialized(*record.fields(), token, patient)
-            except ProducerError as error:
+                topic, value, key, partition, headers, timestamp_ms = record.fields()
+                token = hooked = InterceptedFuture(token, self._interceptors)
+            return self._put_serialized(
+                topic, value, key, partition, headers, timestamp_ms, token, patient
+            )
+        except ProducerError as error:
+            if hooked is not None:
                 self._interceptors.on_acknowledgement(None, error)
-                raise
-        return self._put_serialized(
-            topic, value, key, partition, headers, timestamp_ms, token, patient
-        )
+            if self._transactions is not None and not patient:  # send_many() tells at its end
+                self._transactions.record_refused(error)
+            raise
 
     def _put_serialized(
         self,

@@ -320,10 +320,13 @@ class Producer:
             if self._held > most:
                 patience = 0 if get_ident() == self._thread.ident else timeout
                 if not self._room.wait_for(lambda: self._held <= most or not self._open, patience):
-                    raise errors.BufferExhaustedError(
+                    refused = errors.BufferExhaustedError(
                         f"no memory became free within {patience} s (max_block_ms; a callback does "
                         "not wait): send more slowly, or raise buffer_memory"
                     )
+                    if self._loop is not None:
+                        self._loop.call_soon_threadsafe(self._core.record_failed, refused)
+                    raise refused
             if not self._open or self._loop is None:
                 raise errors.anew(self._refusal)
             if not self._inbox:

@@ -290,6 +290,12 @@ class TransactionCalls:
             self.manager.batch_failed(error)
             self.changed()
 
+    def record_refused(self, error: ProducerError) -> None:
+        """``send()`` raises ``error``, which its caller may swallow."""
+        if self.manager.state is _S.IN_TRANSACTION:
+            self.manager.record_refused(error)
+            self.changed()
+
     @property
     def open(self) -> bool:
         """Whether a transaction would be left open by a producer that ends now."""

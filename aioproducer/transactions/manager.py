@@ -32,12 +32,16 @@ from aioproducer.errors import (
     FatalTransactionError,
     Fate,
     IllegalStateError,
+    InvalidPartitionError,
+    InvalidTimestampError,
+    InvalidTopicError,
     InvalidTxnStateError,
     KafkaError,
     ProducerBrokenError,
     ProducerClosedError,
     ProducerError,
     ProducerFencedError,
+    SerializationError,
     TransactionAbortedError,
     UnsupportedVersionError,
 )
@@ -78,6 +82,16 @@ _ADVICE: Final = {
     _S.ABORTABLE_ERROR: "abort_transaction(), then begin another one",
     _S.FATAL_ERROR: "close the producer",
 }
+
+
+MISUSE: Final = (
+    SerializationError,
+    InvalidTopicError,
+    InvalidPartitionError,
+    InvalidTimestampError,
+)
+"""The errors that say what is wrong with the arguments of ``send()``: Java throws them, too, and
+the transaction goes on without the record."""
 
 
 @dataclass(slots=True)
@@ -303,6 +317,16 @@ class TransactionManager:
             self.fail(error)
         else:
             self._doom(error)
+
+    def record_refused(self, error: ProducerError) -> None:
+        """``send()`` raised ``error`` instead of taking a record.
+
+        :data:`MISUSE` is the business of its caller, who may send another record instead. Any other
+        refusal (no memory, too large) leaves a gap, so the transaction can't be committed. Source:
+        ``KafkaProducer.doSend`` and ``TransactionManager.maybeTransitionToErrorState``.
+        """
+        if not isinstance(error, MISUSE):
+            self.batch_failed(error)
 
     def numbers_lost(self) -> None:
         """A numbered batch was given up, so the numbers behind it fit no more."""
