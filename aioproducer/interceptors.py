@@ -1,15 +1,16 @@
 """Hooks around a send. Whatever they raise is logged and never breaks it.
 
-Source: Kafka's ``ProducerInterceptor`` and ``ProducerInterceptors`` (KIP-42).
+Source: Kafka's ``ProducerInterceptor`` and ``ProducerInterceptors`` (KIP-42, KIP-512).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from inspect import signature
 from typing import Any, Protocol
 
-from aioproducer.model import ProducerRecord, RecordMetadata
+from aioproducer.model import Header, Headers, ProducerRecord, RecordMetadata
 
 logger = logging.getLogger(__name__)
 
@@ -20,10 +21,14 @@ class ProducerInterceptor(Protocol):
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """Called by ``send()`` before serialization; what it returns is sent."""
 
-    def on_acknowledgement(
-        self, metadata: RecordMetadata | None, error: BaseException | None
-    ) -> None:
-        """The record's fate: ``metadata`` if it was delivered, else ``error``."""
+    def on_acknowledgement(self, metadata: RecordMetadata, error: BaseException | None) -> None:
+        """The record's fate: it was delivered if ``error`` is None.
+
+        Otherwise ``metadata`` has the record's topic and its partition, -1 where none was chosen
+        yet, and -1 for the rest. A method with a parameter named ``headers`` also gets the record's
+        headers by that name, as pairs (KIP-512): ``def on_acknowledgement(self, metadata, error,
+        headers)``.
+        """
 
     def close(self) -> None:
         """The producer is closed."""
@@ -34,6 +39,7 @@ class Interceptors:
 
     def __init__(self, chain: Sequence[Any]) -> None:
         self._chain = tuple(chain)
+        self._wants_headers = tuple(map(_wants_headers, self._chain))
 
     def __bool__(self) -> bool:
         return bool(self._chain)
@@ -56,21 +62,40 @@ class Interceptors:
         return record
 
     def on_acknowledgement(
-        self, metadata: RecordMetadata | None, error: BaseException | None
+        self, metadata: RecordMetadata, error: BaseException | None, headers: Headers | None
     ) -> None:
-        """Tell the chain a record's fate."""
-        for interceptor in self._chain:
+        """Tell the chain a record's fate; ``headers`` as the chain left them."""
+        for interceptor, wants_headers in zip(self._chain, self._wants_headers, strict=True):
             hook = getattr(interceptor, "on_acknowledgement", None)
             if hook is None:
                 continue
             try:
-                hook(metadata, error)
+                if wants_headers:
+                    hook(metadata, error, headers=_pairs(headers))
+                else:
+                    hook(metadata, error)
             except Exception:
                 logger.exception("on_acknowledgement of %r failed", interceptor)
 
     def close(self) -> None:
         """Tell the chain that the producer is closed."""
         close_hooks(self._chain)
+
+
+def _wants_headers(interceptor: Any) -> bool:
+    """Whether its ``on_acknowledgement`` has a parameter ``headers``."""
+    try:
+        return "headers" in signature(interceptor.on_acknowledgement).parameters
+    except (AttributeError, TypeError, ValueError):  # there is none, or C does not say
+        return False
+
+
+def _pairs(headers: Headers | None) -> tuple[Header, ...]:
+    """``headers`` as pairs; none where they are what no record takes."""
+    try:
+        return tuple(headers.items() if isinstance(headers, Mapping) else headers or ())
+    except TypeError:
+        return ()
 
 
 def close_hooks(hooks: Iterable[Any]) -> None:
@@ -88,11 +113,15 @@ def close_hooks(hooks: Iterable[Any]) -> None:
 class InterceptedFuture:
     """A record's future that tells the chain its fate first, even if its caller cancelled it."""
 
-    __slots__ = ("_future", "_interceptors", "_told")
+    __slots__ = ("_future", "_headers", "_interceptors", "_told", "_topic", "partition")
 
-    def __init__(self, future: Any, interceptors: Interceptors) -> None:
+    def __init__(self, future: Any, interceptors: Interceptors, record: ProducerRecord) -> None:
         self._future = future
         self._interceptors = interceptors
+        self._topic = record.topic
+        self._headers = record.headers
+        self.partition = record.partition
+        """The one that it is meant for, or that was chosen; None: none yet."""
         self._told = False
 
     def done(self) -> bool:
@@ -111,16 +140,24 @@ class InterceptedFuture:
     def set_result(self, metadata: RecordMetadata) -> None:
         """The record is in the log."""
         self._told = True
-        self._interceptors.on_acknowledgement(metadata, None)
+        self._interceptors.on_acknowledgement(metadata, None, self._headers)
         if not self._future.done():
             self._future.set_result(metadata)
 
     def set_exception(self, error: BaseException) -> None:
         """The record failed."""
-        self._told = True
-        self._interceptors.on_acknowledgement(None, error)
+        self.refused(error)
         if not self._future.done():
             self._future.set_exception(error)
+
+    def refused(self, error: BaseException) -> None:
+        """Tell the chain, and not the caller, to whom the error is raised."""
+        self._told = True
+        partition = self.partition
+        if type(partition) is not int or partition < 0:
+            partition = -1
+        unknown = RecordMetadata(self._topic, partition, -1, -1, -1, -1)
+        self._interceptors.on_acknowledgement(unknown, error, self._headers)
 
     def exception(self) -> BaseException | None:
         """Look at the outcome, so that asyncio does not complain if nobody else does."""
@@ -128,3 +165,9 @@ class InterceptedFuture:
             return None
         error: BaseException | None = self._future.exception()
         return error
+
+
+def tell_partition(token: Any, partition: int | None) -> None:
+    """The record of ``token`` is meant for ``partition``; its interceptors will hear that."""
+    if type(token) is InterceptedFuture and partition is not None:
+        token.partition = partition

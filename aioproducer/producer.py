@@ -45,7 +45,7 @@ from aioproducer.errors import (
     WrongLoopError,
     anew,
 )
-from aioproducer.interceptors import InterceptedFuture, Interceptors, close_hooks
+from aioproducer.interceptors import InterceptedFuture, Interceptors, close_hooks, tell_partition
 from aioproducer.metrics import MetricsSnapshot
 from aioproducer.model import (
     ConsumerGroupMetadata,
@@ -356,13 +356,13 @@ class Producer:
                     ProducerRecord(topic, value, key, partition, headers, timestamp_ms)
                 )
                 topic, value, key, partition, headers, timestamp_ms = record.fields()
-                token = hooked = InterceptedFuture(token, self._interceptors)
+                token = hooked = InterceptedFuture(token, self._interceptors, record)
             return self._put_serialized(
                 topic, value, key, partition, headers, timestamp_ms, token, patient
             )
         except ProducerError as error:
             if hooked is not None:
-                self._interceptors.on_acknowledgement(None, error)
+                hooked.refused(error)
             if self._transactions is not None and not patient:  # send_many() tells at its end
                 self._transactions.record_refused(error)
             raise
@@ -393,6 +393,7 @@ class Producer:
             check_partition(partition, topic)
         elif self._partitioning:
             partition = self._accumulator.choose_partition(topic, key, value)
+            tell_partition(token, partition)
         now = monotonic()
         if self._append(topic, partition, timestamp_ms, key, value, pairs, token, now) is not None:
             return None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final, Protocol
 
+from aioproducer.interceptors import tell_partition
 from aioproducer.model import Place, RecordMetadata, TopicPartition
 from aioproducer.records.acceleration import RecordsBuilder, deliver_records, fail_record
 from aioproducer.records.builder import BATCH_OVERHEAD
@@ -149,12 +150,14 @@ class ProducerBatch:
         """Fail every future that has no outcome yet."""
         self.done = True
         for token in one_by_one(self.builder.tokens):
+            tell_partition(token, self.topic_partition.partition)
             fail_record(token, error)
 
     def fail_records(self, errors: Mapping[int, BaseException], otherwise: BaseException) -> None:
         """Fail each record with its own error, by its index, or with ``otherwise``."""
         self.done = True
         for index, token in enumerate(one_by_one(self.builder.tokens)):
+            tell_partition(token, self.topic_partition.partition)
             fail_record(token, errors.get(index, otherwise))
 
     def release(self) -> bytearray | None:

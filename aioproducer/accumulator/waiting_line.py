@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.producer_batch import RecordFuture
 from aioproducer.errors import BufferExhaustedError, ProducerError
+from aioproducer.interceptors import tell_partition
 from aioproducer.model import Header
 
 
@@ -76,6 +77,7 @@ class WaitingRecord:
     def fail(self, error: Exception) -> None:
         """Fail its future, unless that has an outcome."""
         if not self.token.done():
+            tell_partition(self.token, self.partition)
             self.token.set_exception(error)
             self.token.exception()
 

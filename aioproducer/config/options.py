@@ -228,7 +228,9 @@ class OptionTable:
     avoids one. No effect with a `partitioner` of your own or without adaptive partitioning."""
 
     interceptor_classes: tuple[InterceptorOption, ...] = option(Interceptors(), (), Group.HOOKS)
-    """See every record before it is serialized, and every outcome; called in this order."""
+    """See every record before it is serialized, and every outcome, that of a failed record with its
+    topic and partition; called in this order. An `on_acknowledgement` with a parameter `headers`
+    gets the headers, too (KIP-512)."""
 
     security_protocol: SecurityProtocol = option(
         Choice(SecurityProtocol), "PLAINTEXT", Group.SECURITY, MEDIUM

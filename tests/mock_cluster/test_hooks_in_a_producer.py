@@ -22,7 +22,11 @@ from aioproducer import (
     RecordMetadata,
     SerializationError,
 )
-from aioproducer.errors import InvalidPartitionError
+from aioproducer.errors import (
+    InvalidPartitionError,
+    ProducerClosedError,
+    RecordTooLargeError,
+)
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
 
 PRODUCE = 0
@@ -249,6 +253,51 @@ async def test_interceptors_hear_of_failures(orders: MockCluster) -> None:
         refused.value,
         wrong.value,
         late.exception(),
+    ]
+
+
+async def test_what_interceptors_know_of_a_record_that_failed(orders: MockCluster) -> None:
+    """Its topic, its headers, and its partition as soon as one was chosen."""
+    fates: list[tuple[RecordMetadata, object, object]] = []
+
+    class Watching:
+        def on_acknowledgement(self, metadata: Any, error: Any, headers: Any) -> None:
+            fates.append((metadata, type(error), headers))
+
+    def nowhere(topic: str, partition: int = -1) -> RecordMetadata:
+        return RecordMetadata(topic, partition, -1, -1, -1, -1)
+
+    headers = {"trace": b"1"}
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, interceptor_classes=[Watching]
+    ) as producer:
+        sent = await producer.send("orders", b"v", key=b"k", headers=headers)
+        orders.push_request_errors(PRODUCE, 87)
+        refused = producer.send("orders", b"v", key=b"k", headers=headers)
+        await asyncio.wait([refused])
+        with pytest.raises(RecordTooLargeError):
+            producer.send("orders", bytes(2_000_000), partition=1)
+        with pytest.raises(SerializationError):
+            producer.send("orders", object())
+        orders.set_broker_down(ALL_BROKERS)
+        report = asyncio.create_task(
+            producer.send_many("orders", [ProducerRecord("orders", b"v", partition=2)])
+        )
+        unknown = producer.send("unknown", b"v", headers=headers)
+        await asyncio.sleep(0)
+        await producer.close(0)
+        assert (await report).failed == 1
+        assert unknown.done()
+    pairs = (("trace", b"1"),)
+    assert fates[:4] == [
+        (sent, type(None), pairs),
+        (nowhere("orders", sent.partition), type(refused.exception()), pairs),
+        (nowhere("orders", 1), RecordTooLargeError, ()),
+        (nowhere("orders"), SerializationError, ()),
+    ]
+    assert sorted(fates[4:], key=str) == [
+        (nowhere("orders", 2), ProducerClosedError, ()),
+        (nowhere("unknown"), ProducerClosedError, pairs),
     ]
 
 

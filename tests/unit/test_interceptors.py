@@ -3,15 +3,18 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from aioproducer.errors import ProducerError
-from aioproducer.interceptors import InterceptedFuture, Interceptors
+from aioproducer.interceptors import InterceptedFuture, Interceptors, tell_partition
 from aioproducer.model import ProducerRecord, RecordMetadata
 
 METADATA = RecordMetadata("orders", 0, 42, 0, -1, 1)
+NOWHERE = RecordMetadata("orders", 2, -1, -1, -1, -1)
+RECORD = ProducerRecord("orders", "v", partition=2, headers={"trace": b"1"})
 ERROR = ProducerError("not delivered")
 
 
@@ -21,16 +24,14 @@ class Recorder:
     def __init__(self, mark: str = "") -> None:
         self.mark = mark
         self.sent: list[ProducerRecord] = []
-        self.fates: list[tuple[RecordMetadata | None, BaseException | None]] = []
+        self.fates: list[tuple[RecordMetadata, BaseException | None]] = []
         self.closed = 0
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         self.sent.append(record)
         return dataclasses.replace(record, value=record.value + self.mark)
 
-    def on_acknowledgement(
-        self, metadata: RecordMetadata | None, error: BaseException | None
-    ) -> None:
+    def on_acknowledgement(self, metadata: RecordMetadata, error: BaseException | None) -> None:
         self.fates.append((metadata, error))
 
     def close(self) -> None:
@@ -41,9 +42,7 @@ class Raising:
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         raise RuntimeError("on_send is broken")
 
-    def on_acknowledgement(
-        self, metadata: RecordMetadata | None, error: BaseException | None
-    ) -> None:
+    def on_acknowledgement(self, metadata: RecordMetadata, error: BaseException | None) -> None:
         raise RuntimeError("on_acknowledgement is broken")
 
     def close(self) -> None:
@@ -71,7 +70,7 @@ def test_hooks_are_optional_each_by_itself() -> None:
 
     chain = Interceptors([Nothing(), Recorder("!"), Nothing()])
     assert chain.on_send(ProducerRecord("orders", "v")).value == "v!"
-    chain.on_acknowledgement(METADATA, None)
+    chain.on_acknowledgement(METADATA, None, None)
     chain.close()
 
 
@@ -89,11 +88,11 @@ def test_one_that_raises_is_skipped_and_the_others_still_run(
     before, after = Recorder("-1"), Recorder("-2")
     chain = Interceptors([before, Raising(), after])
     assert chain.on_send(ProducerRecord("orders", "v")).value == "v-1-2"
-    chain.on_acknowledgement(METADATA, None)
-    chain.on_acknowledgement(None, ERROR)
+    chain.on_acknowledgement(METADATA, None, None)
+    chain.on_acknowledgement(NOWHERE, ERROR, None)
     chain.close()
     for recorder in (before, after):
-        assert recorder.fates == [(METADATA, None), (None, ERROR)]
+        assert recorder.fates == [(METADATA, None), (NOWHERE, ERROR)]
         assert recorder.closed == 1
     said = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert len(said) == 4
@@ -133,7 +132,7 @@ def test_the_chain_is_fixed_when_it_is_made() -> None:
 
 def intercepted(*hooks: Any) -> tuple[asyncio.Future[RecordMetadata], InterceptedFuture]:
     future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-    return future, InterceptedFuture(future, Interceptors(hooks))
+    return future, InterceptedFuture(future, Interceptors(hooks), RECORD)
 
 
 async def test_delivery_reaches_the_chain_and_the_caller() -> None:
@@ -152,7 +151,7 @@ async def test_failure_reaches_the_chain_and_the_caller() -> None:
     token.set_exception(ERROR)
     assert token.done()
     assert token.exception() is ERROR
-    assert hook.fates == [(None, ERROR)]
+    assert hook.fates == [(NOWHERE, ERROR)]
     with pytest.raises(ProducerError, match="not delivered"):
         await future
 
@@ -184,7 +183,7 @@ async def test_a_cancelled_future_still_acknowledges(delivered: bool) -> None:
     assert token.done()
     assert token.exception() is None
     assert future.cancelled()
-    assert hook.fates == [(METADATA, None) if delivered else (None, ERROR)]
+    assert hook.fates == [(METADATA, None) if delivered else (NOWHERE, ERROR)]
 
 
 @pytest.mark.parametrize("delivered", [True, False])
@@ -211,3 +210,74 @@ async def test_a_raising_hook_does_not_keep_the_fate_from_the_caller() -> None:
     token.set_exception(ERROR)
     with pytest.raises(ProducerError):
         await future
+
+
+# --- what the chain hears of a failure --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [(None, -1), (3, 3), (0, 0), (-5, -1), ("three", -1), (True, -1)]
+)
+async def test_the_partition_of_a_record_that_failed(given: Any, told: int) -> None:
+    hook = Recorder()
+    future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+    record = ProducerRecord("orders", "v", partition=given)
+    InterceptedFuture(future, Interceptors([hook]), record).refused(ERROR)
+    assert hook.fates == [(RecordMetadata("orders", told, -1, -1, -1, -1), ERROR)]
+    assert not future.done(), "its caller gets the error at the call"
+
+
+async def test_a_partition_that_was_chosen_later() -> None:
+    hook = Recorder()
+    future, token = intercepted(hook)
+    for told in (7, None):
+        tell_partition(token, told)
+    tell_partition(future, 8)
+    token.set_exception(ERROR)
+    assert [metadata.partition for metadata, _ in hook.fates] == [7]
+    assert future.exception() is ERROR
+
+
+class WithHeaders:
+    def __init__(self) -> None:
+        self.seen: list[tuple[object, object]] = []
+
+    def on_acknowledgement(self, metadata: object, error: object, headers: object) -> None:
+        self.seen.append((error, headers))
+
+
+class WithHeadersByName(WithHeaders):
+    def on_acknowledgement(self, *_: object, headers: object = None) -> None:
+        self.seen.append((_[1], headers))
+
+
+class WithAnotherDefault(WithHeaders):
+    def on_acknowledgement(self, metadata: object, error: object, said: object = "own") -> None:
+        self.seen.append((error, said))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (None, ()),
+        ({"trace": b"1", "empty": None}, (("trace", b"1"), ("empty", None))),
+        ([("a", b"1"), ("a", b"2")], (("a", b"1"), ("a", b"2"))),
+        (7, ()),
+    ],
+)
+def test_headers_for_those_that_have_a_parameter_of_that_name(given: Any, told: object) -> None:
+    hooks = [WithHeaders(), WithHeadersByName(), WithAnotherDefault()]
+    without = Recorder()
+    chain = Interceptors([*hooks, without])
+    chain.on_acknowledgement(METADATA, None, given)
+    chain.on_acknowledgement(NOWHERE, ERROR, given)
+    assert hooks[0].seen == hooks[1].seen == [(None, told), (ERROR, told)]
+    assert hooks[2].seen == [(None, "own"), (ERROR, "own")]
+    assert without.fates == [(METADATA, None), (NOWHERE, ERROR)]
+
+
+def test_a_hook_without_a_signature() -> None:
+    seen: list[Any] = []
+    hook = SimpleNamespace(on_acknowledgement=seen.append)
+    Interceptors([hook]).on_acknowledgement(METADATA, None, None)
+    assert seen == [], "append() takes one argument, which is logged and breaks nothing"

@@ -226,11 +226,12 @@ def test_interceptors_and_serializers_run_in_the_producers_thread() -> None:
         producer.send("orders", 1)
         assert isinstance(producer.send("orders", "one").exception(5), SerializationError)
         producer.close(0)
+    nowhere = RecordMetadata("orders", -1, -1, -1, -1, -1)
     assert seen == [
         ("aioproducer-me", 1),
         ("aioproducer-me", "one"),
-        (None, SerializationError),
-        (None, ProducerClosedError),
+        (nowhere, SerializationError),
+        (nowhere, ProducerClosedError),
         ("closed",),
     ]
 

@@ -18,7 +18,7 @@ from aioproducer.cluster.snapshot import PartitionInfo, TopicInfo
 from aioproducer.errors import ProducerClosedError
 from aioproducer.interceptors import InterceptedFuture, Interceptors
 from aioproducer.metrics import ProducerMetrics
-from aioproducer.model import RecordMetadata
+from aioproducer.model import ProducerRecord, RecordMetadata
 from aioproducer.sender.admission import Admission
 
 BATCH = 1000
@@ -145,7 +145,7 @@ async def test_a_record_with_interceptors_may_be_taken_back_too() -> None:
     async with running(1) as world:
         world.send()
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-        token = InterceptedFuture(future, Interceptors([Hook()]))
+        token = InterceptedFuture(future, Interceptors([Hook()]), ProducerRecord("orders"))
         world.accumulator.wait_in_line(
             WaitingRecord(
                 "orders", 0, 1, None, bytes(900), (), token,
