@@ -48,6 +48,10 @@ from aioproducer.transactions.identity import ProducerIdentity
 from aioproducer.transactions.manager import TransactionManager
 from aioproducer.version import __version__
 
+_TELLING_BATCHED: Final = 1e-6
+_TELLING_WAITING: Final = 5e-6
+"""Seconds that it takes to fail a record in a batch, and one in line, on a slow machine."""
+
 _LEFT_BEHIND: Final = (
     "the producer was closed before the transaction had ended; what became of it is not known here."
     " The coordinator aborts what is open after transaction_timeout_ms, or when a producer with the"
@@ -335,24 +339,40 @@ class Engine:
             self.transactions.leave()
         self.accumulator.close()
         try:
-            if self._sender_task is not None and not self._sender_task.done():
-                await asyncio.wait(
-                    [self._sender_task, self._hurried],
-                    timeout=timeout,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-        finally:
-            undelivered = self._sender.give_up(error)
-            if self.transactions is not None:
-                self.transactions.close(ProducerClosedError(_LEFT_BEHIND))
-            closed = ProducerClosedError("the producer is closed; make a new Producer")
-            self.admission.close(closed)
-            self.metadata.close(closed)
+            await self._deliver(timeout)
+            if self._sender_task is not None:
+                self._owner.cancel(self._sender_task)
             self.client.close()
-            await self.accumulator.pool.close()
-            await self._owner.close()
-            self._compressors.shutdown(cancel_futures=True)
+        finally:
+            try:
+                undelivered = await self._tell(error)
+            finally:
+                if self.transactions is not None:
+                    self.transactions.close(ProducerClosedError(_LEFT_BEHIND))
+                closed = ProducerClosedError("the producer is closed; make a new Producer")
+                self.admission.close(closed)
+                self.metadata.close(closed)
+                self.client.close()
+                await self.accumulator.pool.close()
+                await self._owner.close()
+                self._compressors.shutdown(cancel_futures=True)
         return undelivered
+
+    async def _deliver(self, timeout: float) -> None:
+        """Wait for the sender's end, but leave time to tell the futures: half of it at most."""
+        task, began = self._sender_task, monotonic()
+        while task is not None and not task.done() and not self._hurried.done():
+            left = began + timeout - min(self._telling(), timeout / 2) - monotonic()
+            if left <= 0:
+                return
+            await asyncio.wait(
+                [task, self._hurried], timeout=left, return_when=asyncio.FIRST_COMPLETED
+            )
+
+    def _telling(self) -> float:
+        """Seconds that it takes to tell the futures of all records without an outcome."""
+        batched = sum(batch.count for batch in self.accumulator.incomplete)
+        return batched * _TELLING_BATCHED + len(self.accumulator.line) * _TELLING_WAITING
 
     def hurry(self) -> None:
         """End a :meth:`close` under way before its timeout."""
@@ -369,8 +389,33 @@ class Engine:
             if self.transactions is not None:
                 steps.callback(self.transactions.close, error)
             steps.callback(self.accumulator.flushes.fail, error)
-            steps.callback(self._sender.give_up, error)
+            steps.callback(self._tell_all, error)
             steps.callback(self.accumulator.close)
+
+    def _tell_all(self, error: ProducerError) -> None:
+        """Fail every record; in a task if they are many, unless the event loop is ending."""
+        if self._sender_task is not None:
+            self._owner.cancel(self._sender_task)
+        loop_ends = isinstance(error.__cause__, asyncio.CancelledError)
+        for _ in self._sender.giving_up(error):
+            if not loop_ends:
+                break
+        if self.accumulator.incomplete or self.accumulator.line:
+            self._owner.start(self._tell_rest(error), name="aioproducer-telling")
+
+    async def _tell_rest(self, error: ProducerError) -> None:
+        await self._tell(error)
+
+    async def _tell(self, error: ProducerError) -> int:
+        """Fail every record, with turns for others in between; how many. Cancelled: at once."""
+        failed = 0
+        try:
+            for told in self._sender.giving_up(error):
+                failed += told
+                await asyncio.sleep(0)
+        finally:
+            failed += self._sender.give_up(error)
+        return failed
 
     def snapshot_metrics(self) -> MetricsSnapshot:
         """All metrics as they are now."""

@@ -100,11 +100,21 @@ class IncompleteBatches:
         batch.deadline = min(batch.deadline, deadline)
         self._next_expiry = min(self._next_expiry, deadline)
 
-    def expired(self, now: float) -> list[ProducerBatch]:
-        """Those whose ``delivery_timeout_ms`` is over, sent or not."""
+    def expired(self, now: float, most: float = float("inf")) -> list[ProducerBatch]:
+        """Those whose ``delivery_timeout_ms`` is over, sent or not.
+
+        With ``most`` records in them or more, the others are left for the next time.
+        """
         if now < self._next_expiry:
             return []
-        late = [batch for batch in self._batches if batch.deadline <= now]
+        late: list[ProducerBatch] = []
+        records = 0
+        for batch in self._batches:
+            if records >= most:
+                return late
+            if batch.deadline <= now:
+                late.append(batch)
+                records += batch.count
         rest = (batch.deadline for batch in self._batches if batch.deadline > now)
         self._next_expiry = min(rest, default=float("inf"))
         return late

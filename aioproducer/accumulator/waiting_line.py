@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from itertools import islice, takewhile
 
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.producer_batch import RecordFuture
@@ -166,14 +167,10 @@ class WaitingLine:
             if not awaiting:
                 del self._awaiting_topic[record.topic]
 
-    def expired(self, now: float) -> list[WaitingRecord]:
-        """The records whose deadline has passed."""
-        late = []
-        for record in self._records:
-            if record.deadline > now:
-                break
-            late.append(record)
-        return late
+    def expired(self, now: float, most: int | None = None) -> list[WaitingRecord]:
+        """The records whose deadline has passed, or the first ``most`` of them."""
+        first = islice(self._records, most)
+        return list(takewhile(lambda record: record.deadline <= now, first))
 
     def next_deadline(self) -> float | None:
         """When the oldest record's wait is over."""

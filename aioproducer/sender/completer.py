@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
+from itertools import islice
+from typing import Final
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
@@ -38,6 +40,9 @@ from aioproducer.transactions.identity import IdentityState, ProducerIdentity
 from aioproducer.transactions.manager import TransactionManager
 
 logger = logging.getLogger(__name__)
+
+RECORDS_PER_SLICE: Final = 1_000
+"""How many futures are told before the event loop may do something else."""
 
 
 class BatchCompleter:
@@ -187,24 +192,50 @@ class BatchCompleter:
         ``unsent_only``: but what is on its way to a broker, or has to be sent again to find out
         whether it was written.
         """
-        batches = list(self._accumulator.incomplete)
-        if unsent_only:
-            batches = [batch for batch in batches if not self._is_to_be_settled(batch)]
-        records = sum(batch.count for batch in batches)
-        for batch in batches:
-            written = self._may_have_been_written(batch)
-            batch.fail(_saying(error, written, batch.topic_partition))
-            self._metrics.records_failed(batch.topic_partition.topic, batch.count, now)
-            self._leave_break(batch, written)
-            self._done(batch, now)
+        return sum(self.abort_in_slices(error, now, unsent_only=unsent_only))
+
+    def abort_in_slices(
+        self, error: ProducerError, now: float, *, unsent_only: bool = False
+    ) -> Iterator[int]:
+        """:meth:`abort` as an iterator over how many records failed in each of its steps.
+
+        A step takes a batch or two, or ``RECORDS_PER_SLICE``; others may have their turn between
+        two of them, while no batch leaves any more.
+        """
+        incomplete, line = self._accumulator.incomplete, self._accumulator.line
+        kept = {each for each in incomplete if self._is_to_be_settled(each)} if unsent_only else ()
+        while batches := _up_to_a_slice(each for each in incomplete if each not in kept):
+            yield sum(self._give_up(batch, error, now) for batch in batches)
+        sayings: dict[str | TopicPartition, ProducerError] = {}
+        while records := list(islice(line, RECORDS_PER_SLICE)):
+            yield self._give_up_waiting(records, error, sayings, now)
+
+    def _give_up(self, batch: ProducerBatch, error: ProducerError, now: float) -> int:
+        count, written = batch.count, self._may_have_been_written(batch)
+        batch.fail(_saying(error, written, batch.topic_partition))
+        self._metrics.records_failed(batch.topic_partition.topic, count, now)
+        self._leave_break(batch, written)
+        self._done(batch, now)
+        return count
+
+    def _give_up_waiting(
+        self,
+        records: Iterable[WaitingRecord],
+        error: ProducerError,
+        sayings: dict[str | TopicPartition, ProducerError],
+        now: float,
+    ) -> int:
+        """``sayings``: what those of each place get, to which new ones are added."""
         waiting: dict[str | TopicPartition, list[WaitingRecord]] = {}
-        for record in self._accumulator.line:
-            self._metrics.records_failed(record.topic, 1, now)
+        for record in records:
             waiting.setdefault(_place(record), []).append(record)
+        failed = 0
         for place, those in waiting.items():
-            said = _saying(error, False, place)
-            records += self._accumulator.fail_waiting(those, said)
-        return records
+            if place not in sayings:
+                sayings[place] = _saying(error, False, place)
+            self._metrics.records_failed(those[0].topic, len(those), now)
+            failed += self._accumulator.fail_waiting(those, sayings[place])
+        return failed
 
     def _is_to_be_settled(self, batch: ProducerBatch) -> bool:
         """Whether a transaction may not end before ``batch`` has its outcome."""
@@ -250,6 +281,16 @@ class BatchCompleter:
         buffer = self._accumulator.incomplete.complete(batch, now)
         if buffer is not None:
             self._freed.append(buffer)
+
+
+def _up_to_a_slice(batches: Iterable[ProducerBatch]) -> list[ProducerBatch]:
+    taken, records = [], 0
+    for batch in batches:
+        taken.append(batch)
+        records += batch.count
+        if records >= RECORDS_PER_SLICE:
+            break
+    return taken
 
 
 def _place(record: WaitingRecord) -> str | TopicPartition:

@@ -10,6 +10,7 @@ from aioproducer.accumulator.waiting_line import WaitingRecord
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import BufferExhaustedError, ProducerError
 from aioproducer.metrics import ProducerMetrics
+from aioproducer.sender.completer import RECORDS_PER_SLICE
 from aioproducer.sender.refresher import MetadataRefresher
 
 logger = logging.getLogger(__name__)
@@ -36,8 +37,8 @@ class OverdueRecords:
         self._report_not_before = 0.0
 
     def expire(self, now: float) -> None:
-        """Fail those that there are."""
-        for record in self._accumulator.line.expired(now):
+        """Fail those that there are, but no more at once than the event loop may be held for."""
+        for record in self._accumulator.line.expired(now, RECORDS_PER_SLICE):
             error = self._why(record, now)
             self._accumulator.fail_waiting([record], error)
             self._metrics.records_failed(record.topic, 1, now)

@@ -5,7 +5,7 @@ Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +19,7 @@ from aioproducer.network.client import Completion, NetworkClient
 from aioproducer.records.compression import Compression
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.records.record_batch import NO_PRODUCER_STATE
-from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.completer import RECORDS_PER_SLICE, BatchCompleter
 from aioproducer.sender.outcomes import Deliver, Outcome, decide, decide_error
 from aioproducer.sender.overdue import OverdueRecords
 from aioproducer.sender.produce import (
@@ -114,7 +114,7 @@ class Sender:
                     await self._wakeup.wait(deadline)
         finally:
             self._wakeup.close()
-        self._overdue.report(float("inf"))
+            self._overdue.report(float("inf"))
 
     def _round(self, now: float) -> float | None:
         """Do what there is to do; when to look again by the clock alone."""
@@ -140,10 +140,14 @@ class Sender:
 
     def give_up(self, error: ProducerError) -> int:
         """Fail every record that has no outcome; how many those were. The memory is not reused."""
-        return self._completer.abort(error, self._clock())
+        return sum(self.giving_up(error))
+
+    def giving_up(self, error: ProducerError) -> Iterator[int]:
+        """The same in steps, when :meth:`run` has ended; how many records failed in each."""
+        return self._completer.abort_in_slices(error, self._clock())
 
     def _expire(self, now: float) -> None:
-        late = self._accumulator.incomplete.expired(now)
+        late = self._accumulator.incomplete.expired(now, RECORDS_PER_SLICE)
         if late:
             timeout = self._settings.delivery_timeout
             self._completer.expire(late, timeout, self._why_not_sent, now)
