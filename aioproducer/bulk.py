@@ -208,6 +208,9 @@ class Crowd(Protocol):
 
     crowded: bool
 
+    def last_has_room(self) -> bool:
+        """Whether there is, for more records like the one that was sent last."""
+
 
 class BulkProducer(Protocol):
     """What sending many needs of a producer."""
@@ -227,12 +230,9 @@ class BulkProducer(Protocol):
         timestamp_ms: int | None,
         token: Any,
         *,
-        patient: bool,
-    ) -> Any | None:
-        """Send one record. It is returned if there is no place for it now."""
-
-    async def put_later(self, record: Any) -> None:
-        """Send a record that was returned, when there is a place."""
+        over_capacity: bool,
+    ) -> None:
+        """Send one record."""
 
     def take_back_cancelled(self) -> None:
         """Take what was cancelled and still waits out of the line."""
@@ -301,8 +301,7 @@ class BulkSender:
         producer, tally, put = self._producer, self._tally, self._put
         async for value in values:
             index = tally.add()
-            if (late := put(index, topic, value, partition, headers)) is not None:
-                await producer.put_later(late)
+            put(index, topic, value, partition, headers)
             if producer._crowd.crowded:
                 await producer.drain()
             elif not index % _RECORDS_PER_TURN:
@@ -354,9 +353,7 @@ class BulkSender:
                 self._work += count
                 at += count
             else:
-                late = put(first + at, topic, chunk[at], partition, headers)
-                if late is not None:
-                    await producer.put_later(late)
+                put(first + at, topic, chunk[at], partition, headers)
                 self._worked_on_one(before)
                 at += 1
             if producer._crowd.crowded:
@@ -380,16 +377,18 @@ class BulkSender:
         if builder is None:
             return 0
         span = Span(self._tally, index)
+        self._short_way.last = builder
         span.count = builder.append_values(span, self._now_ms(), values, at)
         return span.count
 
     def _put(
         self, index: int, topic: str, value: Any, partition: int | None, headers: Headers | None
-    ) -> Any | None:
-        """Send a value, or a whole record; it is returned if there is no place for it now."""
+    ) -> None:
+        """Send a value, or a whole record."""
         if isinstance(value, ProducerRecord):
-            return self._put_fields(index, *value.fields())
-        return self._put_fields(index, topic, value, None, partition, headers, None)
+            self._put_fields(index, *value.fields())
+        else:
+            self._put_fields(index, topic, value, None, partition, headers, None)
 
     def _put_fields(
         self,
@@ -400,19 +399,18 @@ class BulkSender:
         partition: int | None,
         headers: Headers | None,
         timestamp_ms: int | None,
-    ) -> Any | None:
+    ) -> None:
         token = OneRecord(self._tally, index)
         if (
             headers is None
             and timestamp_ms is None
             and self._entrance.append(token, topic, value, key, partition)
         ):
-            return None
+            return
         self._producer.check_usable()
         try:
-            return self._producer.put(
-                topic, value, key, partition, headers, timestamp_ms, token, patient=True
+            self._producer.put(
+                topic, value, key, partition, headers, timestamp_ms, token, over_capacity=True
             )
         except ProducerError as error:
             token.set_exception(error)
-            return None

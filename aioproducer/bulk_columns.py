@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections.abc import Iterable
-from typing import Any
 
 from aioproducer.bulk import ROWS_PER_TURN, BulkSender, SendReport
 from aioproducer.errors import SerializationError
@@ -79,9 +78,7 @@ class ColumnSender(BulkSender):
                 self._work += count
             else:
                 index = place if order is None else order[place]
-                late = self._put_row(rows, index)
-                if late is not None:
-                    await producer.put_later(late)
+                self._put_row(rows, index)
                 place += 1
                 self._worked_on_one(before)
             if producer._crowd.crowded:
@@ -100,15 +97,16 @@ class ColumnSender(BulkSender):
         if builder is None:
             return 0
         span = Span(self._tally, place, order)
+        self._short_way.last = builder
         span.count = builder.append_rows(span, self._now_ms(), rows.columns, rows.base, end)
         return span.count
 
-    def _put_row(self, rows: _Rows, index: int) -> Any | None:
-        """Send one row as objects; it is returned if there is no place for it now."""
+    def _put_row(self, rows: _Rows, index: int) -> None:
+        """Send one row as objects."""
         columns, row = rows.columns, index - rows.base
         try:
             headers = rows.headers if columns.headers is None else columns.headers[row]
-            return self._put_fields(
+            self._put_fields(
                 index,
                 rows.topic,
                 columns.values[row],
@@ -119,7 +117,6 @@ class ColumnSender(BulkSender):
             )
         except SerializationError as error:
             self._tally.failed(index, error)
-            return None
 
 
 class _Rows:

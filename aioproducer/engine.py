@@ -99,7 +99,11 @@ class Engine:
         self.accumulator = self._make_accumulator(config, partitioner)
         self.client = self._make_client(config, client_id)
         self.admission = Admission(
-            self.accumulator, self.metrics, monotonic, config.max_block_ms / 1000
+            self.accumulator,
+            self.metrics,
+            self._wakeup.wake,
+            monotonic,
+            min(config.max_block_ms, config.delivery_timeout_ms) / 1000,
         )
         self._refresher = MetadataRefresher(
             self.metadata, self.client, self.accumulator, self._ratios
@@ -226,7 +230,7 @@ class Engine:
             owner=self._owner,
             wakeup=self._wakeup,
             clock=monotonic,
-            serve_waiters=self.admission.wake,
+            serve_waiters=self.admission.serve,
             elsewhere=self._compressors.run,
             transactions=self._manager,
         )
@@ -283,18 +287,25 @@ class Engine:
             self.metadata.set_bootstrap(_bootstrap_nodes(names))
 
     def start(self) -> None:
-        """Run the sender and the admission on the running loop."""
+        """Run the sender on the running loop."""
         self._sender_task = self._owner.start(self._sender.run(), name="aioproducer-sender")
-        self._owner.start(self.admission.run(), name="aioproducer-admission")
 
-    def wait_in_line(self, record: WaitingRecord, now: float) -> None:
-        """Let a record wait for its topic or for memory. Raises :class:`BufferExhaustedError`."""
-        self.accumulator.wait_in_line(record)
+    def wait_in_line(
+        self, record: WaitingRecord, now: float, caller: object, *, over_capacity: bool
+    ) -> None:
+        """Let a record of ``caller`` wait for its topic or for memory.
+
+        ``over_capacity``: see :meth:`WaitingLine.add`.
+
+        Raises:
+            BufferExhaustedError: the line is full.
+        """
+        self.admission.stands_in_line(caller)
+        self.accumulator.wait_in_line(record, over_capacity=over_capacity)
         if record.topic not in self.metadata.snapshot.topics:
             self.metadata.use(record.topic, now)
             self.metadata.request_update()
         self._wakeup.wake()
-        self.admission.wake()
 
     async def topic(self, topic: str, patience: float) -> TopicInfo:
         """What is known of ``topic``, waited for up to ``patience`` seconds.
@@ -325,13 +336,13 @@ class Engine:
 
     def withdraw(self, record: WaitingRecord) -> None:
         """Take a cancelled record out of the line, if it still stands there."""
-        self.accumulator.withdraw(record, monotonic())
-        self.admission.wake()
+        self.accumulator.withdraw(record)
+        self._wakeup.wake()
 
     def take_back_cancelled(self) -> None:
         """Take all cancelled records out of the line."""
-        self.accumulator.withdraw_cancelled(monotonic())
-        self.admission.wake()
+        self.accumulator.withdraw_cancelled()
+        self._wakeup.wake()
 
     async def close(self, timeout: float, error: ProducerError) -> int:
         """Deliver for ``timeout`` seconds, fail the rest with ``error``; how many that were."""
@@ -353,7 +364,7 @@ class Engine:
                 self.admission.close(closed)
                 self.metadata.close(closed)
                 self.client.close()
-                await self.accumulator.pool.close()
+                self.accumulator.pool.close()
                 await self._owner.close()
                 self._compressors.shutdown(cancel_futures=True)
         return undelivered

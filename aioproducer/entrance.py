@@ -44,6 +44,7 @@ class PythonEntrance:
         if self.serves():
             builder = self._short_way.find(topic, value, key, partition)
             if builder is not None:
+                self._short_way.last = builder
                 future = self._loop.create_future()
                 if builder.append(future, time_ns() // 1_000_000, key, value):
                     return future

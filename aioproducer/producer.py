@@ -35,7 +35,6 @@ from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.engine import Engine
 from aioproducer.entrance import Entrance
 from aioproducer.errors import (
-    BufferExhaustedError,
     ConfigError,
     IllegalStateError,
     ProducerBrokenError,
@@ -70,6 +69,10 @@ class _Unstarted:
     waits, or is refused."""
 
     crowded = True
+
+    def last_has_room(self) -> bool:
+        """No."""
+        return False
 
 
 class Producer:
@@ -339,13 +342,14 @@ class Producer:
         timestamp_ms: int | None,
         token: RecordFuture,
         *,
-        patient: bool = False,
-    ) -> WaitingRecord | None:
+        over_capacity: bool = False,
+        caller: object = None,
+    ) -> None:
         """:meth:`send` for those who bring the future: ``token`` gets the record's fate.
 
         For ``send_many()`` and the blocking shell; called on the event loop, by a running producer.
-        ``patient``: a record that finds the line full does not fail. It is returned, for
-        :meth:`put_later`.
+        ``over_capacity``: a record that finds the line full is not refused, because its caller
+        waits for room before the next one. ``caller``: who waits then, if not the present task.
         """
         if self._transactions is not None:
             self._transactions.check_open()
@@ -357,13 +361,13 @@ class Producer:
                 )
                 topic, value, key, partition, headers, timestamp_ms = record.fields()
                 token = hooked = InterceptedFuture(token, self._interceptors, record)
-            return self._put_serialized(
-                topic, value, key, partition, headers, timestamp_ms, token, patient
+            self._put_serialized(
+                topic, value, key, partition, headers, timestamp_ms, token, over_capacity, caller
             )
         except ProducerError as error:
             if hooked is not None:
                 hooked.refused(error)
-            if self._transactions is not None and not patient:  # send_many() tells at its end
+            if self._transactions is not None and not over_capacity:  # bulk tells at its end
                 self._transactions.record_refused(error)
             raise
 
@@ -376,8 +380,9 @@ class Producer:
         headers: Headers | None,
         timestamp_ms: int | None,
         token: RecordFuture,
-        patient: bool,
-    ) -> WaitingRecord | None:
+        over_capacity: bool,
+        caller: object,
+    ) -> None:
         if type(topic) is not str or not 0 < len(topic) <= LONGEST_TOPIC or not topic.isascii():
             topic = checked_topic(topic)
         if self._serializing or (value is not None and type(value) is not bytes):
@@ -396,7 +401,7 @@ class Producer:
             tell_partition(token, partition)
         now = monotonic()
         if self._append(topic, partition, timestamp_ms, key, value, pairs, token, now) is not None:
-            return None
+            return
         record = WaitingRecord(
             topic,
             partition,
@@ -412,32 +417,11 @@ class Producer:
         )
         engine = self._engine
         assert engine is not None
-        try:
-            engine.wait_in_line(record, now)
-        except BufferExhaustedError:
-            if patient:
-                return record
-            raise
+        engine.wait_in_line(
+            record, now, caller or asyncio.current_task(), over_capacity=over_capacity
+        )
         if isinstance(record.caller, asyncio.Future):
             record.caller.add_done_callback(partial(self._on_caller_done, record))
-        return None
-
-    async def put_later(self, record: WaitingRecord) -> None:
-        """Send a record that :meth:`put` returned, once all that was sent before has its fate."""
-        try:
-            await self.flush()
-            engine, now = self._running(), monotonic()
-            if self._transactions is not None:
-                self._transactions.check_open()
-            record.sent, record.deadline = now, now + self._patience
-            if engine.accumulator.append_waiting(record, now) is None:
-                engine.wait_in_line(record, now)
-        except ProducerError as error:
-            record.fail(error)
-            self.record_failed(error)
-        except asyncio.CancelledError:
-            record.take_back()
-            raise
 
     def _on_caller_done(self, record: WaitingRecord, caller: asyncio.Future[Any]) -> None:
         if caller.cancelled() and self._engine is not None:
@@ -451,16 +435,26 @@ class Producer:
     async def drain(self) -> None:
         """Return at once while there is memory for more records; else wait for it, in turn.
 
-        Use it between sends whose futures you do not await. Source: ``StreamWriter.drain``. While
-        there is room it does not look where it is called: from another loop or thread it is
+        Use it between sends whose futures you do not await. Source: ``StreamWriter.drain``. It
+        waits for the broker of the record that was sent last, and for no other. A broker that has
+        delivered nothing for a second is waited for only by a caller whose own record had to stand
+        in line for it, while that line is half full; after ``max_block_ms`` by nobody.
+
+        While there is room it does not look where it is called: from another loop or thread it is
         refused only where it would wait, and ``send()`` always.
 
         Raises:
             ProducerClosedError, ProducerBrokenError: there will be no room any more.
             IllegalStateError, WrongLoopError: not now, or not here.
         """
-        if self._crowd.crowded:
+        if self._crowd.crowded and not self._crowd.last_has_room():
             await self._running().admission.drain()
+
+    def turn(self, caller: object) -> asyncio.Future[None] | None:
+        """A future for when ``caller`` may send more; None: now. For the blocking shell."""
+        if self._crowd.crowded and not self._crowd.last_has_room():
+            return self._running().admission.turn(caller)
+        return None
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until every record sent before has its fate, delivered or failed.

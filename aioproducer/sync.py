@@ -1,7 +1,8 @@
 """The blocking shell: the same producer, on an event loop in a thread of its own.
 
-``send()`` puts a record into the *inbox*; one coroutine, the *pump*, takes the inbox whole and puts
-its records into their batches. So the loop is woken once for a burst of records.
+``send()`` puts a record into the :class:`Inbox`; one coroutine, the *pump*, takes the inbox whole
+and puts its records into their batches. So the loop is woken once for a burst of records. A thread
+whose records have to wait for their broker stalls alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from contextlib import (
     contextmanager,
     suppress,
 )
-from threading import Condition, Thread, get_ident
+from functools import partial
+from threading import Thread, current_thread, get_ident
 from time import time_ns
 from typing import Any, Final, Self, TypeVar, Unpack
 
@@ -27,6 +29,7 @@ from aioproducer.arguments import check_timeout, one_by_one, only_argument
 from aioproducer.arrow import is_arrow
 from aioproducer.bulk import OneRecord, SendReport, Tally
 from aioproducer.config import ProducerConfig, ProducerOptions
+from aioproducer.inbox import Inbox, Item, Marker
 from aioproducer.metrics import MetricsSnapshot
 from aioproducer.model import (
     ConsumerGroupMetadata,
@@ -42,6 +45,7 @@ from aioproducer.serialization import shared_headers
 _Answer = TypeVar("_Answer")
 
 _BOOKKEEPING: Final = 512  # bytes that a record in the inbox counts for beside its value
+_RECORDS_PER_TURN: Final = 500  # records after which the loop may do something else
 _AT_EXIT: Final = 10.0  # seconds to deliver, at the interpreter's exit, for who was not closed
 _GRACE: Final = 5.0  # seconds over its bound after which close() no longer believes in the thread
 
@@ -69,19 +73,16 @@ class Producer:
         self._core = producer.Producer(config, transaction=transaction, **options)
         self.config = self._core.config
         self.client_id = self._core.client_id
-        self._capacity = self.config.buffer_memory // 32
         self._process = os.getpid()
         self._thread = Thread(target=self._run, name=f"aioproducer-{self.client_id}", daemon=True)
         self._ended: Future[int] = Future()
         self._wakeup = asyncio.Event()
-        self._burst: deque[tuple[Any, ...]] = deque()
+        self._burst: deque[Item | Marker] = deque()
         """What the pump has taken out of the inbox."""
-        self._room = Condition()
-        """Guards what follows; waited for where the inbox is full."""
-        self._inbox: deque[tuple[Any, ...]] = deque()
-        """Arguments and future of records; a future alone tells when the pump has got there.
-        Whoever finds it empty wakes the pump."""
-        self._held = 0
+        self._inbox = Inbox(self.config.buffer_memory // 32)
+        """Whoever finds it empty wakes the pump."""
+        self._room = self._inbox.room
+        """Guards what follows, too."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open = False
         self._refusal: errors.ProducerError = errors.IllegalStateError(
@@ -314,12 +315,14 @@ class Producer:
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         size = _BOOKKEEPING + (len(value) if isinstance(value, bytes | bytearray | str) else 0)
-        most = max(0, self._capacity - size)  # a record larger than the inbox goes in alone
         self._check(waits=False)
+        thread, inbox = current_thread(), self._inbox
         with self._room:
-            if self._held > most:
-                patience = 0 if get_ident() == self._thread.ident else timeout
-                if not self._room.wait_for(lambda: self._held <= most or not self._open, patience):
+            if not inbox.fits(thread, size):
+                patience = 0 if thread is self._thread else timeout
+                if not self._room.wait_for(
+                    lambda: inbox.fits(thread, size) or not self._open, patience
+                ):
                     refused = errors.BufferExhaustedError(
                         f"no memory became free within {patience} s (max_block_ms; a callback does "
                         "not wait): send more slowly, or raise buffer_memory"
@@ -329,10 +332,9 @@ class Producer:
                     raise refused
             if not self._open or self._loop is None:
                 raise errors.anew(self._refusal)
-            if not self._inbox:
+            fields = (topic, value, key, partition, headers, timestamp_ms)
+            if inbox.put(Item(fields, future, thread, size)):
                 self._loop.call_soon_threadsafe(self._wakeup.set)
-            self._inbox.append((topic, value, key, partition, headers, timestamp_ms, future))
-            self._held += size
 
     def _ask(
         self, question: Callable[[], Coroutine[Any, Any, _Answer]], timeout: float | None = None
@@ -379,35 +381,69 @@ class Producer:
                 self._end(error, 0)
 
     async def _pump(self) -> None:
-        """Move records into batches, in order, until ``drain()`` says that there is no more."""
+        """Move records into batches, in order, until the producer is closed or broken."""
         try:
             await self._core.start()
             while True:
-                await self._core.drain()
+                self._core.check_usable()
+                for _ in range(min(len(self._burst), _RECORDS_PER_TURN)):
+                    self._pass_on(self._burst.popleft())
                 if self._burst:
-                    self._put(self._burst.popleft())
+                    await asyncio.sleep(0)
                     continue
                 await self._wakeup.wait()
                 self._wakeup.clear()
-                with self._room:
-                    self._burst, self._inbox, self._held = self._inbox, self._burst, 0
-                    self._room.notify_all()
+                self._burst = self._inbox.take()
         except errors.ProducerError as error:
             self._end(error, await self._core.close())
 
-    def _put(self, item: tuple[Any, ...]) -> None:
-        if item[-1].set_running_or_notify_cancel():
+    def _pass_on(self, item: Item | Marker) -> None:
+        if not self._inbox.keep(item) and (turn := self._put(item)) is not None:
+            assert isinstance(item, Item)
+            self._inbox.stall(item.thread)
+            turn.add_done_callback(partial(self._resume, item.thread))
+
+    def _resume(self, thread: Thread, turn: asyncio.Future[None]) -> None:
+        """There is room again for the records of ``thread``, or the producer has ended."""
+        if turn.cancelled() or turn.exception() is not None:
+            self._wakeup.set()
+            return
+        for item in self._inbox.resume(thread):
+            if (again := self._put(item)) is not None:
+                again.add_done_callback(partial(self._resume, thread))
+                return
+
+    def _put(self, item: Item | Marker) -> asyncio.Future[None] | None:
+        """Put a record into its batch, or in line; a future if its thread has to wait then."""
+        if isinstance(item, Marker):
+            item.reached()
+        elif item.future.set_running_or_notify_cancel():
             try:
-                self._core.put(*item) if len(item) > 1 else item[-1].set_result(None)
+                topic, value, key, partition, headers, timestamp_ms = item.record
+                self._core.put(
+                    topic,
+                    value,
+                    key,
+                    partition,
+                    headers,
+                    timestamp_ms,
+                    item.future,
+                    over_capacity=True,
+                    caller=item.thread,
+                )
             except Exception as error:
-                item[-1].set_exception(error)
+                item.future.set_exception(error)
                 self._core.record_failed(error)
+            else:
+                with suppress(errors.ProducerError):  # it has ended, as the pump will find out
+                    return self._core.turn(item.thread)
+        return None
 
     async def _catch_up(self) -> None:
         """Wait until the pump has all that was sent before."""
         future: Future[None] = Future()
         with self._room:
-            self._inbox.append((future,))
+            self._inbox.put(Marker(future))
         self._wakeup.set()
         await asyncio.wrap_future(future)
 
@@ -427,14 +463,13 @@ class Producer:
             closing = isinstance(self._refusal, errors.ProducerClosedError)
             self._refusal = error = self._refusal if closing else error
             self._loop, self._open = None, False
-            self._burst.extend(self._inbox)
-            self._inbox.clear()
-            self._room.notify_all()
-        while self._burst:
-            *record, future = self._burst.popleft()
-            if future.set_running_or_notify_cancel():
-                undelivered += bool(record and closing)
-                future.set_exception(_undelivered(record[0]) if record and closing else error)
+        for item in (*self._burst, *self._inbox.take_rest()):
+            if isinstance(item, Marker):
+                item.fail(error)
+            elif item.future.set_running_or_notify_cancel():
+                undelivered += closing
+                item.future.set_exception(_undelivered(item.record[0]) if closing else error)
+        self._burst.clear()
         atexit.unregister(self._close_at_exit)
         self._ended.set_result(undelivered)
 

@@ -48,8 +48,8 @@ class IncompleteBatches:
         """A new batch in ``buffer``, the last of ``queue`` and open."""
         queue.close_batch()
         batch = ProducerBatch(queue.topic_partition, buffer, len(buffer), now, deadline)
+        batch.builder.owner = queue
         queue.open = batch
-        self._shares.take(queue, len(buffer), now)
         queue.batches.append(batch)
         self._batches[batch] = None
         self._flushes.began(batch)
@@ -65,17 +65,18 @@ class IncompleteBatches:
         self._shares.promise(queue_for(batch, self._topics), futures - batch.futures)
         batch.futures = futures
 
-    def complete(self, batch: ProducerBatch, now: float) -> bytearray | None:
-        """Forget a batch that has its outcome; its buffer, to be given back to the pool."""
+    def complete(self, batch: ProducerBatch, now: float) -> None:
+        """Forget a batch that has its outcome; its buffer goes back to the pool."""
         queue = queue_for(batch, self._topics)
         self._departures.complete(queue, batch, now)
         del self._batches[batch]
         self._flushes.done(batch)
         buffer = batch.release()
+        if batch.delivered:
+            self._shares.delivered(queue, now)
         if buffer is not None:
-            self._shares.keep_promise(queue, batch.futures)
-            self._shares.give_back(queue, len(buffer), now)
-        return buffer
+            self._shares.promise(queue, -batch.futures)
+            self._shares.release(queue, buffer)
 
     def split(self, batch: ProducerBatch, now: float) -> int:
         """Queue a drained batch of several records again as smaller ones; how many these are.

@@ -1,33 +1,30 @@
-"""Which partition gets the pool's memory next, and that no broker gets all of it.
+"""Who holds the memory of the batches, who waits for it, and which node is stuck.
 
-A broker that is down returns nothing before ``delivery_timeout_ms``. So the last eighth of the pool
-is for nodes that hold less than half of it: they go on, whatever becomes of the others.
+Each node that leads partitions has a quota (:class:`NodeQuota`) of the pool, of the line and of the
+futures. So a broker that returns nothing stops the records for its own partitions alone.
 
 The futures of small records take more memory than the records. They are not the pool's, but once
-those of full batches take half as much as the pool, there is no room for more records either;
-unless they are a stuck broker's, and then once they take as much as the pool.
+those of full batches take half as much as the pool, there is no room for more records either.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass
+from enum import IntEnum
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.partition_queue import PartitionQueue
+from aioproducer.accumulator.node_quota import NodeKey, NodeQuota
+from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
+from aioproducer.accumulator.waiting_line import WaitingLine
 
 STUCK_AFTER: Final = 1.0
-"""Seconds without returning memory, after which a node is not waited for by others."""
+"""Seconds without a delivery, after which a node is not waited for by callers of others."""
 
 FUTURE_BYTES: Final = 150
-"""What a future takes, with its places in lists; about."""
-
-_RESERVED_PART: Final = 8
-_FEWEST_BATCHES: Final = 16
-"""A pool of fewer batches has nothing to spare for a reserve."""
+"""Bytes that a future takes, with its places in lists; about."""
 
 _FEW_PARTITIONS: Final = 16
 """For no more than so many, batches are not made smaller."""
@@ -36,107 +33,154 @@ _REMEMBERED: Final = 10.0
 """Seconds after which partitions that hold memory no more begin to be forgotten."""
 
 
-@dataclass(slots=True)
-class _Share:
-    held: int
-    returned: float
-    """When memory came back last, or the first was taken, in the clock's seconds."""
-    futures: int = 0
-    """In full batches."""
+class Pressure(IntEnum):
+    """How urgently callers with records for a node should wait before they send more."""
+
+    NONE = 0
+    FULL = 1
+    """The next batch finds no memory, or futures take much: more records have to wait."""
+    CROWDED = 2
+    """Half of the node's room in line is used, or twice its futures: records may be refused."""
+
+
+class Grant(NamedTuple):
+    """Memory for a partition whose records waited for it."""
+
+    queue: PartitionQueue
+    buffer: bytearray
+    waited: float
+    """Seconds."""
 
 
 class MemoryShares:
-    """Who holds how much of ``pool``, by node; and the partitions whose records wait for it.
+    """Shares ``pool`` and ``line`` among nodes, and grants memory to partitions that wait.
 
-    ``needed`` says how many bytes a partition waits for; None: for none any more.
+    ``needed`` returns how many bytes a partition waits for; None: it does not wait any more.
     """
 
     def __init__(
-        self, pool: BufferPool, batch_size: int, needed: Callable[[PartitionQueue], int | None]
+        self,
+        pool: BufferPool,
+        line: WaitingLine,
+        batch_size: int,
+        needed: Callable[[PartitionQueue], int | None],
     ) -> None:
         self._pool = pool
+        self._line = line
         self._batch_size = batch_size
         self._needed = needed
-        spare = pool.total >= _FEWEST_BATCHES * batch_size
-        self._reserve = pool.total // _RESERVED_PART if spare else 0
-        self._shares: dict[int, _Share] = {}
-        self.futures = 0
-        """Those of the records in full batches."""
-        self._most_futures = pool.total // (2 * FUTURE_BYTES)
+        self.futures = NodeQuota(pool.total // (2 * FUTURE_BYTES), guarantees=pool.quota.guarantees)
+        """The futures of records in full batches."""
+        self._quotas = (pool.quota, line.quota, self.futures)
+        self._led: dict[NodeKey, int] = {}
+        """How many partitions each node leads."""
+        self._silent_since: dict[NodeKey, float] = {}
+        """When a node delivered last, or the first of its records came."""
         self._holders = 0
         """Partitions that hold memory."""
         self._most_holders = 0
         """How many did so at the same time, lately."""
         self._recounted = 0.0
-        self._waiting: list[tuple[int, int, PartitionQueue]] = []
-        self._parked: list[tuple[int, int, PartitionQueue]] = []
-        """Those of nodes that hold much, until there is more than the reserve."""
+        self._waiting: dict[NodeKey, list[tuple[int, int, PartitionQueue, float]]] = {}
+        """Partitions by node, the one that holds least first."""
+        self._claimant: tuple[NodeKey] | None = None
+        """The node that waits for more memory than its part; it gets what becomes spare."""
+        self.moves = 0
+        """How often a partition got another leader."""
+        self.wanted: set[NodeKey] = set()
+        """The nodes for which callers wait in ``drain()``."""
         self._ticket = count()
 
-    # --- who holds what --------------------------------------------------------------------
-
-    def take(self, queue: PartitionQueue, size: int, now: float) -> None:
-        """``queue`` got ``size`` bytes."""
-        self._holders += not queue.held
-        self._count_holders(now)
-        queue.held += size
-        self._share(queue.leader, now).held += size
-
-    def promise(self, queue: PartitionQueue, futures: int) -> None:
-        """So many records in a full batch of ``queue`` have a future of their own."""
-        self.futures += futures
-        queue.futures += futures
-        self._shares[queue.leader].futures += futures
-
-    def keep_promise(self, queue: PartitionQueue, futures: int) -> None:
-        """These have their fate; to be called before the memory of the batch is given back."""
-        self.promise(queue, -futures)
-
-    def give_back(self, queue: PartitionQueue, size: int, now: float) -> None:
-        """``size`` bytes of ``queue`` go back to the pool."""
-        queue.held -= size
-        self._holders -= not queue.held
-        self._remove(queue.leader, size, now)
+    # --- who leads, who holds ----------------------------------------------------------------
 
     def move(self, queue: PartitionQueue, leader: int, now: float) -> None:
         """``queue`` has another leader."""
-        if queue.held:
-            self._shares[queue.leader].futures -= queue.futures
-            self._remove(queue.leader, queue.held, now)
-            share = self._share(leader, now)
-            share.held += queue.held
-            share.futures += queue.futures
+        before = queue.leader
+        self.moves += 1
+        self._join(leader)
+        if queue.held or queue.waiting:
+            self.begin(leader, now)
+        self._pool.move(queue.held, before, leader)
+        self.futures.take(before, -queue.futures)
+        self.futures.take(leader, queue.futures)
         queue.leader = leader
-        while self._parked:
-            heapq.heappush(self._waiting, self._parked.pop())
+        for record in queue.waiting:
+            self._line.move(record, leader)
+        self._leave(before)
+        if queue.waiting:
+            self.wait(queue, now)
 
-    def _share(self, node: int, now: float) -> _Share:
-        share = self._shares.get(node)
-        if share is None:
-            share = self._shares[node] = _Share(0, now)
-        return share
+    def _join(self, node: NodeKey) -> None:
+        if node != NO_LEADER:
+            self._led[node] = self._led.get(node, 0) + 1
+            if self._led[node] == 1:
+                for quota in self._quotas:
+                    quota.join(node)
 
-    def _remove(self, node: int, size: int, now: float) -> None:
-        share = self._shares[node]
-        share.held -= size
-        share.returned = now
-        if not share.held:
-            del self._shares[node]
+    def _leave(self, node: NodeKey) -> None:
+        if node != NO_LEADER:
+            self._led[node] -= 1
+            if not self._led[node]:
+                del self._led[node]
+                for quota in self._quotas:
+                    quota.leave(node)
 
-    def _holds_little(self, node: int, size: int) -> bool:
-        share = self._shares.get(node)
-        return not self._reserve or share is None or (share.held + size) * 2 <= self._pool.total
+    def begin(self, node: NodeKey, now: float) -> None:
+        """A record for ``node`` comes: if it is the first, the node has been silent from now."""
+        if not self._pool.quota.used_by(node) and not self._line.quota.used_by(node):
+            self._silent_since[node] = now
 
-    def _is_spare(self, size: int) -> bool:
-        return self._pool.available - size >= self._reserve
+    def silent_since(self, node: NodeKey) -> float:
+        """When ``node`` delivered last, in the clock's seconds, or got the first record."""
+        return self._silent_since.get(node, float("inf"))
+
+    def is_stuck(self, node: NodeKey, now: float) -> bool:
+        """Whether ``node`` has had records and delivered none for :data:`STUCK_AFTER`."""
+        return now - self.silent_since(node) >= STUCK_AFTER
+
+    def allocate(self, queue: PartitionQueue, size: int, now: float) -> bytearray | None:
+        """Memory for a batch of ``queue``; None: not now, or others of its node wait for it."""
+        return None if queue.leader in self._waiting else self._allocate(queue, size, now)
+
+    def _allocate(self, queue: PartitionQueue, size: int, now: float) -> bytearray | None:
+        node = queue.leader
+        claimed = self._claimant is not None and self._claimant != (node,)
+        if claimed and size > self._pool.quota.part - self._pool.quota.used_by(node):
+            return None
+        self.begin(node, now)
+        buffer = self._pool.try_allocate(size, node)
+        if buffer is not None:
+            self._holders += not queue.held
+            self._count_holders(now)
+            queue.held += size
+        return buffer
+
+    def release(self, queue: PartitionQueue, buffer: bytearray) -> None:
+        """``buffer`` of ``queue`` goes back to the pool."""
+        queue.held -= len(buffer)
+        self._holders -= not queue.held
+        self._pool.deallocate(buffer, queue.leader)
+
+    def delivered(self, queue: PartitionQueue, now: float) -> None:
+        """The leader of ``queue`` has taken a batch."""
+        self._silent_since[queue.leader] = now
+
+    def promise(self, queue: PartitionQueue, futures: int) -> None:
+        """So many more records in full batches of ``queue`` have a future of their own."""
+        queue.futures += futures
+        self.futures.take(queue.leader, futures)
+
+    # --- how large a batch may be ------------------------------------------------------------
 
     def fair(self, size: int) -> int:
         """How much of ``size`` bytes a batch gets, so that each partition can have one.
 
         Where full batches of all the partitions that lately had one at the same time would take
         more than half of the pool, they are smaller: else the first would have all of it, each for
-        a few records.
+        a few records. No batch is larger than the part of the pool that a node is guaranteed.
         """
+        if len(self._led) > 1 and self._pool.quota.part:
+            size = min(size, self._pool.quota.part)
         if self._most_holders <= _FEW_PARTITIONS:
             return size
         return min(size, self._pool.total // (2 * self._most_holders))
@@ -148,70 +192,74 @@ class MemoryShares:
             self._most_holders = max(self._holders, self._most_holders // 2)
             self._recounted = now
 
-    # --- who gets some ---------------------------------------------------------------------
+    # --- who waits ---------------------------------------------------------------------------
 
-    def may_take(self, queue: PartitionQueue, size: int) -> bool:
-        """Whether ``size`` bytes for ``queue``, if they are there, are not kept for others."""
-        return self._holds_little(queue.leader, size) or (not self._parked and self._is_spare(size))
+    def wait(self, queue: PartitionQueue, now: float) -> None:
+        """``queue`` is to be granted memory, which it waits for since ``now``."""
+        heap = self._waiting.setdefault(queue.leader, [])
+        heapq.heappush(heap, (queue.held, next(self._ticket), queue, now))
 
-    def wait(self, queue: PartitionQueue) -> None:
-        """``queue`` is to be given memory; among all, the one that holds least comes first."""
-        heapq.heappush(self._waiting, (queue.held, next(self._ticket), queue))
+    def grant(self, now: float) -> Grant | None:
+        """Memory for the next partition that waits; None: there is none for any of them.
 
-    def next_waiting(self) -> tuple[PartitionQueue, int] | None:
-        """The partition to be given memory next, and how many bytes it needs."""
-        parked = self._first(self._parked)
-        if parked is not None and self._is_spare(parked[1]):
-            heapq.heappop(self._parked)
-            return parked
-        while (first := self._first(self._waiting)) is not None:
-            entry = heapq.heappop(self._waiting)
-            if self.may_take(*first):
-                return first
-            heapq.heappush(self._parked, entry)
+        Of all partitions the one that holds least comes first; of a node, no other overtakes it.
+        """
+        for node in sorted(self._waiting, key=lambda node: self._waiting[node][:1]):
+            first = self._first_waiting(node)
+            if first is None:
+                self._waits_no_more(node)
+                continue
+            queue, needed, since = first
+            buffer = self._allocate(queue, needed, now)
+            if buffer is None:
+                if self._claimant is None and self._exceeds_part(needed):
+                    self._claimant = (node,)
+                continue
+            heapq.heappop(self._waiting[node])
+            if not self._waiting[node]:
+                self._waits_no_more(node)
+            elif self._claimant == (node,):
+                self._claimant = None
+            return Grant(queue, buffer, now - since)
         return None
 
-    def _first(
-        self, heap: list[tuple[int, int, PartitionQueue]]
-    ) -> tuple[PartitionQueue, int] | None:
+    def _exceeds_part(self, needed: int) -> bool:
+        return needed > max(self._pool.quota.part, self._batch_size)
+
+    def _waits_no_more(self, node: NodeKey) -> None:
+        del self._waiting[node]
+        if self._claimant == (node,):
+            self._claimant = None
+
+    def _first_waiting(self, node: NodeKey) -> tuple[PartitionQueue, int, float] | None:
+        heap = self._waiting[node]
         while heap:
-            queue = heap[0][2]
-            needed = self._needed(queue)
+            _, _, queue, since = heap[0]
+            needed = self._needed(queue) if queue.leader == node else None
             if needed is not None:
-                return queue, needed
+                return queue, needed, since
             heapq.heappop(heap)
         return None
 
-    # --- is there any ----------------------------------------------------------------------
+    def hurries(self, node: NodeKey, now: float) -> bool:
+        """Whether batches for ``node`` should not linger, since memory is waited for.
 
-    @property
-    def exhausted(self) -> bool:
-        """Whether a partition waits."""
-        return bool(self._waiting or self._parked) or self._pool.waiting > 0
+        Waiting for a node that is stuck does not hurry the others.
+        """
+        wanted = {*self._waiting, *self.wanted}
+        return node in wanted or any(not self.is_stuck(each, now) for each in wanted)
 
-    def crowded(self, now: float) -> bool:
-        """Whether whoever sends next may find no memory: unless that is a stuck broker's fault."""
-        if self._waiting or self._pool.waiting or self._pool.available < self._batch_size:
-            return True
-        if self.futures > 2 * self._most_futures:
-            return True
-        if not self._promises_much and not self._parked and self._is_spare(self._batch_size):
-            return False
-        hog = self._hog()
-        return hog is None or now - hog.returned < STUCK_AFTER
+    # --- is there room -----------------------------------------------------------------------
 
-    def next_change(self, now: float) -> float | None:
-        """When a broker that holds much counts as stuck, if it returns nothing before."""
-        hog = self._hog() if self._reserve or self._promises_much else None
-        moment = None if hog is None else hog.returned + STUCK_AFTER
-        return moment if moment is not None and moment > now else None
-
-    @property
-    def _promises_much(self) -> bool:
-        return self.futures > self._most_futures
-
-    def _hog(self) -> _Share | None:
-        if self._promises_much:
-            return max(self._shares.values(), key=lambda share: share.futures)
-        half = self._pool.total / 2
-        return next((share for share in self._shares.values() if share.held > half), None)
+    def pressure(self, node: NodeKey) -> Pressure:
+        """Whether callers with records for ``node`` should wait."""
+        if self._line.is_crowded(node):
+            return Pressure.CROWDED
+        if self.futures.room(node) <= 0:
+            many = self.futures.used_by(node) > 2 * self.futures.total
+            return Pressure.CROWDED if many else Pressure.FULL
+        if node in self._waiting or self._pool.room(node) < min(
+            self._batch_size, self.fair(self._batch_size)
+        ):
+            return Pressure.FULL
+        return Pressure.NONE

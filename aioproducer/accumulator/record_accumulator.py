@@ -14,7 +14,8 @@ from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.departures import Departures
 from aioproducer.accumulator.flush import Flushes, FlushFuture
 from aioproducer.accumulator.incomplete_batches import IncompleteBatches
-from aioproducer.accumulator.memory_shares import MemoryShares
+from aioproducer.accumulator.memory_shares import Grant, MemoryShares
+from aioproducer.accumulator.node_quota import NodeKey
 from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
 from aioproducer.accumulator.producer_batch import ProducerBatch, RecordFuture
 from aioproducer.accumulator.sticky import StickyChoice
@@ -55,10 +56,12 @@ class RecordAccumulator:
         """See :meth:`close`."""
         self.short_way = ShortWay(ignore_keys=rules.ignore_keys)
         """Into the batches that records have joined by :meth:`append`, while they are open."""
-        self.room_wanted = False
-        """Somebody waits in ``drain()``; while somebody does, nothing lingers."""
         self.crowded = False
-        """There is no room for more records: the time to wait before sending more."""
+        """Somewhere there is no room for more records: see :meth:`last_has_room`."""
+        self.last_waiting: PartitionQueue | None = None
+        """Where the record has to wait that was sent last, if its topic is known."""
+        self._pressed: set[NodeKey] = set()
+        """The nodes without room, as far as is known."""
         self._sticky = sticky
         self._wake = wake
         self._partitioner = partitioner
@@ -68,7 +71,7 @@ class RecordAccumulator:
         self._topics: dict[str, TopicQueues] = {}
         self.sizes = BatchSizes(rules, pool.total, expansion)
         self.flushes = Flushes()
-        self.shares = MemoryShares(pool, rules.batch_size, self._needs)
+        self.shares = MemoryShares(pool, line, rules.batch_size, self._needs)
         self.departures = Departures(
             self._topics,
             one_at_a_time=rules.one_at_a_time,
@@ -113,6 +116,7 @@ class RecordAccumulator:
             batch = self._open_batch(queue, timestamp_ms, key, value, headers, token, now)
         if batch is not None:
             queues.open_batches.partitions[queue.topic_partition.partition] = batch.builder
+            self.short_way.last = batch.builder
         return batch
 
     def append_waiting(self, record: WaitingRecord, now: float) -> ProducerBatch | None:
@@ -152,6 +156,7 @@ class RecordAccumulator:
             queues.sticky_batch = batch
         if batch is not None:
             queues.open_batches.keyless = batch.builder
+            self.short_way.last = batch.builder
         return batch
 
     def open_short_way(self, is_open: bool) -> None:
@@ -181,10 +186,10 @@ class RecordAccumulator:
         topic = queue.topic_partition.topic
         needed = self.sizes.checked(topic, key, value, headers)
         size = max(self.shares.fair(self.sizes.full(topic)), needed)
-        if queue.waiting or not self.shares.may_take(queue, size):
+        if queue.waiting:
             return None
-        buffer = self.pool.try_allocate(size)
-        self.update_crowded(now)
+        buffer = self.shares.allocate(queue, size, now)
+        self._note_pressure(queue.leader)
         if buffer is None:
             return None
         batch = self.incomplete.begin(queue, buffer, now, now + self.rules.delivery_timeout)
@@ -196,27 +201,40 @@ class RecordAccumulator:
 
     # --- the waiting line ------------------------------------------------------------------
 
-    def wait_in_line(self, record: WaitingRecord) -> None:
-        """Put ``record`` in line. Raises :class:`BufferExhaustedError` if the line is full."""
-        self.line.add(record)
-        self.flushes.began(record)
+    def wait_in_line(self, record: WaitingRecord, *, over_capacity: bool = False) -> None:
+        """Put ``record`` in line.
+
+        ``over_capacity``: see :meth:`WaitingLine.add`; not where the partition's leader has
+        delivered nothing for as long as a record may wait.
+
+        Raises:
+            BufferExhaustedError: the line is full.
+        """
         queues = self._topics.get(record.topic)
-        if queues is None:
+        queue = None if queues is None else self._queue_of(queues, record)
+        node = NO_LEADER if queue is None else queue.leader
+        self.shares.begin(node, record.sent)
+        self.short_way.last = None
+        self.last_waiting = queue
+        self._note_pressure(node)
+        patience = record.deadline - record.sent
+        given_up = record.sent - self.shares.silent_since(node) >= patience
+        self.line.add(record, node, over_capacity=over_capacity and not given_up)
+        self.flushes.began(record)
+        if queue is None:
             self.line.await_topic(record)
         else:
-            self._stall(self._queue_of(queues, record), record)
-        self.update_crowded(record.sent)
+            self._stall(queue, record, record.sent)
+        self._note_pressure(node)
 
-    def withdraw(self, record: WaitingRecord, now: float) -> None:
+    def withdraw(self, record: WaitingRecord) -> None:
         """Take a record that its caller has cancelled out of the line, if it is still there."""
         self._drop(record)
-        self.update_crowded(now)
 
-    def withdraw_cancelled(self, now: float) -> None:
+    def withdraw_cancelled(self) -> None:
         """Take all such records out of the line."""
         for record in [each for each in self.line if each.cancelled]:
             self._drop(record)
-        self.update_crowded(now)
 
     def _drop(self, record: WaitingRecord) -> None:
         if not record.settled:
@@ -231,11 +249,11 @@ class RecordAccumulator:
             return partitions[murmur2_partition(record.key, len(partitions))]
         return self._sticky.for_waiting(queues, record.size)
 
-    def _stall(self, queue: PartitionQueue, record: WaitingRecord) -> None:
+    def _stall(self, queue: PartitionQueue, record: WaitingRecord, now: float) -> None:
         queue.waiting.append(record)
         queue.close_batch()
         if len(queue.waiting) == 1:
-            self.shares.wait(queue)
+            self.shares.wait(queue, now)
         self._wake()
 
     def _needs(self, queue: PartitionQueue) -> int | None:
@@ -254,19 +272,25 @@ class RecordAccumulator:
             queue.waiting.popleft()
         return None
 
-    def admit(self, queue: PartitionQueue, buffer: bytearray, now: float) -> bool:
-        """Fill a new batch in ``buffer`` with the records that wait for ``queue``.
+    def admit(self, now: float) -> list[float]:
+        """Fill new batches with waiting records, while there is memory; how long each waited."""
+        waited = []
+        while (grant := self.shares.grant(now)) is not None:
+            if self.fill(grant, now):
+                waited.append(grant.waited)
+        return waited
 
-        False: there was none any more that fits, and ``buffer`` was not used.
-        """
+    def fill(self, grant: Grant, now: float) -> bool:
+        """Begin a batch with records that waited for it; False: none of them fits any more."""
+        queue = grant.queue
         record = self._first_waiting(queue)
-        if record is None:
-            return False
-        if record.size > len(buffer):
-            self.shares.wait(queue)  # the one it was meant for is gone, and this is larger
+        if record is None or record.size > len(grant.buffer):
+            self.shares.release(queue, grant.buffer)
+            if record is not None:  # the one it was meant for is gone, and this is larger
+                self.shares.wait(queue, now)
             return False
         deadline = record.sent + self.rules.delivery_timeout
-        batch = self.incomplete.begin(queue, buffer, now, deadline)
+        batch = self.incomplete.begin(queue, grant.buffer, now, deadline)
         self._wake()
         while record is not None and batch.append(
             record.token, record.timestamp_ms, record.key, record.value, record.headers
@@ -278,13 +302,8 @@ class RecordAccumulator:
             record = self._first_waiting(queue)
         if record is not None:
             queue.close_batch()
-            self.shares.wait(queue)
+            self.shares.wait(queue, now)
         return True
-
-    def give_up(self, queue: PartitionQueue) -> None:
-        """``queue`` got no memory this time; it stays in line if records still wait."""
-        if self._first_waiting(queue) is not None:
-            self.shares.wait(queue)
 
     def _settle(self, record: WaitingRecord, batch: ProducerBatch | None = None) -> None:
         self.line.remove(record)
@@ -338,7 +357,9 @@ class RecordAccumulator:
         try:
             batch = self.append_waiting(record, now)
             if batch is None:
-                self._stall(self._queue_of(queues, record), record)
+                queue = self._queue_of(queues, record)
+                self.line.move(record, queue.leader)
+                self._stall(queue, record, now)
                 return
         except InvalidPartitionError as error:
             self.fail_waiting([record], error)
@@ -346,42 +367,52 @@ class RecordAccumulator:
         self.incomplete.expire_by(batch, record.sent + self.rules.delivery_timeout)
         self._settle(record, batch)
 
-    def forget_topic(self, topic: str) -> bool:
+    def forget_topic(self, topic: str, now: float) -> bool:
         """Drop an unused topic; False while it still has records."""
         queues = self._topics.get(topic)
         if self.line.awaiting(topic) or (queues is not None and queues.busy):
             return False
-        self._topics.pop(topic, None)
-        self.short_way.topics.pop(topic, None)
+        if queues is not None:
+            for queue in queues.partitions:
+                self.shares.move(queue, NO_LEADER, now)
+            del self._topics[topic], self.short_way.topics[topic]
         return True
 
     # --- room and time ---------------------------------------------------------------------
 
-    def want_room(self) -> None:
-        """Somebody began to wait for room: what lingers has to leave."""
-        if not self.room_wanted:
-            self.room_wanted = True
-            self._wake()
+    def last_has_room(self) -> bool:
+        """Whether there is room for more records like the one that was sent last."""
+        last = self.short_way.last
+        return last is not None and not self.closing and last.owner.leader not in self._pressed
 
-    def update_crowded(self, now: float) -> None:
-        """Find out whether there is room; to be called when memory was taken or has come back."""
-        self.crowded = self.closing or self.line.crowded or self.shares.crowded(now)
+    def _note_pressure(self, node: NodeKey) -> None:
+        if self.shares.pressure(node):
+            self._pressed.add(node)
+            self.crowded = True
 
-    def linger(self, *, idle: bool) -> float:
-        """Seconds that a batch which is not full waits now; ``idle``: its broker has no other."""
+    def update_crowded(self) -> None:
+        """Find out which nodes have room again; to be called when memory has come back."""
+        if self._pressed:
+            self._pressed = {node for node in self._pressed if self.shares.pressure(node)}
+            self.crowded = self.closing or bool(self._pressed)
+
+    def linger(self, node: int, now: float, *, idle: bool) -> float:
+        """Seconds that a batch for ``node`` which is not full waits now.
+
+        ``idle``: the node has no other.
+        """
         linger = self.rules.linger
         if linger is None:
             linger = 0.0 if idle else self.rules.adaptive_linger
-        if linger and (self.closing or self.flushes or self.shares.exhausted or self.room_wanted):
+        if linger and (self.closing or self.flushes or self.shares.hurries(node, now)):
             return 0.0
         return linger
 
-    def next_deadline(self, now: float) -> float | None:
+    def next_deadline(self) -> float | None:
         """When the clock alone changes something: a batch or a waiting record times out, say."""
         moments = (
             self.line.next_deadline(),
             self.incomplete.next_expiry(),
-            self.shares.next_change(now),
         )
         return min((moment for moment in moments if moment is not None), default=None)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
 
 from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.accumulator.node_quota import NodeKey, NodeQuota
 from aioproducer.accumulator.producer_batch import RecordFuture
 from aioproducer.errors import BufferExhaustedError, ProducerError
 from aioproducer.interceptors import tell_partition
@@ -25,6 +26,7 @@ class WaitingRecord:
         "generation",
         "headers",
         "key",
+        "node",
         "partition",
         "sent",
         "settled",
@@ -67,6 +69,8 @@ class WaitingRecord:
         """When it fails for having waited too long, in the clock's seconds."""
         self.generation = 0
         """Which flushes wait for it; see ``flush.py``."""
+        self.node: NodeKey = None
+        """The leader of its partition, for which it counts in the line."""
         self.settled = False
         """It is no longer in the line: appended, failed or cancelled."""
 
@@ -90,13 +94,16 @@ class WaitingRecord:
 class WaitingLine:
     """All waiting records: ``capacity`` bytes of them, and what they may borrow from ``pool``.
 
-    They may while that leaves ``keep`` bytes free, so that there is always memory to serve them. A
-    single record larger than all of this may wait alone, for otherwise it could never be sent.
+    The nodes that lead their partitions share the capacity; records without a node use what is
+    guaranteed to none. They may borrow while that leaves ``keep`` spare bytes in the pool, so that
+    there is always memory to serve them. A single record larger than all of this may wait alone,
+    for otherwise it could never be sent.
     """
 
     def __init__(self, capacity: int, pool: BufferPool, keep: int) -> None:
         self.capacity = capacity
-        self.bytes = 0
+        self.quota = NodeQuota(capacity, guarantees=pool.quota.guarantees)
+        """Bytes by the node that leads the record's partition."""
         self._pool = pool
         self._keep = keep
         self._borrowed = 0
@@ -110,31 +117,53 @@ class WaitingLine:
         return iter(self._records)
 
     @property
-    def crowded(self) -> bool:
-        """Half of its own capacity is used: the time to wait before sending more."""
-        return self.bytes * 2 > self.capacity
+    def bytes(self) -> int:
+        """Bytes of all records."""
+        return self.quota.used
 
     @property
     def free(self) -> int:
         """Bytes of its own capacity that are not used."""
         return max(0, self.capacity - self.bytes)
 
-    def add(self, record: WaitingRecord) -> None:
-        """Put ``record`` at the end. Raises :class:`BufferExhaustedError` if the line is full."""
-        lacking = self.bytes + record.size - self.capacity - self._borrowed
-        if lacking > 0:
-            lent = self._pool.available - lacking >= self._keep
-            if lent:
+    def is_crowded(self, node: NodeKey) -> bool:
+        """Whether ``node`` uses half of what it may have here, without what can be borrowed."""
+        own = self.quota.room(node) - self._borrowed
+        return self.quota.used_by(node) > own
+
+    def add(self, record: WaitingRecord, node: NodeKey, *, over_capacity: bool = False) -> None:
+        """Put ``record`` at the end.
+
+        ``over_capacity``: its caller brings no other before there is room, so it is never refused.
+
+        Raises:
+            BufferExhaustedError: the line is full.
+        """
+        quota = self.quota
+        if not quota.allows(node, record.size):
+            lacking = record.size - min(quota.room(node), quota.free)
+            if self._pool.spare - lacking >= self._keep:
                 self._pool.lend(lacking)
                 self._borrowed += lacking
-            elif self._records:
+                quota.grow(lacking)
+            elif self._records and not over_capacity:
                 raise BufferExhaustedError(
                     f"buffer_memory is used up: {len(self._records)} records ({self.bytes} bytes) "
-                    f"are waiting already, and this one for topic {record.topic!r} finds no place. "
+                    f"are waiting already, {quota.used_by(node)} bytes of them for the same broker,"
+                    f" and this one for topic {record.topic!r} finds no place. "
                     "Use `await producer.drain()` between sends, or raise buffer_memory"
                 )
         self._records[record] = None
-        self.bytes += record.size
+        record.node = node
+        quota.take(node, record.size)
+
+    def move(self, record: WaitingRecord, node: NodeKey) -> None:
+        """``record`` waits for another node, if it still waits."""
+        if record.settled:
+            return
+        self.quota.take(record.node, -record.size)
+        record.node = node
+        self.quota.take(node, record.size)
 
     def await_topic(self, record: WaitingRecord) -> None:
         """Note that ``record`` waits for the metadata of its topic."""
@@ -153,11 +182,12 @@ class WaitingLine:
         if not record.settled:
             record.settled = True
             del self._records[record]
-            self.bytes -= record.size
-            surplus = self._borrowed - max(0, self.bytes - self.capacity)
+            self.quota.take(record.node, -record.size)
+            surplus = min(self._borrowed, self.quota.spare)
             if surplus > 0:
                 self._pool.take_back(surplus)
                 self._borrowed -= surplus
+                self.quota.grow(-surplus)
             self._forget_awaiting(record)
 
     def _forget_awaiting(self, record: WaitingRecord) -> None:

@@ -108,6 +108,7 @@ class RecordsBuilder:
         "count",
         "limit",
         "max_record_size",
+        "owner",
         "position",
         "runs",
         "tokens",
@@ -121,6 +122,8 @@ class RecordsBuilder:
         self.tokens: list[Any] = []
         """The caller's own, one for each record; here the records' futures."""
         self.runs: list[Run] = []
+        self.owner: Any = None
+        """Whatever its user likes to find here; here the partition's queue."""
         self.base_timestamp_ms = -1
         self.max_record_size = 0
         self._last_shape: tuple[int, int, int] | None = None

@@ -31,7 +31,7 @@ class OpenBatches:
 class ShortWay:
     """Which records may take it, and where they get to."""
 
-    __slots__ = ("ignore_keys", "is_open", "topics")
+    __slots__ = ("ignore_keys", "is_open", "last", "topics")
 
     def __init__(self, *, ignore_keys: bool = False) -> None:
         self.ignore_keys = ignore_keys
@@ -39,13 +39,18 @@ class ShortWay:
         self.is_open = True
         """While it is not, no record takes it."""
         self.topics: dict[str, OpenBatches] = {}
+        self.last: RecordsBuilder | None = None
+        """Where the record is that was sent last; None: in no batch yet."""
 
     def append(
         self, token: Any, timestamp_ms: int, topic: Any, value: Any, key: Any, partition: Any
     ) -> int:
         """Append a record without headers; its size in bytes, or 0."""
         builder = self.find(topic, value, key, partition)
-        return 0 if builder is None else builder.append(token, timestamp_ms, key, value)
+        if builder is None:
+            return 0
+        self.last = builder
+        return builder.append(token, timestamp_ms, key, value)
 
     def find(self, topic: Any, value: Any, key: Any, partition: Any) -> RecordsBuilder | None:
         """The builder for a record; None: it can't go the short way."""

@@ -1,98 +1,174 @@
 """Gives memory to those who wait for it: first the records in line, then callers of ``drain()``.
 
-``send()`` does not wait, so a record without memory waits here; one coroutine asks the pool on
-behalf of all of them, which costs nothing per record.
+``send()`` does not wait, so a record without memory stands in line, and the sender's rounds serve
+it. A caller of ``drain()`` waits for the node of the record that was sent last, and for no other.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
+from aioproducer.accumulator.memory_shares import STUCK_AFTER, Pressure
+from aioproducer.accumulator.node_quota import NodeKey
+from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.errors import BufferExhaustedError, ProducerClosedError, ProducerError, anew
+from aioproducer.errors import ProducerError, anew
 from aioproducer.metrics import ProducerMetrics
-from aioproducer.sender.wakeup import Wakeup
+
+Turn = asyncio.Future[None]
+
+
+class _Caller(NamedTuple):
+    """Where the record that was sent last goes, and whether it is the caller's and in line."""
+
+    queue: PartitionQueue | None
+    own: bool
+
+
+class _Turns:
+    """Callers that wait for room at one node, in order."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[Turn, _Caller] = {}
+        self.judged: tuple[object, ...] = ()
+        """What was known of the node when all of them were looked at last."""
+
+    def go_on(self, most: int) -> None:
+        """Let the first ``most`` go on."""
+        while self.waiting and most:
+            turn = next(iter(self.waiting))
+            del self.waiting[turn]
+            if not turn.done():
+                turn.set_result(None)
+                most -= 1
 
 
 class Admission:
-    """Runs beside the sender. ``max_block``: the longest that one record is waited for."""
+    """Serves those who wait for memory.
+
+    ``max_block``: seconds without a delivery after which nobody waits for a node any more.
+    """
 
     def __init__(
         self,
         accumulator: RecordAccumulator,
         metrics: ProducerMetrics,
+        wake: Callable[[], None],
         clock: Callable[[], float],
         max_block: float,
     ) -> None:
         self._accumulator = accumulator
+        self._shares = accumulator.shares
         self._metrics = metrics
+        self._wake = wake
         self._clock = clock
         self._max_block = max_block
-        self._wakeup = Wakeup(clock)
-        self._drains: deque[asyncio.Future[None]] = deque()
+        self._turns: dict[NodeKey, _Turns] = {}
+        self._last_caller: object = None
         self._closed: ProducerError | None = None
 
-    def wake(self) -> None:
-        """Something happened: if anybody waits, look whether there is room now."""
-        if self._drains or self._accumulator.shares.exhausted:
-            self._wakeup.wake()
+    def stands_in_line(self, caller: object) -> None:
+        """The record sent last stands in line; ``caller`` sent it."""
+        self._last_caller = caller
+
+    # --- callers of drain() ------------------------------------------------------------------
 
     async def drain(self) -> None:
         """Wait for room, behind those who asked before. Source: ``StreamWriter.drain``."""
+        caller = asyncio.current_task()
+        own = self._sent_last(caller)
+        turn = self.turn(caller)
+        if turn is not None:
+            await turn
+        elif own:
+            await asyncio.sleep(0)  # a caller whose records are refused must not hold the loop
+
+    def turn(self, caller: object) -> Turn | None:
+        """A future for when ``caller`` may send more; None: now.
+
+        A node that has delivered nothing for :data:`STUCK_AFTER` is waited for by those whose own
+        record stands in its line, while that line is crowded, and by nobody after ``max_block``.
+        """
         if self._closed is not None:
             raise anew(self._closed)
+        last, waiting = self._accumulator.short_way.last, self._accumulator.last_waiting
+        queue = waiting if last is None else last.owner
+        node = NO_LEADER if queue is None else queue.leader
+        own = self._sent_last(caller)
+        stuck, given_up, pressure = self._judge(node, self._clock())
+        if not _must_wait(own, stuck, given_up, pressure):
+            return None
         turn = asyncio.get_running_loop().create_future()
-        self._drains.append(turn)
-        self._accumulator.want_room()
-        self._wakeup.wake()
-        await turn
+        turn.add_done_callback(lambda turn: self._forget(node, turn))
+        self._turns.setdefault(node, _Turns()).waiting[turn] = _Caller(queue, own)
+        self._shares.wanted.add(node)
+        self._wake()
+        return turn
 
-    async def run(self) -> None:
-        """Serve whoever waits, until cancelled."""
-        while True:
-            stalled = self._accumulator.shares.next_waiting()
-            if stalled is None:
-                await self._serve_drains()
-                continue
-            queue, size = stalled
-            began = self._clock()
-            try:
-                buffer = await self._accumulator.pool.allocate(size, self._max_block)
-            except BufferExhaustedError:
-                self._accumulator.give_up(queue)
-                continue
-            except ProducerClosedError:
-                return
-            except asyncio.CancelledError:
-                self._accumulator.give_up(queue)
-                raise
-            now = self._clock()
-            self._metrics.buffer_waited(now - began, now)
-            if not self._accumulator.admit(queue, buffer, now):
-                await self._accumulator.pool.deallocate(buffer)
+    def _sent_last(self, caller: object) -> bool:
+        """Whether the record sent last is the caller's, and stands in line."""
+        in_line = self._accumulator.short_way.last is None
+        return in_line and caller is not None and self._last_caller is caller
 
-    async def _serve_drains(self) -> None:
+    def _judge(self, node: NodeKey, now: float) -> tuple[bool, bool, Pressure]:
+        """Whether ``node`` is stuck, for how long, and how much it has."""
+        silence = now - self._shares.silent_since(node)
+        return silence >= STUCK_AFTER, silence >= self._max_block, self._shares.pressure(node)
+
+    def _forget(self, node: NodeKey, turn: Turn) -> None:
+        turns = self._turns.get(node)
+        if turns is not None:
+            turns.waiting.pop(turn, None)
+            if not turns.waiting:
+                del self._turns[node]
+                self._shares.wanted.discard(node)
+
+    # --- the sender's rounds -----------------------------------------------------------------
+
+    def serve(self, now: float) -> float | None:
+        """Give away what memory there is; when to look again by the clock alone."""
+        for waited in self._accumulator.admit(now):
+            self._metrics.buffer_waited(waited, now)
+        self._accumulator.update_crowded()
+        if self._accumulator.closing:
+            return None
+        for node, turns in list(self._turns.items()):
+            self._serve(node, turns, now)
+        moments = [
+            self._shares.silent_since(node) + patience
+            for node in self._turns
+            for patience in (STUCK_AFTER, self._max_block)
+        ]
+        return min((moment for moment in moments if moment > now), default=None)
+
+    def _serve(self, node: NodeKey, turns: _Turns, now: float) -> None:
         """Let as many go on as there are free batches; the rest after they have sent."""
+        stuck, given_up, pressure = self._judge(node, now)
+        judged = (stuck, given_up, pressure, self._shares.moves)
         pool = self._accumulator.pool
-        self._accumulator.update_crowded(self._clock())
-        if self._drains and not self._accumulator.crowded:
-            for _ in range(max(1, pool.available // max(pool.poolable_size, 1))):
-                if not self._drains:
-                    break
-                turn = self._drains.popleft()
-                if not turn.done():
+        if not pressure:
+            turns.go_on(max(1, pool.room(node) // max(pool.poolable_size, 1)))
+            self._wake()
+        elif judged != turns.judged:
+            turns.judged = judged
+            for turn, (queue, own) in list(turns.waiting.items()):
+                moved = queue is not None and queue.leader != node
+                waits = not moved and _must_wait(own, stuck, given_up, pressure)
+                if not waits and not turn.done():
                     turn.set_result(None)
-            self._accumulator.room_wanted = bool(self._drains)
-            await asyncio.sleep(0)
-            return
-        await self._wakeup.wait(None)
 
     def close(self, error: ProducerError) -> None:
         """Nobody will get room any more: whoever waits for it gets ``error``."""
         self._closed = error
-        while self._drains:
-            turn = self._drains.popleft()
-            if not turn.done():
-                turn.set_exception(error)
+        for turns in list(self._turns.values()):
+            for turn in list(turns.waiting):
+                if not turn.done():
+                    turn.set_exception(anew(error))
+
+
+def _must_wait(own: bool, stuck: bool, given_up: bool, pressure: Pressure) -> bool:
+    if pressure is Pressure.NONE:
+        return False
+    return not stuck or (own and not given_up and pressure is Pressure.CROWDED)

@@ -46,7 +46,7 @@ RECORDS_PER_SLICE: Final = 1_000
 
 
 class BatchCompleter:
-    """Gives each batch the outcome that was decided, and keeps the buffers that it frees."""
+    """Gives each batch the outcome that was decided."""
 
     def __init__(
         self,
@@ -68,14 +68,8 @@ class BatchCompleter:
         self._backoff = backoff
         self._retries = retries
         self._transactions = transactions
-        self._freed: list[bytearray] = []
         self._held: set[TopicPartition] = set()
         """The partitions that have a barrier."""
-
-    def take_freed(self) -> list[bytearray]:
-        """The buffers of batches that are done, to be given back to the pool."""
-        freed, self._freed = self._freed, []
-        return freed
 
     def standing(self, batch: ProducerBatch, now: float) -> Standing:
         """What is to be known of ``batch`` to decide its outcome."""
@@ -278,9 +272,7 @@ class BatchCompleter:
         leave(batch.topic_partition, batch.order)
 
     def _done(self, batch: ProducerBatch, now: float) -> None:
-        buffer = self._accumulator.incomplete.complete(batch, now)
-        if buffer is not None:
-            self._freed.append(buffer)
+        self._accumulator.incomplete.complete(batch, now)
 
 
 def _up_to_a_slice(batches: Iterable[ProducerBatch]) -> list[ProducerBatch]:

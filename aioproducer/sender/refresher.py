@@ -68,7 +68,7 @@ class MetadataRefresher:
         idle = frozenset(
             topic
             for topic in self._metadata.idle_topics(now)
-            if self._accumulator.forget_topic(topic)
+            if self._accumulator.forget_topic(topic, now)
         )
         if idle:
             self._metadata.forget(idle)

@@ -72,7 +72,7 @@ class Sender:
         owner: TaskOwner,
         wakeup: Wakeup,
         clock: Callable[[], float],
-        serve_waiters: Callable[[], None],
+        serve_waiters: Callable[[float], float | None],
         elsewhere: Callable[[Callable[[], None]], Awaitable[None]],
         transactions: TransactionManager | None = None,
     ) -> None:
@@ -107,9 +107,6 @@ class Sender:
         try:
             while not self._finished:
                 deadline = self._round(self._clock())
-                for buffer in self._completer.take_freed():
-                    await self._accumulator.pool.deallocate(buffer)
-                self._serve_waiters()
                 if not self._finished:
                     await self._wakeup.wait(deadline)
         finally:
@@ -124,11 +121,12 @@ class Sender:
         self._completer.mend(now)
         self._refresher.step(now)
         return _earliest(
+            self._serve_waiters(now),
             self._producer_id.step(now),
             self._send_ready(now),
             self._refresher.step(now),  # again: only now it is known which leaders are missing
             self._client.poll(now),
-            self._accumulator.next_deadline(now),
+            self._accumulator.next_deadline(),
             self._overdue.report(now),
         )
 
@@ -190,7 +188,8 @@ class Sender:
         """Send what is ready for ``node``; when to look again."""
         while True:
             idle = self._client.in_flight(node.id) == 0
-            due = self._departures.ready(node.id, now, self._accumulator.linger(idle=idle))
+            linger = self._accumulator.linger(node.id, now, idle=idle)
+            due = self._departures.ready(node.id, now, linger)
             if due is None or due > now:
                 return due
             if not self._client.ready(node, now):

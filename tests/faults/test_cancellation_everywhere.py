@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from aioproducer import Producer, ProducerClosedError, ProducerError, RecordMetadata
-from aioproducer.accumulator.buffer_pool import BufferPool
 from tests.faults.conftest import FakeKafka
 from tests.faults.simulated_loop import SimulatedLoop
 
@@ -161,10 +160,11 @@ class World:
         assert not accumulator.incomplete
         assert not accumulator.line
         assert accumulator.line.bytes == 0
-        assert accumulator.pool.waiting == 0
         assert accumulator.pool.available == accumulator.pool.total
-        assert not accumulator.shares.exhausted
-        assert not [turn for turn in self.producer._engine.admission._drains if not turn.done()]
+        assert accumulator.pool.quota.used == accumulator.shares.futures.used == 0
+        accumulator.admit(0.0)
+        assert not accumulator.shares._waiting
+        assert not self.producer._engine.admission._turns
 
     async def check_usable(self) -> None:
         """Everybody else comes to a good end, and the producer goes on."""
@@ -526,59 +526,6 @@ def test_cancelled_twice(name: str, later: int) -> None:
     moment = 0
     while run(SCENARIOS[name], moment, moment + later):
         moment += 1
-
-
-# --- the memory by itself ------------------------------------------------------------------
-
-SIZES = [100, 250, 100, 30]
-
-
-async def share(pool: BufferPool, size: int, served: list[int]) -> None:
-    """Wait for memory, keep it for a moment, give it back."""
-    buffer = await pool.allocate(size, PATIENCE)
-    served.append(size)
-    try:
-        await asyncio.sleep(0)
-    finally:
-        await pool.deallocate(buffer)
-
-
-async def play_pool(loop: SimulatedLoop, victim: int, moment: int) -> bool:
-    pool = BufferPool(300, 100)
-    held = [await pool.allocate(100, PATIENCE) for _ in range(3)]
-    served: list[int] = []
-    tasks = [loop.create_task(share(pool, size, served)) for size in SIZES]
-    first = loop.steps
-    cancelled = False
-
-    def maybe_cancel() -> None:
-        nonlocal cancelled
-        if loop.steps - first == moment and not tasks[victim].done():
-            cancelled = tasks[victim].cancel()
-
-    loop.before_step = maybe_cancel
-    for buffer in held:
-        await asyncio.sleep(0)
-        await pool.deallocate(buffer)
-    async with asyncio.timeout(PATIENCE / 2):
-        await asyncio.wait(tasks)
-    loop.before_step = lambda: None
-    assert tasks[victim].cancelled() is cancelled
-    others = [task for number, task in enumerate(tasks) if number != victim]
-    assert not [task for task in others if task.exception()]
-    assert pool.available == pool.total
-    assert not pool.waiting
-    return cancelled
-
-
-@pytest.mark.parametrize("victim", range(len(SIZES)))
-def test_waiting_for_memory_cancelled_at_every_moment(victim: int) -> None:
-    for moment in range(1000):
-        loop = SimulatedLoop()
-        if not loop.run(play_pool(loop, victim, moment)):
-            break
-        assert not loop.complaints
-    assert moment > 5
 
 
 # --- start() -------------------------------------------------------------------------------

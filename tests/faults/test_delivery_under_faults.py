@@ -51,7 +51,7 @@ async def test_order_across_the_memory_wait(kafka: FakeKafka) -> None:
             # every third time by way of the line, without drain
             producer.send("orders", value)
             waited += bool(producer._accumulator.line)
-            if number % 300 == 0 or producer._accumulator.line.crowded:
+            if number % 300 == 0 or producer._accumulator.crowded:
                 await producer.drain()
         await producer.flush(PATIENCE)
         assert waited > 20

@@ -31,7 +31,7 @@ def explode(*_: Any, **__: Any) -> Any:
 PLACES = {
     "sender": (Sender, "_send_ready"),
     "outcomes": (Sender, "_handle_produce"),
-    "admission": (MemoryShares, "next_waiting"),
+    "admission": (MemoryShares, "grant"),
     "reader": (Connection, "_read_frame"),
     "drain of a batch": (Departures, "drain"),
 }

@@ -146,14 +146,14 @@ class Roomy:
     def __init__(self) -> None:
         self._crowd: Crowd = self
 
+    def last_has_room(self) -> bool:
+        return True
+
     def check_usable(self) -> None:
         """Always."""
 
-    def put(self, *record: Any, patient: bool) -> None:
+    def put(self, *record: Any, over_capacity: bool) -> None:
         record[-1].set_result(metadata(0, 0))
-
-    async def put_later(self, record: Any) -> None:
-        raise AssertionError
 
     async def drain(self) -> None:
         raise AssertionError

@@ -32,6 +32,7 @@ from aioproducer.errors import (
     SerializationError,
     WrongLoopError,
 )
+from aioproducer.inbox import Item
 from aioproducer.model import ProducerRecord, RecordMetadata
 from aioproducer.sync import Producer
 
@@ -254,15 +255,18 @@ def test_what_the_thread_never_got_names_its_topic_too(small: Producer) -> None:
     fill_until_it_waits = threading.Thread(target=fill, args=[small])
     fill_until_it_waits.start()
     deadline = time.monotonic() + 10
-    # what is in the inbox stays there once the producer has no room, and nothing more gets in
-    while not (small._core._crowd.crowded and small._held + RECORD > small._capacity):
+    # what stalls stays there once the producer has no room, and nothing more gets in
+    while small._inbox.fits(fill_until_it_waits, RECORD) or not small._inbox.stalled(
+        fill_until_it_waits
+    ):
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    last = small._inbox[-1][-1]
+    last = small._inbox.stalled(fill_until_it_waits)[-1]
+    assert isinstance(last, Item)
     small.close(0)
     fill_until_it_waits.join(5)
     with pytest.raises(ProducerClosedError, match=r"^orders: .*give close"):
-        last.result(5)
+        last.future.result(5)
 
 
 def test_the_shortest_bound_of_several_closes_counts(producer: Producer) -> None:

@@ -10,6 +10,7 @@ cdef class RecordsBuilder:
     cdef readonly Py_ssize_t count
     cdef public list tokens
     cdef public list runs
+    cdef public object owner
     cdef readonly int64_t base_timestamp_ms
     cdef readonly Py_ssize_t max_record_size
     cdef int64_t last_timestamp_ms

@@ -68,6 +68,7 @@ cdef class RecordsBuilder:
         self.count = 0
         self.tokens = []
         self.runs = []
+        self.owner = None
         self.base_timestamp_ms = -1
         self.max_record_size = 0
 

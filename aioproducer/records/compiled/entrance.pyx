@@ -47,6 +47,7 @@ cdef class ShortWay:
     cdef public bint ignore_keys
     cdef public bint is_open
     cdef readonly dict topics
+    cdef public RecordsBuilder last
 
     def __init__(self, *, ignore_keys=False):
         self.ignore_keys = ignore_keys
@@ -55,7 +56,10 @@ cdef class ShortWay:
 
     def append(self, token, timestamp_ms, topic, value, key, partition):
         cdef RecordsBuilder builder = self.find(topic, value, key, partition)
-        return 0 if builder is None else builder.append(token, timestamp_ms, key, value)
+        if builder is None:
+            return 0
+        self.last = builder
+        return builder.append(token, timestamp_ms, key, value)
 
     cpdef RecordsBuilder find(self, topic, value, key, partition):
         cdef OpenBatches batches
@@ -118,6 +122,7 @@ cdef class Entrance:
         if self.serves():
             builder = self.short_way.find(topic, value, key, partition)
             if builder is not None:
+                self.short_way.last = builder
                 future = self.new_future()
                 if builder.write(future, now_ms(), key, value, None):
                     return future
@@ -139,5 +144,6 @@ cdef class Entrance:
         if self.serves():
             builder = self.short_way.find(topic, value, key, partition)
             if builder is not None:
+                self.short_way.last = builder
                 return builder.write(token, now_ms(), key, value, None)
         return 0

@@ -6,7 +6,7 @@ idempotent producer; it answers any batch that comes too early with a retriable 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from random import Random
 
 import pytest
@@ -16,7 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
+from aioproducer.accumulator.node_quota import NodeKey
+from aioproducer.accumulator.partition_queue import NO_LEADER
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.sticky import StickyChoice
@@ -111,7 +112,6 @@ class AccumulatorMachine(RuleBasedStateMachine):
         self.tokens: list[Token] = []
         self.leaders: dict[str, list[int]] = {}
         self.on_wire: dict[ProducerBatch, int] = {}
-        self.admission: tuple[PartitionQueue, int] | None = None
         self.flushes: list[Flushed] = []
         self.was_split = False
         self.log: dict[TopicPartition, list[Token]] = defaultdict(list)
@@ -190,7 +190,8 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     @rule(node=st.sampled_from(NODES), idle=st.booleans())
     def drain(self, node: int, idle: bool) -> None:
-        due = self.departures.ready(node, self.now, self.accumulator.linger(idle=idle))
+        linger = self.accumulator.linger(node, self.now, idle=idle)
+        due = self.departures.ready(node, self.now, linger)
         if due is None or due > self.now:
             return
         batches = self.departures.drain(node, 1_500, self.now)
@@ -231,29 +232,10 @@ class AccumulatorMachine(RuleBasedStateMachine):
             for other in self.accumulator.incomplete
         )
 
-    @rule(batches=st.sampled_from([1, 9]))
-    def memory_is_handed_out(self, batches: int) -> None:
-        """What Admission does, without its waiting."""
-        for _ in range(batches):
-            if self.admission is None:
-                self.admission = self.accumulator.shares.next_waiting()
-            if self.admission is None:
-                return
-            queue, size = self.admission
-            buffer = self.pool.try_allocate(size)
-            if buffer is None:
-                return
-            self.admission = None
-            if not self.accumulator.admit(queue, buffer, self.now):
-                self.give_back(buffer)
-
-    @precondition(lambda self: self.admission is not None)
     @rule()
-    def memory_does_not_come(self) -> None:
-        assert self.admission is not None
-        queue, _ = self.admission
-        self.admission = None
-        self.accumulator.give_up(queue)
+    def memory_is_handed_out(self) -> None:
+        self.accumulator.admit(self.now)
+        self.accumulator.update_crowded()
 
     @precondition(lambda self: self.tokens)
     @rule(pick=st.integers(1, 30), noticed=st.booleans())
@@ -264,7 +246,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         token.cancelled = True
         record = next((record for record in self.line if record.token is token), None)
         if noticed and record is not None:
-            self.accumulator.withdraw(record, self.now)
+            self.accumulator.withdraw(record)
             assert record not in self.line
 
     @rule()
@@ -288,14 +270,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     def complete(self, batch: ProducerBatch) -> None:
         self.on_wire.pop(batch, None)
-        buffer = self.accumulator.incomplete.complete(batch, self.now)
-        assert (buffer is not None) or batch.is_part
-        if buffer is not None:
-            self.give_back(buffer)
-
-    def give_back(self, buffer: bytearray) -> None:
-        with pytest.raises(StopIteration):
-            self.pool.deallocate(buffer).send(None)
+        self.accumulator.incomplete.complete(batch, self.now)
 
     # --- what always holds -----------------------------------------------------------------
 
@@ -303,11 +278,29 @@ class AccumulatorMachine(RuleBasedStateMachine):
     def every_byte_is_accounted_for(self) -> None:
         held = sum(len(batch.buffer or b"") for batch in self.accumulator.incomplete)
         futures = sum(batch.futures for batch in self.accumulator.incomplete)
-        assert self.accumulator.shares.futures == futures
+        assert self.accumulator.shares.futures.used == futures
         borrowed = self.memory - held - self.pool.available
         assert 0 <= borrowed <= self.memory - self.kept
         assert self.line.bytes == sum(record.size for record in self.line)
-        assert len(self.line) < 2 or borrowed == max(0, self.line.bytes - LINE)
+        assert len(self.line) < 2 or max(0, self.line.bytes - LINE) <= borrowed
+        assert self.line or not borrowed
+
+    @invariant()
+    def every_byte_counts_for_the_node_that_leads(self) -> None:
+        held, futures, waiting = Counter[int](), Counter[int](), Counter[NodeKey]()
+        for batch in self.accumulator.incomplete:
+            topic, partition = batch.topic_partition
+            held[self.leaders[topic][partition]] += len(batch.buffer or b"")
+            futures[self.leaders[topic][partition]] += batch.futures
+        for record in self.line:
+            leaders = self.leaders.get(record.topic)
+            node = NO_LEADER if leaders is None else record.node
+            assert leaders is None or node in leaders
+            waiting[node] += record.size
+        for node in (*NODES, NO_LEADER):
+            assert self.pool.quota.used_by(node) == held[node]
+            assert self.accumulator.shares.futures.used_by(node) == futures[node]
+            assert self.line.quota.used_by(node) == waiting[node]
 
     @invariant()
     def records_are_in_the_log_in_the_order_of_their_sends(self) -> None:
@@ -354,7 +347,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
                     self.accumulator.departures.retry(batch, self.now, self.now)
                 else:
                     self.deliver(batch)
-            self.memory_is_handed_out(9)
+            self.memory_is_handed_out()
             for topic in TOPICS:
                 for partition in range(len(self.leaders[topic])):
                     self.skip_backoff(topic, partition)
@@ -372,7 +365,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         delivered = {token.number for token in self.tokens if token.metadata is not None}
         assert len(logged) == len(set(logged))
         assert delivered <= set(logged)
-        assert all(self.accumulator.forget_topic(topic) for topic in TOPICS)
+        assert all(self.accumulator.forget_topic(topic, self.now) for topic in TOPICS)
 
     def skip_backoff(self, topic: str, partition: int) -> None:
         """A leader that moves away and back lets a partition leave at once."""
@@ -422,10 +415,7 @@ def step(machine: AccumulatorMachine, random: Random) -> None:
         if machine.on_wire:
             machine.a_response_comes(random.randrange(100), random.choice(FATES))
     elif chance < 0.85:
-        machine.memory_is_handed_out(random.choice([1, 9]))
-    elif chance < 0.87:
-        if machine.admission is not None:
-            machine.memory_does_not_come()
+        machine.memory_is_handed_out()
     elif chance < 0.92:
         machine.time_passes(random.choice([0.001, 0.001, 0.1, 0.1, 1.0]))
     elif chance < 0.95:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
+from aioproducer.accumulator.memory_shares import STUCK_AFTER
 from aioproducer.accumulator.partition_queue import NO_LEADER
 from aioproducer.errors import BufferExhaustedError
 from aioproducer.records.builder import BATCH_OVERHEAD
@@ -146,16 +146,24 @@ def test_the_oldest_batch_of_a_node_sets_its_time(world: World) -> None:
     assert world.ready() == 0.0, "a batch that found no place in the request is not kept waiting"
 
 
-async def test_one_who_waits_in_the_pool_makes_every_node_ready(world: World) -> None:
+def test_a_caller_that_waits_for_room_makes_every_node_ready(world: World) -> None:
     world.send()
     world.send(2)
-    task = asyncio.create_task(world.pool.allocate(world.pool.total, 60.0))
-    await asyncio.sleep(0)
-    assert world.accumulator.shares.exhausted
+    world.accumulator.shares.wanted.add(1)
     assert (world.ready(1), world.ready(2)) == (0.0, 0.0)
-    task.cancel()
-    await asyncio.wait([task])
+    world.accumulator.shares.wanted.clear()
     assert world.ready(1) == LINGER
+
+
+def test_who_waits_for_a_stuck_node_makes_that_node_ready_alone(world: World) -> None:
+    world.now += 100 * LINGER
+    for node in (1, 2):
+        world.accumulator.shares.begin(node, world.now)
+    world.send()
+    world.send(2)
+    world.accumulator.shares.wanted.add(1)
+    world.accumulator.shares._silent_since[1] -= STUCK_AFTER
+    assert (world.ready(1), world.ready(2)) == (0.0, LINGER)
 
 
 def test_lingering_batches_travel_along_with_a_full_one(world: World) -> None:

@@ -1,46 +1,63 @@
-"""No broker gets all memory, and one that returns nothing is not waited for."""
+"""Who is granted memory, and when callers should wait: each node by itself."""
 
 from __future__ import annotations
 
 import pytest
 
 from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.memory_shares import FUTURE_BYTES, STUCK_AFTER, MemoryShares
-from aioproducer.accumulator.partition_queue import PartitionQueue
+from aioproducer.accumulator.memory_shares import (
+    FUTURE_BYTES,
+    STUCK_AFTER,
+    MemoryShares,
+    Pressure,
+)
+from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
+from aioproducer.accumulator.waiting_line import WaitingLine
 from aioproducer.model import TopicPartition
 
 BATCH = 100
 TOTAL = 32 * BATCH
-RESERVE = TOTAL // 8
 START = 50.0
+SPARE = TOTAL // 2
+NODES = 4
 
 
 class World:
-    def __init__(self, total: int = TOTAL) -> None:
+    """Every one of ``nodes`` leads a partition, beside those that tests make."""
+
+    def __init__(self, total: int = TOTAL, nodes: int = 0) -> None:
         self.pool = BufferPool(total, BATCH)
+        self.line = WaitingLine(total // 4, self.pool, total)
         self.wanted: dict[PartitionQueue, int] = {}
-        self.shares = MemoryShares(self.pool, BATCH, self.wanted.get)
+        self.shares = MemoryShares(self.pool, self.line, BATCH, self.wanted.get)
+        for node in range(1, nodes + 1):
+            self.queue(node)
 
     def queue(self, leader: int) -> PartitionQueue:
         queue = PartitionQueue(TopicPartition("t", leader))
-        queue.leader = leader
+        self.shares.move(queue, leader, START)
         return queue
 
     def take(self, queue: PartitionQueue, size: int = BATCH, now: float = START) -> bool:
         """What a batch that is begun does; False: it may not."""
-        if not self.shares.may_take(queue, size) or self.pool.available < size:
-            return False
-        self.pool.lend(size)
-        self.shares.take(queue, size, now)
-        return True
+        return self.shares.allocate(queue, size, now) is not None
 
     def give_back(self, queue: PartitionQueue, now: float, size: int = BATCH) -> None:
-        self.pool.take_back(size)
-        self.shares.give_back(queue, size, now)
+        """A batch was delivered."""
+        self.shares.delivered(queue, now)
+        self.shares.release(queue, bytearray(size))
 
     def wait(self, queue: PartitionQueue, size: int = BATCH) -> None:
         self.wanted[queue] = size
-        self.shares.wait(queue)
+        self.shares.wait(queue, START)
+
+    def granted(self, now: float = START) -> PartitionQueue | None:
+        """Who gets memory now; it waits no more."""
+        grant = self.shares.grant(now)
+        if grant is None:
+            return None
+        assert len(grant.buffer) == self.wanted.pop(grant.queue)
+        return grant.queue
 
     def fill(self, queue: PartitionQueue) -> None:
         while self.take(queue):
@@ -49,35 +66,50 @@ class World:
 
 @pytest.fixture
 def world() -> World:
-    return World()
+    return World(nodes=NODES)
 
 
-def test_one_node_leaves_the_last_part_to_others(world: World) -> None:
+# --- quotas ----------------------------------------------------------------------------------
+
+
+def test_nodes_that_return_nothing_leave_the_last_one_its_part(world: World) -> None:
+    for node in range(1, NODES):
+        world.fill(world.queue(node))
+    last = world.queue(NODES)
+    world.fill(last)
+    assert last.held == SPARE // NODES
+
+
+def test_many_partitions_of_one_node_share_its_part(world: World) -> None:
+    queues = [world.queue(1) for _ in range(TOTAL // BATCH)]
+    taken = sum(world.take(queue, BATCH) for queue in queues)
+    assert taken == (SPARE + SPARE // NODES) // BATCH
+
+
+def test_partitions_without_leader_use_what_is_kept_for_nobody(world: World) -> None:
+    homeless = world.queue(NO_LEADER)
+    world.fill(homeless)
+    assert homeless.held == SPARE
+
+
+def test_memory_moves_with_its_partition(world: World) -> None:
     hog, other = world.queue(1), world.queue(2)
     world.fill(hog)
-    assert world.pool.available == RESERVE
-    world.fill(other)
-    assert world.pool.available == 0
-    assert other.held == RESERVE
+    world.shares.move(hog, 2, START)
+    assert world.pool.quota.used_by(1) == 0
+    assert not world.take(other)
+    assert world.take(world.queue(1))
 
 
-def test_so_do_many_partitions_of_one_node(world: World) -> None:
-    queues = [world.queue(1) for _ in range(TOTAL // BATCH)]
-    assert sum(world.take(queue) for queue in queues) == (TOTAL - RESERVE) // BATCH
+def test_a_node_that_leads_nothing_any_more_keeps_no_part() -> None:
+    world = World()
+    only, moving = world.queue(1), world.queue(2)
+    world.shares.move(moving, 1, START)
+    world.fill(only)
+    assert only.held == TOTAL
 
 
-def test_what_nodes_with_little_hold_may_be_the_last(world: World) -> None:
-    queues = [world.queue(node) for node in range(3)]
-    for _ in range(TOTAL // BATCH // 3):
-        assert all(world.take(queue) for queue in queues)
-    world.fill(queues[0])
-    assert world.pool.available < BATCH
-
-
-def test_a_small_pool_has_no_reserve() -> None:
-    world = World(4 * BATCH)
-    world.fill(world.queue(1))
-    assert world.pool.available == 0
+# --- who waits -------------------------------------------------------------------------------
 
 
 def test_the_one_that_holds_least_is_served_first(world: World) -> None:
@@ -85,10 +117,17 @@ def test_the_one_that_holds_least_is_served_first(world: World) -> None:
     world.take(rich)
     world.wait(rich)
     world.wait(poor)
-    assert world.shares.next_waiting() == (poor, BATCH)
-    assert world.shares.next_waiting() == (rich, BATCH)
-    assert world.shares.next_waiting() is None
-    assert not world.shares.exhausted
+    assert world.granted() is poor
+    assert world.granted() is rich
+    assert world.granted() is None
+
+
+def test_so_it_is_among_nodes(world: World) -> None:
+    rich, poor = world.queue(1), world.queue(2)
+    world.take(rich)
+    for queue in (rich, poor, world.queue(1)):
+        world.wait(queue)
+    assert world.granted() is poor
 
 
 def test_who_waits_no_more_is_passed_over(world: World) -> None:
@@ -96,146 +135,186 @@ def test_who_waits_no_more_is_passed_over(world: World) -> None:
     world.wait(gone)
     world.wait(there)
     del world.wanted[gone]
-    assert world.shares.next_waiting() == (there, BATCH)
+    assert world.granted() is there
+    assert world.take(world.queue(1)), "nobody of its node waits any more"
 
 
-def test_a_hog_waits_without_keeping_others_from_the_reserve(world: World) -> None:
+def test_a_hog_waits_without_keeping_others_from_their_part(world: World) -> None:
     hog, other = world.queue(1), world.queue(2)
     world.fill(hog)
     world.wait(hog)
     world.wait(other)
-    assert world.shares.next_waiting() == (other, BATCH)
-    assert world.shares.next_waiting() is None
-    assert world.shares.exhausted
+    assert world.granted() is other
+    assert world.granted() is None
     world.give_back(hog, START)
-    assert world.shares.next_waiting() == (hog, BATCH)
+    assert world.granted() is hog
 
 
-def test_new_batches_of_a_hog_do_not_overtake_those_that_wait(world: World) -> None:
+def test_new_batches_do_not_overtake_those_of_their_node_that_wait(world: World) -> None:
     hog, late = world.queue(1), world.queue(1)
     world.fill(hog)
     world.wait(hog, 3 * BATCH)
-    assert world.shares.next_waiting() is None
+    assert world.granted() is None
     world.give_back(hog, START)
     assert not world.take(late)
-    assert world.shares.next_waiting() is None
+    assert world.granted() is None
     world.give_back(hog, START, 2 * BATCH)
-    assert world.shares.next_waiting() == (hog, 3 * BATCH)
-    assert world.take(late)
+    assert world.granted() is hog
+    assert not world.take(late)
 
 
-def test_a_hog_that_moves_to_another_leader_is_looked_at_again(world: World) -> None:
+def test_a_large_record_gets_what_becomes_spare(world: World) -> None:
+    """Others take their own parts meanwhile, and no more."""
+    large, busy = world.queue(1), world.queue(2)
+    world.take(large)
+    world.fill(busy)
+    world.wait(large, SPARE)
+    assert world.granted() is None
+    lacking = SPARE - (SPARE // NODES - BATCH)
+    for _ in range(lacking // BATCH):
+        assert world.granted() is None
+        world.give_back(busy, START)
+        assert not world.take(busy)
+        world.take(world.queue(3))
+    assert world.granted() is large
+    assert world.pool.quota.used_by(3) == SPARE // NODES
+
+
+def test_a_large_record_that_is_taken_back_claims_nothing(world: World) -> None:
+    large, busy = world.queue(1), world.queue(2)
+    world.take(large)
+    world.fill(busy)
+    world.wait(large, SPARE)
+    assert world.granted() is None
+    world.give_back(busy, START)
+    assert not world.take(busy)
+    del world.wanted[large]
+    assert world.granted() is None
+    assert world.take(busy)
+
+
+def test_what_waits_moves_with_its_partition(world: World) -> None:
     hog, moving = world.queue(1), world.queue(1)
     world.fill(hog)
     world.wait(moving)
-    assert world.shares.next_waiting() is None
+    assert world.granted() is None
     world.shares.move(moving, 2, START)
-    assert world.shares.next_waiting() == (moving, BATCH)
+    world.shares.wait(moving, START)
+    assert world.granted() is moving
 
 
-def test_memory_moves_with_its_partition(world: World) -> None:
-    hog, other = world.queue(1), world.queue(2)
-    world.fill(hog)
-    world.shares.move(hog, 2, START)
-    assert not world.take(other)
-    world.give_back(hog, START)
-    assert world.take(other)
-    assert world.take(world.queue(1))
+def test_a_grant_tells_how_long_it_was_waited_for(world: World) -> None:
+    world.wait(world.queue(1))
+    grant = world.shares.grant(START + 7.0)
+    assert grant is not None
+    assert grant.waited == 7.0
 
 
-def test_it_is_crowded_until_the_hog_is_stuck(world: World) -> None:
+# --- pressure --------------------------------------------------------------------------------
+
+
+def test_a_full_node_presses_and_the_others_do_not(world: World) -> None:
+    assert not world.shares.pressure(1)
+    world.fill(world.queue(1))
+    assert world.shares.pressure(1) is Pressure.FULL
+    assert not world.shares.pressure(2)
+
+
+def test_a_node_is_stuck_when_it_has_delivered_nothing_for_long(world: World) -> None:
     hog = world.queue(1)
-    assert not world.shares.crowded(START)
+    assert not world.shares.is_stuck(1, START + 1_000), "it has nothing to deliver"
     world.fill(hog)
-    assert world.shares.crowded(START)
-    assert world.shares.next_change(START) == START + STUCK_AFTER
-    assert not world.shares.crowded(START + STUCK_AFTER)
-    assert world.shares.next_change(START + STUCK_AFTER) is None
-
-
-def test_a_hog_that_returns_memory_is_not_stuck(world: World) -> None:
-    hog = world.queue(1)
-    world.fill(hog)
+    assert not world.shares.is_stuck(1, START + 0.9)
+    assert world.shares.is_stuck(1, START + STUCK_AFTER)
     world.give_back(hog, START + 0.9)
-    assert world.take(hog, now=START + 0.9)
-    assert world.shares.crowded(START + STUCK_AFTER)
-    assert not world.shares.crowded(START + 0.9 + STUCK_AFTER)
+    assert not world.shares.is_stuck(1, START + STUCK_AFTER)
+    assert world.shares.is_stuck(1, START + 0.9 + STUCK_AFTER)
 
 
-def test_without_any_memory_it_is_crowded_whoever_is_stuck(world: World) -> None:
-    for node in (1, 2):
-        world.fill(world.queue(node))
-    assert world.shares.crowded(START + 100)
+def test_what_expires_is_no_sign_of_life(world: World) -> None:
+    hog = world.queue(1)
+    world.fill(hog)
+    world.shares.release(hog, bytearray(BATCH))
+    assert world.take(hog, now=START + STUCK_AFTER)
+    assert world.shares.is_stuck(1, START + STUCK_AFTER)
 
 
-def test_a_waiting_hog_does_not_crowd_once_it_is_stuck(world: World) -> None:
+def test_an_idle_node_begins_anew(world: World) -> None:
+    queue = world.queue(1)
+    world.take(queue)
+    world.give_back(queue, START)
+    world.take(queue, now=START + 100)
+    assert not world.shares.is_stuck(1, START + 100.9)
+
+
+def test_who_waits_makes_batches_leave_but_not_for_a_stuck_node(world: World) -> None:
     hog = world.queue(1)
     world.fill(hog)
     world.wait(hog)
-    assert world.shares.next_waiting() is None
-    assert world.shares.crowded(START)
-    assert not world.shares.crowded(START + STUCK_AFTER)
+    assert world.granted() is None
+    for node in (1, 2):
+        assert world.shares.hurries(node, START)
+    assert world.shares.hurries(1, START + STUCK_AFTER)
+    assert not world.shares.hurries(2, START + STUCK_AFTER)
 
 
 # --- futures ---------------------------------------------------------------------------------
 
-MANY_FUTURES = TOTAL // (2 * FUTURE_BYTES) + 1
+MANY_FUTURES = TOTAL // (2 * FUTURE_BYTES)
 
 
-def test_many_futures_leave_no_room_though_there_is_memory(world: World) -> None:
+def test_many_futures_leave_no_room_though_there_is_memory() -> None:
+    world = World()
     queue = world.queue(1)
     world.take(queue)
     world.shares.promise(queue, MANY_FUTURES - 1)
-    assert not world.shares.crowded(START)
+    assert not world.shares.pressure(1)
     world.shares.promise(queue, 1)
-    assert world.shares.crowded(START)
-    world.shares.keep_promise(queue, 1)
-    assert not world.shares.crowded(START)
+    assert world.shares.pressure(1) is Pressure.FULL
+    world.shares.promise(queue, MANY_FUTURES + 1)
+    assert world.shares.pressure(1) is Pressure.CROWDED
+    world.shares.promise(queue, -MANY_FUTURES - 2)
+    assert not world.shares.pressure(1)
 
 
-def test_futures_of_a_stuck_broker_are_not_waited_for(world: World) -> None:
+def test_the_futures_of_one_node_leave_room_to_the_others(world: World) -> None:
     stuck, other = world.queue(1), world.queue(2)
     world.take(stuck)
+    world.shares.promise(stuck, 10 * MANY_FUTURES)
+    assert world.shares.pressure(1) is Pressure.CROWDED
+    assert not world.shares.pressure(2)
     world.take(other)
-    world.shares.promise(stuck, MANY_FUTURES)
-    world.shares.promise(other, 1)
-    assert world.shares.crowded(START)
-    assert world.shares.next_change(START) == START + STUCK_AFTER
-    assert not world.shares.crowded(START + STUCK_AFTER)
-
-
-def test_a_stuck_broker_s_futures_have_a_bound_too(world: World) -> None:
-    """Else a single broker that answers late would let them grow without end."""
-    queue = world.queue(1)
-    world.take(queue)
-    world.shares.promise(queue, 2 * (MANY_FUTURES - 1))
-    assert not world.shares.crowded(START + STUCK_AFTER)
-    world.shares.promise(queue, 1)
-    assert world.shares.crowded(START + 100)
+    world.shares.promise(other, MANY_FUTURES // 2 // NODES)
+    assert world.shares.pressure(2) is Pressure.FULL
 
 
 def test_futures_move_with_their_partition(world: World) -> None:
-    moving, other = world.queue(1), world.queue(1)
+    moving = world.queue(1)
     world.take(moving)
-    world.take(other)
     world.shares.promise(moving, MANY_FUTURES)
-    world.shares.move(moving, 2, START + STUCK_AFTER)
-    assert world.shares.crowded(START + STUCK_AFTER)
-    world.give_back(other, START + STUCK_AFTER)
-    assert not world.shares.crowded(START + 2 * STUCK_AFTER)
-    world.shares.keep_promise(moving, MANY_FUTURES)
-    world.give_back(moving, START)
-    assert not world.shares.crowded(START + STUCK_AFTER)
+    world.shares.move(moving, 2, START)
+    assert not world.shares.pressure(1)
+    assert world.shares.pressure(2) is Pressure.FULL
 
 
-# --- many partitions -------------------------------------------------------------------------
+# --- how large a batch may be: many nodes, many partitions -------------------------------------
 
 
 def test_few_partitions_have_full_batches_however_little_memory_there_is() -> None:
     world = World(16 * BATCH)
-    for number in range(16):
-        world.take(world.queue(number))
+    for _ in range(16):
+        world.take(world.queue(1))
         assert world.shares.fair(BATCH) == BATCH
+
+
+def test_no_batch_is_larger_than_what_a_node_is_guaranteed() -> None:
+    world = World(nodes=32)
+    assert world.shares.fair(BATCH) == SPARE // 32
+    for node in range(2, 31):
+        queue = world.queue(node)
+        while world.take(queue, world.shares.fair(BATCH)):
+            pass
+    assert world.take(world.queue(1), world.shares.fair(BATCH))
 
 
 def test_many_partitions_have_smaller_batches_so_that_each_can_have_one() -> None:
@@ -268,7 +347,7 @@ def test_a_partition_counts_once_whatever_it_holds() -> None:
 
 def test_partitions_that_hold_memory_no_more_are_forgotten_in_time() -> None:
     world = World()
-    queues = [world.queue(number) for number in range(64)]
+    queues = [world.queue(1) for _ in range(64)]
     for queue in queues:
         world.take(queue, 10)
     assert world.shares.fair(BATCH) == TOTAL // 128

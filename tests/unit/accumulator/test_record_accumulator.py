@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from aioproducer.accumulator.memory_shares import FUTURE_BYTES
 from aioproducer.accumulator.waiting_line import WaitingRecord
 from aioproducer.errors import ProducerError
 from aioproducer.model import RecordMetadata
@@ -36,15 +35,15 @@ def test_a_new_batch_wakes_the_sender_and_a_record_in_an_old_one_does_not(world:
 
 
 def test_the_next_deadline_is_the_earliest_of_batches_and_line(world: World) -> None:
-    assert world.accumulator.next_deadline(world.now) is None
+    assert world.accumulator.next_deadline() is None
     world.send()
-    assert world.accumulator.next_deadline(world.now) == START + DELIVERY
+    assert world.accumulator.next_deadline() == START + DELIVERY
     world.send(topic="unknown")
-    assert world.accumulator.next_deadline(world.now) == START + BLOCK
+    assert world.accumulator.next_deadline() == START + BLOCK
     world.now = START + BLOCK
     late = world.line.expired(world.now)
     assert world.accumulator.fail_waiting(late, ProducerError("late")) == 1
-    assert world.accumulator.next_deadline(world.now) == START + DELIVERY
+    assert world.accumulator.next_deadline() == START + DELIVERY
 
 
 # --- records in line ---------------------------------------------------------------------------
@@ -187,14 +186,11 @@ def test_a_larger_record_does_not_get_the_buffer_of_one_that_gave_up() -> None:
     for _ in range(6):
         world.send(0, FULL)
     small, large = world.send(0, FULL), world.send(0, 3 * BATCH)
-    stalled = world.accumulator.shares.next_waiting()
-    assert stalled is not None
-    queue, size = stalled
-    assert size == BATCH
     small.cancelled = True
-    assert not world.accumulator.admit(queue, bytearray(size), world.now)
+    world.deliver(world.drain_one())
+    assert not world.admit()
     assert all(batch.count for batch in world.accumulator.incomplete)
-    assert world.accumulator.shares.exhausted, "it waits still"
+    assert world.accumulator.shares.hurries(2, world.now), "it waits still"
     world.deliver_all()
     assert isinstance(large.fate, RecordMetadata)
     assert world.pool.available == world.pool.total
@@ -205,14 +201,10 @@ def test_admission_without_anybody_left_uses_nothing() -> None:
     world.learn(1)
     world.send(0, FULL)
     token = world.send(0, FULL)
-    stalled = world.accumulator.shares.next_waiting()
-    assert stalled is not None
     token.cancelled = True
-    assert not world.accumulator.admit(stalled[0], bytearray(BATCH), world.now)
+    assert not world.admit()
     assert len(world.accumulator.incomplete) == 1
-    world.accumulator.give_up(stalled[0])
-    assert world.accumulator.shares.next_waiting() is None
-    assert not world.accumulator.shares.exhausted
+    assert not world.accumulator.shares.hurries(1, world.now)
 
 
 def test_whom_no_memory_was_found_for_stays_in_line() -> None:
@@ -245,13 +237,13 @@ def test_crowded_tells_when_to_wait() -> None:
         crowded.append(accumulator.crowded)
     assert crowded == [False, False, True, True]
     world.deliver_all()
-    accumulator.update_crowded(world.now)
+    accumulator.update_crowded()
     assert not accumulator.crowded
     world.send(topic="unknown", size=900)
-    accumulator.update_crowded(world.now)
+    accumulator.update_crowded()
     assert not accumulator.crowded
     world.send(topic="unknown", size=900)
-    accumulator.update_crowded(world.now)
+    accumulator.update_crowded()
     assert accumulator.crowded
     closed = World()
     closed.accumulator.close()
@@ -261,16 +253,16 @@ def test_crowded_tells_when_to_wait() -> None:
 def test_small_records_crowd_by_their_futures_until_they_have_their_fate(world: World) -> None:
     """Not those of the batch that is being filled, which is one for each partition."""
     world.learn(1)
-    most = world.pool.total // (2 * FUTURE_BYTES)
+    most = world.accumulator.shares.futures.room(1)
     while not world.accumulator.crowded:
         world.send(0, size=0)
     assert world.pool.available > BATCH
     full, last = sum(batch.futures for batch in world.accumulator.incomplete), world.drain(1)
-    assert most < full <= most + BATCH
+    assert most <= full <= most + BATCH
     for batch in last:
         world.deliver(batch)
     while world.accumulator.incomplete:
         world.deliver(*world.drain(1))
-    world.accumulator.update_crowded(world.now)
+    world.accumulator.update_crowded()
     assert not world.accumulator.crowded
-    assert world.accumulator.shares.futures == 0
+    assert world.accumulator.shares.futures.used == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -59,7 +60,7 @@ def test_a_topic_made_anew_with_fewer_partitions_gets_no_more_records_in_the_oth
     assert all(token.done() for token in old)
     assert world.pool.available == world.pool.total
     world.learn(2, 2)
-    assert world.accumulator.forget_topic("t")
+    assert world.accumulator.forget_topic("t", world.now)
 
 
 def test_keyless_records_leave_a_partition_that_is_gone() -> None:
@@ -91,7 +92,7 @@ def test_partitions_that_come_back_take_their_batches_up_again() -> None:
 
 
 def test_a_topic_is_forgotten_once_nothing_of_it_is_left(world: World) -> None:
-    forget = world.accumulator.forget_topic
+    forget = partial(world.accumulator.forget_topic, now=world.now)
     world.send(None)
     assert not forget("t")
     batch = world.drain(1)[0] if 1 in world.departures.nodes() else world.drain(2)[0]

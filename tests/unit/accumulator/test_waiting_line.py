@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer.accumulator.partition_queue import NO_LEADER
 from aioproducer.errors import BufferExhaustedError, ProducerError
 from aioproducer.model import RecordMetadata
 from tests.unit.accumulator.world import BATCH, BLOCK, FULL, START, World
@@ -16,7 +17,7 @@ def test_a_full_line_refuses_at_once_and_keeps_what_it_has() -> None:
         world.send(topic="unknown", size=10)
     assert [record.token for record in world.line] == sent
     assert world.line.bytes == 184
-    assert world.line.crowded
+    assert world.line.is_crowded(NO_LEADER)
 
 
 def test_one_record_larger_than_the_line_may_wait_alone() -> None:
@@ -45,7 +46,7 @@ def test_a_record_that_was_placed_is_not_withdrawn(world: World) -> None:
     (record,) = world.line
     world.learn(1, topic="later")
     token.cancelled = True
-    world.accumulator.withdraw(record, world.now)
+    world.accumulator.withdraw(record)
     (batch,) = world.drain(1)
     assert batch.count == 1
 
@@ -88,15 +89,15 @@ def test_records_that_all_failed_leave_no_trace_of_their_topic() -> None:
     for _ in range(3):
         world.send(topic="typo")
     world.now += BLOCK
-    assert not world.accumulator.forget_topic("typo")
+    assert not world.accumulator.forget_topic("typo", world.now)
     for late in world.line.expired(world.now):
         world.accumulator.fail_waiting([late], BufferExhaustedError("late"))
     assert world.line.awaiting("typo") == []
-    assert world.accumulator.forget_topic("typo")
+    assert world.accumulator.forget_topic("typo", world.now)
     token = world.send(topic="forbidden")
     refused = ProducerError("not allowed")
     assert world.accumulator.fail_waiting(world.line.awaiting("forbidden"), refused) == 1
     assert token.fate is refused
     assert world.line.awaiting("forbidden") == []
-    assert world.accumulator.forget_topic("forbidden")
+    assert world.accumulator.forget_topic("forbidden", world.now)
     assert world.line.bytes == 0

@@ -177,11 +177,12 @@ class World:
         """Cancel a record in line."""
         token.cancelled = True
         (record,) = (record for record in self.line if record.token is token)
-        self.accumulator.withdraw(record, self.now)
+        self.accumulator.withdraw(record)
 
     def ready(self, node: int = 1, *, idle: bool = False) -> Any:
         """In how many seconds."""
-        due = self.departures.ready(node, self.now, self.accumulator.linger(idle=idle))
+        linger = self.accumulator.linger(node, self.now, idle=idle)
+        due = self.departures.ready(node, self.now, linger)
         return None if due is None else pytest.approx(due - self.now)
 
     def drain(self, node: int = 1, max_size: int = 100 * BATCH) -> list[ProducerBatch]:
@@ -204,24 +205,12 @@ class World:
         self.complete(batch)
 
     def complete(self, batch: ProducerBatch) -> None:
-        buffer = self.accumulator.incomplete.complete(batch, self.now)
-        assert buffer is not None or batch.is_part
-        if buffer is not None:
-            with pytest.raises(StopIteration):
-                self.pool.deallocate(buffer).send(None)
+        self.accumulator.incomplete.complete(batch, self.now)
 
     def admit(self) -> bool:
         """Give memory to the first in line; whether there was any."""
-        stalled = self.accumulator.shares.next_waiting()
-        if stalled is None:
-            return False
-        queue, size = stalled
-        buffer = self.pool.try_allocate(size)
-        if buffer is None:
-            self.accumulator.give_up(queue)
-            return False
-        assert self.accumulator.admit(queue, buffer, self.now)
-        return True
+        grant = self.accumulator.shares.grant(self.now)
+        return grant is not None and self.accumulator.fill(grant, self.now)
 
     def deliver_all(self, *nodes: int) -> None:
         """Until nothing is left."""

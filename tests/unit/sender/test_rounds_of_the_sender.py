@@ -259,7 +259,7 @@ async def test_one_deadline_for_both_waits(monkeypatch: pytest.MonkeyPatch) -> N
     async with running(monkeypatch, known=False, buffer_memory=4_000) as world:
         future = world.send()
         accumulator = world.producer._accumulator
-        assert accumulator.pool.try_allocate(3_000), "somebody else has all memory"
+        assert accumulator.pool.try_allocate(3_000, 1), "somebody else has all memory"
         world.now += 40.0
         await world.tell_metadata()
         assert accumulator.line.awaiting("orders") == []

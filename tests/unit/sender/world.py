@@ -247,7 +247,7 @@ class World:
     def _changed(self) -> None:
         self.changes += 1
 
-    def _serve_waiters(self) -> None:
+    def _serve_waiters(self, _now: float) -> None:
         self.serve_waiters += 1
 
     # what the producer does

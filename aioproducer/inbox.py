@@ -1,0 +1,149 @@
+"""Records on their way from threads to an event loop: bounded, in order, and fair to each thread.
+
+Records keep the order in which they came, whichever thread they came from. Only where a thread has
+to wait for room, its later records *stall*: they stand behind, and other threads' records pass.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from threading import Condition, Thread
+from typing import Any, NamedTuple
+
+
+class Item(NamedTuple):
+    """One record, with whom it comes from."""
+
+    record: tuple[Any, ...]
+    """The arguments of ``put()``, without the future."""
+    future: Any
+    thread: Thread
+    size: int
+
+
+class Marker:
+    """Tells by ``future`` when all that came before has left, stalled or not."""
+
+    def __init__(self, future: Future[None]) -> None:
+        self.future = future
+        self._missing = 1
+
+    def stall(self) -> None:
+        """It has to be reached once more."""
+        self._missing += 1
+
+    def reached(self) -> None:
+        """All that came before has left, here."""
+        self._missing -= 1
+        if not self._missing and self.future.set_running_or_notify_cancel():
+            self.future.set_result(None)
+
+    def fail(self, error: Exception) -> None:
+        """It will not be reached any more."""
+        if not self.future.done() and self.future.set_running_or_notify_cancel():
+            self.future.set_exception(error)
+
+
+class Inbox:
+    """Holds items of up to ``capacity`` bytes in all; one of any size may be there alone.
+
+    Threads that stall share what others leave free, so they never fill it. :attr:`room` guards all
+    of it, and is notified when there is room.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.room = Condition()
+        self.held = 0
+        """Bytes here and stalled."""
+        self._items: deque[Item | Marker] = deque()
+        self._fresh: dict[Thread, int] = {}
+        """Bytes by thread, of what was not taken yet."""
+        self._stalled: dict[Thread, deque[Item | Marker]] = {}
+        self._stalled_bytes: dict[Thread, int] = {}
+
+    def fits(self, thread: Thread, size: int) -> bool:
+        """Whether ``thread`` may put a record of ``size`` bytes here."""
+        free = self.capacity - self.held
+        own = self._fresh.get(thread, 0)
+        if thread in self._stalled:
+            own += self._stalled_bytes[thread]
+            return not own or own + size <= free
+        return not own or size <= free
+
+    def put(self, item: Item | Marker) -> bool:
+        """Put ``item`` at the end; whether it is the only one."""
+        if isinstance(item, Item):
+            self._fresh[item.thread] = self._fresh.get(item.thread, 0) + item.size
+            self.held += item.size
+        self._items.append(item)
+        return len(self._items) == 1
+
+    def take(self) -> deque[Item | Marker]:
+        """Take all that did not stall."""
+        with self.room:
+            items, self._items = self._items, deque()
+            self.held -= sum(self._fresh.values())
+            self._fresh = {}
+            self.room.notify_all()
+        return items
+
+    def stalled(self, thread: Thread) -> Sequence[Item | Marker]:
+        """What came from ``thread`` and has to wait."""
+        return self._stalled.get(thread, ())
+
+    # --- in the event loop's thread ----------------------------------------------------------
+
+    def stall(self, thread: Thread) -> None:
+        """What comes from ``thread`` has to wait, until :meth:`resume` has given all of it back."""
+        with self.room:
+            if thread not in self._stalled:
+                self._stalled[thread] = deque()
+                self._stalled_bytes[thread] = 0
+
+    def keep(self, item: Item | Marker) -> bool:
+        """Keep an item that was taken, if it has to wait; else False."""
+        if not self._stalled:
+            return False
+        if isinstance(item, Marker):
+            for items in self._stalled.values():
+                item.stall()
+                items.append(item)
+            return False
+        items = self._stalled.get(item.thread)  # type: ignore[assignment]
+        if items is None:
+            return False
+        items.append(item)
+        with self.room:
+            self._stalled_bytes[item.thread] += item.size
+            self.held += item.size
+        return True
+
+    def resume(self, thread: Thread) -> Iterator[Item | Marker]:
+        """What stalled, one after the other; when that was all, ``thread`` stalls no more."""
+        items = self._stalled[thread]
+        while items:
+            item = items.popleft()
+            if isinstance(item, Item):
+                with self.room:
+                    self._stalled_bytes[thread] -= item.size
+                    self.held -= item.size
+                    self.room.notify_all()
+            yield item
+        with self.room:
+            del self._stalled[thread], self._stalled_bytes[thread]
+            self.room.notify_all()
+
+    def take_rest(self) -> deque[Item | Marker]:
+        """Take everything, stalled or not."""
+        rest: deque[Item | Marker] = deque()
+        for items in self._stalled.values():
+            rest.extend(items)
+        with self.room:
+            self._stalled.clear()
+            self._stalled_bytes.clear()
+            self.held = sum(self._fresh.values())
+        rest.extend(self.take())
+        return rest
