@@ -1,7 +1,6 @@
 """aioproducer: the Kafka producer that asyncio deserves."""
 
 from aioproducer import errors
-from aioproducer.bulk import OffsetRange, SendReport
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import (
     AbortableTransactionError,
@@ -50,6 +49,7 @@ from aioproducer.partitioning import (
 )
 from aioproducer.producer import Producer
 from aioproducer.records import acceleration
+from aioproducer.send_report import OffsetRange, SendReport
 from aioproducer.serialization import Serializer
 from aioproducer.version import __version__
 

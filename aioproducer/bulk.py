@@ -1,18 +1,17 @@
-"""Many records under one awaitable: how ``send_many()`` sends, counts and reports."""
+"""Many records under one awaitable: how ``send_many()`` sends them."""
 
 from __future__ import annotations
 
 import asyncio
-from array import array
-from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable
 from itertools import islice
 from typing import Any, Final, Protocol
 
 from aioproducer.errors import ProducerError
-from aioproducer.model import Headers, ProducerRecord, RecordMetadata, TopicPartition
-from aioproducer.records.acceleration import ShortWay, fill_places
+from aioproducer.model import Headers, ProducerRecord
+from aioproducer.records.acceleration import ShortWay
 from aioproducer.records.spans import Span
+from aioproducer.send_report import OneRecord, SendReport, Tally, carry, note
 
 _RECORDS_PER_TURN: Final = 500
 """How many records are taken one by one before the event loop may do something else."""
@@ -22,185 +21,6 @@ ROWS_PER_TURN: Final = 2_000
 _AHEAD_AT_LEAST: Final = 8
 """How many of an iterator are taken ahead. Where more than half as many went into one batch at
 once, it may be twice as many as went there, up to ``_RECORDS_PER_TURN``."""
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
-    """The offsets of one partition; others may have written in between."""
-
-    first: int
-    last: int
-    count: int
-
-
-def _no_partitions() -> array[int]:
-    return array("i")
-
-
-def _no_offsets() -> array[int]:
-    return array("q")
-
-
-@dataclass(frozen=True, slots=True)
-class SendReport:
-    """What became of the records of one ``send_many()``.
-
-    Their indices count from 0, in the order in which they were given.
-    """
-
-    delivered: int
-    failed: int
-    partitions: array[int] = field(default_factory=_no_partitions)
-    """The partition of each record, of type "i"; -1 where it failed."""
-    offsets: array[int] = field(default_factory=_no_offsets)
-    """The offset of each record, of type "q"; -1 where it failed, or where it is not known: with
-    ``acks=0``, or for a duplicate whose offset the broker no longer knew."""
-    failures: Mapping[int, BaseException] = field(default_factory=dict)
-    """The errors of those that failed by their indices, in the order of these."""
-    ranges: Mapping[TopicPartition, OffsetRange] = field(default_factory=dict)
-    """Where the delivered ones are, by partition."""
-
-    @property
-    def sent(self) -> int:
-        """How many records there were."""
-        return self.delivered + self.failed
-
-    @property
-    def first_failure(self) -> BaseException | None:
-        """The error of the first record that failed."""
-        return next(iter(self.failures.values()), None)
-
-    def raise_for_failures(self) -> None:
-        """Raise the error of the first record that failed, if any did."""
-        if (error := self.first_failure) is not None:
-            raise error.with_traceback(None)
-
-
-class Tally:
-    """Takes the fates of the records of one call, which are numbered as they come."""
-
-    __slots__ = (
-        "_cancelled",
-        "_delivered",
-        "_failures",
-        "_future",
-        "_offsets",
-        "_partitions",
-        "_pending",
-        "_ranges",
-    )
-
-    def __init__(self, future: asyncio.Future[None]) -> None:
-        self._future = future
-        self._pending = 1
-        self._cancelled = False
-        self._delivered = 0
-        self._partitions = array("i")
-        self._offsets = array("q")
-        self._failures: dict[int, BaseException] = {}
-        self._ranges: dict[tuple[str, int], list[int]] = {}
-        """First and last offset, and how many, by topic and partition."""
-
-    def add(self, count: int = 1) -> int:
-        """So many more records are sent; the index of the first of them."""
-        first = len(self._partitions)
-        self._partitions.extend(_NOWHERE * count)
-        self._offsets.extend(_UNKNOWN * count)
-        self._pending += count
-        return first
-
-    async def finish(self) -> SendReport:
-        """All were sent: wait for the last fate."""
-        self._settle(1)
-        await self._future
-        return SendReport(
-            self._delivered,
-            len(self._failures),
-            self._partitions,
-            self._offsets,
-            dict(sorted(self._failures.items())),
-            {TopicPartition(*at): OffsetRange(*counts) for at, counts in self._ranges.items()},
-        )
-
-    def cancel(self) -> None:
-        """Nobody asks for the fates any more: what still waits is not to be sent."""
-        self._cancelled = True
-
-    def done(self) -> bool:
-        """Whether it was cancelled; until then it takes every record's fate."""
-        return self._cancelled
-
-    def one(self, index: int) -> OneRecord:
-        """Stands in for the future of one record."""
-        return OneRecord(self, index)
-
-    def arrived(self, span: Span, topic: str, partition: int, base_offset: int) -> None:
-        """All records of ``span`` are in the log; ``base_offset`` -1: unknown."""
-        fill_places(self._partitions, self._offsets, span, partition, base_offset)
-        last = base_offset + span.count - 1 if base_offset >= 0 else base_offset
-        self._count(topic, partition, base_offset, last, span.count)
-
-    def delivered(self, index: int, metadata: RecordMetadata) -> None:
-        """One record is in the log."""
-        topic, partition, offset, *_ = metadata
-        self._partitions[index] = partition
-        self._offsets[index] = offset
-        self._count(topic, partition, offset, offset, 1)
-
-    def failed(self, index: int, error: BaseException) -> None:
-        """One record failed."""
-        self._failures[index] = error
-        self._settle(1)
-
-    def _count(self, topic: str, partition: int, first: int, last: int, count: int) -> None:
-        self._delivered += count
-        known = self._ranges.get((topic, partition))
-        if known is None:
-            self._ranges[topic, partition] = [first, last, count]
-        else:
-            known[0] = min(known[0], first)
-            known[1] = max(known[1], last)
-            known[2] += count
-        self._settle(count)
-
-    def _settle(self, count: int) -> None:
-        self._pending -= count
-        if not self._pending and not self._future.done():
-            self._future.set_result(None)
-
-
-_NOWHERE: Final = array("i", [-1])
-_UNKNOWN: Final = array("q", [-1])
-
-
-class OneRecord:
-    """Stands in for a record's future: tells a :class:`Tally` its fate."""
-
-    __slots__ = ("_index", "_tally")
-
-    def __init__(self, tally: Tally, index: int) -> None:
-        self._tally = tally
-        self._index = index
-
-    def done(self) -> bool:
-        """Whether nobody wants its fate any more."""
-        return self._tally.done()
-
-    def cancelled(self) -> bool:
-        """Whether it is not to be sent any more."""
-        return self._tally.done()
-
-    def set_result(self, metadata: RecordMetadata) -> None:
-        """It is in the log."""
-        self._tally.delivered(self._index, metadata)
-
-    def set_exception(self, error: BaseException) -> None:
-        """It failed."""
-        self._tally.failed(self._index, error)
-
-    def exception(self) -> BaseException | None:
-        """Nobody is told of a single record."""
-        return None
 
 
 class Crowd(Protocol):
@@ -267,6 +87,8 @@ class BulkSender:
         self._entrance = entrance
         self._short_way = short_way
         self._tally = Tally(future)
+        self._given = 0
+        """How many of those that the tally knows were sent, or were refused."""
         self._work = 0
         """What was done since others had their turn."""
 
@@ -283,12 +105,22 @@ class BulkSender:
         return await self._told(self._send_chunks(topic, values, partition, headers))
 
     async def _told(self, sending: Coroutine[Any, Any, None]) -> SendReport:
+        tally = self._tally
         try:
-            await sending
-            return await self._tally.finish()
-        except asyncio.CancelledError:
-            self._tally.cancel()
+            try:
+                await sending
+            except Exception as error:  # the producer's end, or what the values raised
+                carry(error, tally)
+                await tally.end(tally.count - self._given)
+                note(error)
+                raise
+            return await tally.finish()
+        except asyncio.CancelledError as error:
+            carry(error, tally)
+            tally.drop(tally.count - self._given)
+            tally.cancel()
             self._producer.take_back_cancelled()
+            tally.listen()
             raise
 
     async def _send_each(
@@ -379,6 +211,7 @@ class BulkSender:
         span = Span(self._tally, index)
         self._short_way.last = builder
         span.count = builder.append_values(span, self._now_ms(), values, at)
+        self._given += span.count
         return span.count
 
     def _put(
@@ -406,8 +239,10 @@ class BulkSender:
             and timestamp_ms is None
             and self._entrance.append(token, topic, value, key, partition)
         ):
+            self._given += 1
             return
         self._producer.check_usable()
+        self._given += 1
         try:
             self._producer.put(
                 topic, value, key, partition, headers, timestamp_ms, token, over_capacity=True

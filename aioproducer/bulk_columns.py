@@ -6,12 +6,13 @@ import asyncio
 from array import array
 from collections.abc import Iterable
 
-from aioproducer.bulk import ROWS_PER_TURN, BulkSender, SendReport
+from aioproducer.bulk import ROWS_PER_TURN, BulkSender
 from aioproducer.errors import SerializationError
 from aioproducer.model import Headers
 from aioproducer.records.acceleration import rows_by_partition
 from aioproducer.records.columns import ASTRAY, KEYLESS, Columns
 from aioproducer.records.spans import Span
+from aioproducer.send_report import SendReport
 
 
 class ColumnSender(BulkSender):
@@ -99,6 +100,7 @@ class ColumnSender(BulkSender):
         span = Span(self._tally, place, order)
         self._short_way.last = builder
         span.count = builder.append_rows(span, self._now_ms(), rows.columns, rows.base, end)
+        self._given += span.count
         return span.count
 
     def _put_row(self, rows: _Rows, index: int) -> None:
@@ -116,6 +118,7 @@ class ColumnSender(BulkSender):
                 None if columns.timestamps is None else columns.timestamps[row],
             )
         except SerializationError as error:
+            self._given += 1
             self._tally.failed(index, error)
 
 

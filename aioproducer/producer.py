@@ -29,7 +29,7 @@ from aioproducer.arguments import (
     only_argument,
 )
 from aioproducer.arrow import is_arrow, read_columns
-from aioproducer.bulk import Crowd, SendReport
+from aioproducer.bulk import Crowd
 from aioproducer.bulk_columns import ColumnSender
 from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.engine import Engine
@@ -56,6 +56,7 @@ from aioproducer.model import (
     TransactionHandle,
 )
 from aioproducer.records.acceleration import ShortWay
+from aioproducer.send_report import SendReport
 from aioproducer.serialization import checked_headers, serialize, shared_headers
 from aioproducer.transactional import TransactionCalls
 
@@ -496,9 +497,13 @@ class Producer:
 
         ``values``: an iterable, which is read up to 500 values ahead (fewer where batches hold
         fewer), or an async iterable, or Arrow columns. Memory is waited for between records. What
-        is wrong with a record counts as its failure and does not stop the others. If it is
-        cancelled, no further record is sent, and what still waits for metadata or memory is taken
-        back. In a transaction a record that failed makes the commit fail.
+        is wrong with a record counts as its failure and does not stop the others. In a transaction
+        a record that failed makes the commit fail.
+
+        If the producer is closed or breaks, or ``values`` raises, that is raised when all that was
+        sent has its fate. If it is cancelled, no further record is sent, and what still waits for
+        metadata or memory is taken back; it does not wait for the rest. In each case
+        ``SendReport.of(error)`` has the report of what was sent.
 
         Arrow columns are a ``pyarrow.RecordBatch`` or ``Table`` with the column ``value``, and any
         of ``key`` (both binary, large_binary, string or large_string; nulls are None),
@@ -513,6 +518,7 @@ class Producer:
                 ``headers`` can't be turned into bytes; or a column's name or type is none of these,
                 or says what an argument says too.
             IllegalStateError: there is a ``transactional_id``, and no transaction is open.
+            ProducerClosedError, ProducerBrokenError: there was an end to it midway.
         """
         self._running()
         columns = read_columns(values) if is_arrow(values) else None
@@ -523,13 +529,19 @@ class Producer:
         future = self._loop.create_future()
         sender = ColumnSender(self, self._entrance, self._short_way, future, _now_ms)
         with self.bulk():
-            if columns is None:
-                report = await sender.send_all(topic, values, partition, headers)
-            else:
-                report = await sender.send_columns(topic, columns, partition, headers)
-            if report.first_failure is not None:
-                self.record_failed(report.first_failure)
-        return report
+            report: SendReport | None = None
+            try:
+                if columns is None:
+                    report = await sender.send_all(topic, values, partition, headers)
+                else:
+                    report = await sender.send_columns(topic, columns, partition, headers)
+                return report
+            except BaseException as error:
+                report = SendReport.of(error)
+                raise
+            finally:
+                if report is not None and report.first_failure is not None:
+                    self.record_failed(report.first_failure)
 
     def bulk(self) -> AbstractContextManager[None]:
         """A ``send_many()`` is under way in it; its transaction is not committed before."""

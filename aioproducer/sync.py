@@ -27,7 +27,6 @@ from typing import Any, Final, Self, TypeVar, Unpack
 from aioproducer import errors, producer
 from aioproducer.arguments import check_timeout, one_by_one, only_argument
 from aioproducer.arrow import is_arrow
-from aioproducer.bulk import OneRecord, SendReport, Tally
 from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.inbox import Inbox, Item, Marker
 from aioproducer.metrics import MetricsSnapshot
@@ -40,6 +39,7 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
+from aioproducer.send_report import OneRecord, SendReport, Tally, carry, note
 from aioproducer.serialization import shared_headers
 
 _Answer = TypeVar("_Answer")
@@ -183,12 +183,16 @@ class Producer:
             await self._catch_up()
             return await tally.finish()
 
-        async def send_columns() -> SendReport:
+        async def end() -> None:
             await self._catch_up()
-            return await self._core.send_many(topic, values, partition=partition, headers=headers)
+            await tally.end(0)
+
+        def take_back() -> None:
+            self._core.take_back_cancelled()
+            tally.listen()
 
         if is_arrow(values):
-            return self._ask(send_columns)
+            return self._send_columns(topic, values, partition, headers)
         values = one_by_one(values, "an iterable")
         if headers is not None:
             headers = shared_headers(headers, topic)
@@ -200,16 +204,49 @@ class Producer:
                     record = value.fields()
                 self._enter(record, _BulkRecord(tally))
             return self._ask(finish)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
+            carry(error, tally)
             tally.cancel()
             with self._room:
                 if self._loop is not None:
-                    self._loop.call_soon_threadsafe(self._core.take_back_cancelled)
+                    self._loop.call_soon_threadsafe(take_back)
+            raise
+        except Exception as error:  # the producer's end, or what the values raised
+            carry(error, tally)
+            with suppress(errors.ProducerError):  # closed: all have their fate by then
+                self._ask(end)
+            note(error)
             raise
         finally:
             with self._room:
                 if self._loop is not None:
                     self._loop.call_soon_threadsafe(under_way.__exit__, None, None, None)
+
+    def _send_columns(
+        self, topic: str, values: Any, partition: int | None, headers: Headers | None
+    ) -> SendReport:
+        raised: list[BaseException] = []
+
+        async def send() -> SendReport:
+            await self._catch_up()
+            try:
+                return await self._core.send_many(
+                    topic, values, partition=partition, headers=headers
+                )
+            except BaseException as error:
+                raised.append(error)
+                raise
+
+        try:
+            return self._ask(send)
+        except (errors.ProducerError, KeyboardInterrupt) as error:
+            if self._ended.done():
+                self._thread.join(_GRACE)  # then it has raised, too
+            report = SendReport.of(raised[0]) if raised else None
+            if report is not None and SendReport.of(error) is None:
+                carry(error, report)
+                note(error)
+            raise
 
     def flush(self, timeout: float | None = None) -> None:
         """As :meth:`aioproducer.Producer.flush`."""

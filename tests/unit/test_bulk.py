@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from aioproducer.bulk import BulkSender, Crowd, OffsetRange, SendReport, Tally
+from aioproducer.bulk import BulkSender, Crowd
 from aioproducer.entrance import PythonEntrance
 from aioproducer.model import RecordMetadata, TopicPartition
 from aioproducer.records.acceleration import ShortWay
 from aioproducer.records.spans import Span
+from aioproducer.send_report import OffsetRange, SendReport, Tally
 
 
 def metadata(partition: int, offset: int) -> RecordMetadata:
