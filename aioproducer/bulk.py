@@ -28,9 +28,6 @@ class Crowd(Protocol):
 
     crowded: bool
 
-    def last_has_room(self) -> bool:
-        """Whether there is, for more records like the one that was sent last."""
-
 
 class BulkProducer(Protocol):
     """What sending many needs of a producer."""

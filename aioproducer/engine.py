@@ -300,8 +300,11 @@ class Engine:
         Raises:
             BufferExhaustedError: the line is full.
         """
-        self.admission.stands_in_line(caller)
-        self.accumulator.wait_in_line(record, over_capacity=over_capacity)
+        try:
+            self.accumulator.wait_in_line(record, over_capacity=over_capacity)
+        finally:
+            if self.accumulator.crowded:
+                self.admission.stands_in_line(caller)
         if record.topic not in self.metadata.snapshot.topics:
             self.metadata.use(record.topic, now)
             self.metadata.request_update()

@@ -71,10 +71,6 @@ class _Unstarted:
 
     crowded = True
 
-    def last_has_room(self) -> bool:
-        """No."""
-        return False
-
 
 class Producer:
     """Sends records to Kafka from an event loop.
@@ -437,9 +433,10 @@ class Producer:
         """Return at once while there is memory for more records; else wait for it, in turn.
 
         Use it between sends whose futures you do not await. Source: ``StreamWriter.drain``. It
-        waits for the broker of the record that was sent last, and for no other. A broker that has
-        delivered nothing for a second is waited for only by a caller whose own record had to stand
-        in line for it, while that line is half full; after ``max_block_ms`` by nobody.
+        waits for the brokers for which the caller's records had to stand in line, and for that of
+        the record sent last; for no other. A broker that has delivered nothing for a second is
+        waited for only where the caller's own records stand in line, while that line is half full;
+        after ``max_block_ms`` it is not waited for at all.
 
         While there is room it does not look where it is called: from another loop or thread it is
         refused only where it would wait, and ``send()`` always.
@@ -448,14 +445,14 @@ class Producer:
             ProducerClosedError, ProducerBrokenError: there will be no room any more.
             IllegalStateError, WrongLoopError: not now, or not here.
         """
-        if self._crowd.crowded and not self._crowd.last_has_room():
-            await self._running().admission.drain()
+        if self._crowd.crowded:
+            admission, caller = self._running().admission, asyncio.current_task()
+            if not admission.has_room(caller):
+                await admission.drain(caller)
 
     def turn(self, caller: object) -> asyncio.Future[None] | None:
         """A future for when ``caller`` may send more; None: now. For the blocking shell."""
-        if self._crowd.crowded and not self._crowd.last_has_room():
-            return self._running().admission.turn(caller)
-        return None
+        return self._running().admission.turn(caller) if self._crowd.crowded else None
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until every record sent before has its fate, delivered or failed.

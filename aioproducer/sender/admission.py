@@ -66,37 +66,68 @@ class Admission:
         self._clock = clock
         self._max_block = max_block
         self._turns: dict[NodeKey, _Turns] = {}
-        self._last_caller: object = None
+        self._stalled: dict[object, dict[PartitionQueue | None, None]] = {}
+        """By caller, where its records had to stand in line since it asked for room last."""
         self._closed: ProducerError | None = None
 
     def stands_in_line(self, caller: object) -> None:
-        """The record sent last stands in line; ``caller`` sent it."""
-        self._last_caller = caller
+        """The record sent last stands in line; ``caller``, a task or a thread, sent it."""
+        queues = self._stalled.get(caller)
+        if queues is None:
+            queues = self._stalled[caller] = {}
+            if isinstance(caller, asyncio.Task):
+                caller.add_done_callback(self._forget_caller)
+        queues[self._accumulator.last_waiting] = None
+
+    def _forget_caller(self, caller: object) -> None:
+        self._stalled.pop(caller, None)
 
     # --- callers of drain() ------------------------------------------------------------------
 
-    async def drain(self) -> None:
+    def has_room(self, caller: object) -> bool:
+        """Whether ``caller`` may send more at once, as far as can be told without looking."""
+        return self._accumulator.last_has_room() and caller not in self._stalled
+
+    async def drain(self, caller: object) -> None:
         """Wait for room, behind those who asked before. Source: ``StreamWriter.drain``."""
-        caller = asyncio.current_task()
-        own = self._sent_last(caller)
-        turn = self.turn(caller)
-        if turn is not None:
+        waited, stalled = False, caller in self._stalled
+        while (turn := self.turn(caller)) is not None:
+            waited = True
             await turn
-        elif own:
+            if caller not in self._stalled:
+                return
+        if stalled and not waited:
             await asyncio.sleep(0)  # a caller whose records are refused must not hold the loop
 
     def turn(self, caller: object) -> Turn | None:
         """A future for when ``caller`` may send more; None: now.
 
-        A node that has delivered nothing for :data:`STUCK_AFTER` is waited for by those whose own
-        record stands in its line, while that line is crowded, and by nobody after ``max_block``.
+        A caller waits for the nodes where its records had to stand in line since it asked last, and
+        for that of the record sent last. A node that has delivered nothing for :data:`STUCK_AFTER`
+        is waited for by the former alone, while its line is crowded, and by nobody after
+        ``max_block``.
         """
         if self._closed is not None:
             raise anew(self._closed)
-        last, waiting = self._accumulator.short_way.last, self._accumulator.last_waiting
-        queue = waiting if last is None else last.owner
+        stalled = self._stalled.pop(caller, {})
+        last = self._accumulator.short_way.last
+        sent_last = self._accumulator.last_waiting if last is None else last.owner
+        if sent_last not in stalled and (turn := self._turn_at(sent_last, own=False)) is not None:
+            self._keep(caller, stalled)
+            return turn
+        while stalled:
+            queue, _ = stalled.popitem()
+            if (turn := self._turn_at(queue, own=True)) is not None:
+                self._keep(caller, stalled)
+                return turn
+        return None
+
+    def _keep(self, caller: object, stalled: dict[PartitionQueue | None, None]) -> None:
+        if stalled:
+            self._stalled[caller] = stalled
+
+    def _turn_at(self, queue: PartitionQueue | None, *, own: bool) -> Turn | None:
         node = NO_LEADER if queue is None else queue.leader
-        own = self._sent_last(caller)
         stuck, given_up, pressure = self._judge(node, self._clock())
         if not _must_wait(own, stuck, given_up, pressure):
             return None
@@ -106,11 +137,6 @@ class Admission:
         self._shares.wanted.add(node)
         self._wake()
         return turn
-
-    def _sent_last(self, caller: object) -> bool:
-        """Whether the record sent last is the caller's, and stands in line."""
-        in_line = self._accumulator.short_way.last is None
-        return in_line and caller is not None and self._last_caller is caller
 
     def _judge(self, node: NodeKey, now: float) -> tuple[bool, bool, Pressure]:
         """Whether ``node`` is stuck, for how long, and how much it has."""

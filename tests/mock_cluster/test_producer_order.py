@@ -57,7 +57,7 @@ async def test_metadata_wait_memory_wait_and_fast_path(orders: MockCluster) -> N
             ways.add(
                 "metadata" if not accumulator._topics else "memory" if accumulator.line else "fast"
             )
-            if accumulator.line.bytes > 6_000:
+            if accumulator.line.bytes > 3_000:
                 await producer.drain()
         await producer.flush(PATIENCE)
     assert ways == {"metadata", "memory", "fast"}

@@ -147,9 +147,6 @@ class Roomy:
     def __init__(self) -> None:
         self._crowd: Crowd = self
 
-    def last_has_room(self) -> bool:
-        return True
-
     def check_usable(self) -> None:
         """Always."""
 

@@ -66,7 +66,6 @@ class World:
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         value, accumulator = bytes(size), self.accumulator
         if accumulator.append(topic, partition, 1, None, value, (), future, self.now) is None:
-            self.admission.stands_in_line(caller)
             accumulator.wait_in_line(
                 WaitingRecord(
                     topic,
@@ -81,6 +80,8 @@ class World:
                     deadline=self.now + MAX_BLOCK,
                 )
             )
+            if caller is not None:
+                self.admission.stands_in_line(caller)
         return future
 
     def fill(self, partition: int, *, caller: object = None) -> None:
@@ -177,7 +178,7 @@ async def test_a_record_with_interceptors_may_be_taken_back_too() -> None:
 async def test_drain_waits_while_there_is_no_room_and_goes_on_when_there_is() -> None:
     world = World(1)
     world.send()
-    draining = asyncio.get_running_loop().create_task(world.admission.drain())
+    draining = asyncio.get_running_loop().create_task(world.admission.drain(asyncio.current_task()))
     await world.settle()
     assert not draining.done()
     await world.deliver_first()
@@ -191,7 +192,7 @@ async def test_records_in_line_come_before_drains_and_drains_in_turn() -> None:
     order: list[int] = []
 
     async def drain(number: int) -> None:
-        await world.admission.drain()
+        await world.admission.drain(asyncio.current_task())
         order.append(number)
         world.send()
 
@@ -210,7 +211,10 @@ async def test_records_in_line_come_before_drains_and_drains_in_turn() -> None:
 async def test_a_cancelled_drain_lets_the_next_one_go() -> None:
     world = World(1)
     world.send()
-    tasks = [asyncio.get_running_loop().create_task(world.admission.drain()) for _ in range(5)]
+    tasks = [
+        asyncio.get_running_loop().create_task(world.admission.drain(asyncio.current_task()))
+        for _ in range(5)
+    ]
     await world.settle()
     for task in tasks[:4]:
         task.cancel()
@@ -222,14 +226,17 @@ async def test_a_cancelled_drain_lets_the_next_one_go() -> None:
 async def test_close_wakes_every_drain_with_the_error() -> None:
     world = World(1)
     world.send()
-    tasks = [asyncio.get_running_loop().create_task(world.admission.drain()) for _ in range(3)]
+    tasks = [
+        asyncio.get_running_loop().create_task(world.admission.drain(asyncio.current_task()))
+        for _ in range(3)
+    ]
     await world.settle()
     error = ProducerClosedError("closed")
     world.admission.close(error)
     told = await asyncio.gather(*tasks, return_exceptions=True)
     assert [(type(each), str(each)) for each in told] == [(ProducerClosedError, "closed")] * 3
     with pytest.raises(ProducerClosedError):
-        await world.admission.drain()
+        await world.admission.drain(asyncio.current_task())
 
 
 async def test_drains_that_gave_up_leave_the_line() -> None:
@@ -238,7 +245,7 @@ async def test_drains_that_gave_up_leave_the_line() -> None:
     for _ in range(1_000):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0):
-                await world.admission.drain()
+                await world.admission.drain(asyncio.current_task())
     await world.settle()
     assert not world.admission._turns
     assert not world.accumulator.shares.wanted
@@ -253,8 +260,31 @@ async def test_a_caller_waits_for_the_node_of_its_last_record_alone() -> None:
     world.fill(0, caller=me)
     assert world.admission.turn(me) is not None
     world.send(1)
-    assert world.accumulator.last_has_room()
+    assert world.admission.has_room(me)
     assert world.admission.turn(me) is None
+
+
+async def test_a_caller_waits_for_every_node_where_its_records_stand_in_line() -> None:
+    world = World(32, 1, 2, 3)
+    me = object()
+    world.fill(0, caller=me)
+    world.fill(1, caller=me)
+    world.send(2)
+    assert world.accumulator.last_has_room()
+    assert not world.admission.has_room(me)
+    assert world.admission.has_room(object())
+    assert [world.admission.turn(me) is not None for _ in range(3)] == [True, True, False]
+
+
+async def test_a_task_that_is_done_is_forgotten() -> None:
+    world = World(32, 1, 2)
+
+    async def send() -> None:
+        world.fill(0, caller=asyncio.current_task())
+
+    await asyncio.create_task(send())
+    await asyncio.sleep(0)
+    assert not world.admission._stalled
 
 
 async def test_memory_that_comes_back_serves_whom_it_can() -> None:
@@ -283,6 +313,7 @@ async def test_nobody_else_waits_for_a_node_that_is_stuck() -> None:
     assert world.round() == MAX_BLOCK
     assert [turn is not None and turn.done() for turn in turns] == [False, True, True]
     assert world.admission.turn(other) is None
+    world.send(0, caller=owner)
     assert world.admission.turn(owner) is not None
 
 
@@ -324,7 +355,8 @@ async def test_a_caller_whose_records_are_refused_lets_others_have_their_turn() 
 
     for _ in range(10):
         asyncio.get_running_loop().call_soon(count)
-        await world.admission.drain()
+        world.admission.stands_in_line(task)
+        await world.admission.drain(asyncio.current_task())
     assert others == 10
 
 
