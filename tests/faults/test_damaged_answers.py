@@ -44,7 +44,7 @@ async def run(start_kafka: StartKafka, kind: str, seed: int, seconds: float) -> 
 @pytest.mark.parametrize("kind", ["plain", "transactional"])
 async def test_damaged_answers_break_nothing(start_kafka: StartKafka, kind: str, seed: int) -> None:
     network = await run(start_kafka, kind, seed, 2.0)
-    assert network.outcomes["delivered"] >= 5
+    assert network.outcomes["delivered"], "else nothing was sent between the damage"
 
 
 @pytest.mark.soak
