@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterable, Callable, Collection, Coroutine, Iterable
 from itertools import islice
 from typing import Any, Final, Protocol
 
@@ -27,6 +27,13 @@ class Crowd(Protocol):
     """Says whether there is room for more records."""
 
     crowded: bool
+
+    @property
+    def stalled(self) -> Collection[object]:
+        """The callers whose records had to stand in line since they asked for room last."""
+
+    def last_has_room(self) -> bool:
+        """Whether there is room for more records like the one that was sent last."""
 
 
 class BulkProducer(Protocol):

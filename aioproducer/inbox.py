@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 from typing import Any, NamedTuple
 
 
@@ -49,13 +49,13 @@ class Marker:
 class Inbox:
     """Holds items of up to ``capacity`` bytes in all; one of any size may be there alone.
 
-    Threads that stall share what others leave free, so they never fill it. :attr:`room` guards all
-    of it, and is notified when there is room.
+    Threads that stall share what others leave free, so they never fill it. :attr:`lock` guards all
+    of it.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self.room = Condition()
+        self.lock = Lock()
         self.held = 0
         """Bytes here and stalled."""
         self._items: deque[Item | Marker] = deque()
@@ -63,6 +63,9 @@ class Inbox:
         """Bytes by thread, of what was not taken yet."""
         self._stalled: dict[Thread, deque[Item | Marker]] = {}
         self._stalled_bytes: dict[Thread, int] = {}
+        self._waiting: dict[Thread, tuple[int, Condition]] = {}
+        """Who waits for room, and for how much."""
+        self._closed = False
 
     def fits(self, thread: Thread, size: int) -> bool:
         """Whether ``thread`` may put a record of ``size`` bytes here."""
@@ -72,6 +75,29 @@ class Inbox:
             own += self._stalled_bytes[thread]
             return not own or own + size <= free
         return not own or size <= free
+
+    def wait(self, thread: Thread, size: int, timeout: float | None) -> bool:
+        """Wait until a record of ``size`` bytes fits, with the lock held; False: in vain.
+
+        Only a thread that is served is woken: others would take the interpreter from the loop.
+        """
+        condition = Condition(self.lock)
+        self._waiting[thread] = size, condition
+        try:
+            return condition.wait_for(lambda: self._closed or self.fits(thread, size), timeout)
+        finally:
+            del self._waiting[thread]
+
+    def _wake(self) -> None:
+        for thread, (size, condition) in self._waiting.items():
+            if self._closed or self.fits(thread, size):
+                condition.notify()
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        with self.lock:
+            self._closed = True
+            self._wake()
 
     def put(self, item: Item | Marker) -> bool:
         """Put ``item`` at the end; whether it is the only one."""
@@ -83,11 +109,11 @@ class Inbox:
 
     def take(self) -> deque[Item | Marker]:
         """Take all that did not stall."""
-        with self.room:
+        with self.lock:
             items, self._items = self._items, deque()
             self.held -= sum(self._fresh.values())
             self._fresh = {}
-            self.room.notify_all()
+            self._wake()
         return items
 
     def stalled(self, thread: Thread) -> Sequence[Item | Marker]:
@@ -98,7 +124,7 @@ class Inbox:
 
     def stall(self, thread: Thread) -> None:
         """What comes from ``thread`` has to wait, until :meth:`resume` has given all of it back."""
-        with self.room:
+        with self.lock:
             if thread not in self._stalled:
                 self._stalled[thread] = deque()
                 self._stalled_bytes[thread] = 0
@@ -116,7 +142,7 @@ class Inbox:
         if items is None:
             return False
         items.append(item)
-        with self.room:
+        with self.lock:
             self._stalled_bytes[item.thread] += item.size
             self.held += item.size
         return True
@@ -127,21 +153,21 @@ class Inbox:
         while items:
             item = items.popleft()
             if isinstance(item, Item):
-                with self.room:
+                with self.lock:
                     self._stalled_bytes[thread] -= item.size
                     self.held -= item.size
-                    self.room.notify_all()
+                    self._wake()
             yield item
-        with self.room:
+        with self.lock:
             del self._stalled[thread], self._stalled_bytes[thread]
-            self.room.notify_all()
+            self._wake()
 
     def take_rest(self) -> deque[Item | Marker]:
         """Take everything, stalled or not."""
         rest: deque[Item | Marker] = deque()
         for items in self._stalled.values():
             rest.extend(items)
-        with self.room:
+        with self.lock:
             self._stalled.clear()
             self._stalled_bytes.clear()
             self.held = sum(self._fresh.values())

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import os
 import weakref
-from collections.abc import AsyncIterable, Iterable, Mapping
+from asyncio import current_task
+from collections.abc import AsyncIterable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from functools import partial
 from itertools import count
@@ -70,6 +71,11 @@ class _Unstarted:
     waits, or is refused."""
 
     crowded = True
+    stalled: Collection[object] = ()
+
+    def last_has_room(self) -> bool:
+        """No."""
+        return False
 
 
 class Producer:
@@ -414,9 +420,7 @@ class Producer:
         )
         engine = self._engine
         assert engine is not None
-        engine.wait_in_line(
-            record, now, caller or asyncio.current_task(), over_capacity=over_capacity
-        )
+        engine.wait_in_line(record, now, caller or current_task(), over_capacity=over_capacity)
         if isinstance(record.caller, asyncio.Future):
             record.caller.add_done_callback(partial(self._on_caller_done, record))
 
@@ -445,10 +449,11 @@ class Producer:
             ProducerClosedError, ProducerBrokenError: there will be no room any more.
             IllegalStateError, WrongLoopError: not now, or not here.
         """
-        if self._crowd.crowded:
-            admission, caller = self._running().admission, asyncio.current_task()
-            if not admission.has_room(caller):
-                await admission.drain(caller)
+        crowd = self._crowd
+        if crowd.crowded:
+            caller = current_task()
+            if caller in crowd.stalled or not crowd.last_has_room():
+                await self._running().admission.drain(caller)
 
     def turn(self, caller: object) -> asyncio.Future[None] | None:
         """A future for when ``caller`` may send more; None: now. For the blocking shell."""

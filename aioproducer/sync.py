@@ -81,7 +81,7 @@ class Producer:
         """What the pump has taken out of the inbox."""
         self._inbox = Inbox(self.config.buffer_memory // 32)
         """Whoever finds it empty wakes the pump."""
-        self._room = self._inbox.room
+        self._lock = self._inbox.lock
         """Guards what follows, too."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open = False
@@ -91,7 +91,7 @@ class Producer:
 
     def start(self) -> None:
         """Start the producer's thread. Raises :class:`IllegalStateError` if it was before."""
-        with self._room:
+        with self._lock:
             if self._thread.ident or isinstance(self._refusal, errors.ProducerClosedError):
                 raise errors.IllegalStateError(f"{self._core!r} can be started once; make another")
             self._process = os.getpid()
@@ -113,13 +113,13 @@ class Producer:
         check_timeout(timeout)
         bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
         self._check(waits=True)
-        with self._room:
+        with self._lock:
             if not self._ended.done():
                 self._refusal = errors.ProducerClosedError(
                     f"the producer {self.client_id!r} is closed; make a new Producer"
                 )
             self._open = False
-            self._room.notify_all()
+        self._inbox.close()
         if not self._thread.ident:
             self._core.close_hooks()
             return 0
@@ -207,7 +207,7 @@ class Producer:
         except KeyboardInterrupt as error:
             carry(error, tally)
             tally.cancel()
-            with self._room:
+            with self._lock:
                 if self._loop is not None:
                     self._loop.call_soon_threadsafe(take_back)
             raise
@@ -218,7 +218,7 @@ class Producer:
             note(error)
             raise
         finally:
-            with self._room:
+            with self._lock:
                 if self._loop is not None:
                     self._loop.call_soon_threadsafe(under_way.__exit__, None, None, None)
 
@@ -354,12 +354,10 @@ class Producer:
         size = _BOOKKEEPING + (len(value) if isinstance(value, bytes | bytearray | str) else 0)
         self._check(waits=False)
         thread, inbox = current_thread(), self._inbox
-        with self._room:
+        with self._lock:
             if not inbox.fits(thread, size):
                 patience = 0 if thread is self._thread else timeout
-                if not self._room.wait_for(
-                    lambda: inbox.fits(thread, size) or not self._open, patience
-                ):
+                if not inbox.wait(thread, size, patience):
                     refused = errors.BufferExhaustedError(
                         f"no memory became free within {patience} s (max_block_ms; a callback does "
                         "not wait): send more slowly, or raise buffer_memory"
@@ -378,7 +376,7 @@ class Producer:
     ) -> _Answer:
         """What ``question`` returns in the loop. If the thread ends, that is an error here."""
         self._check(waits=True)
-        with self._room:
+        with self._lock:
             if self._loop is None:
                 raise errors.anew(self._refusal)
             answer = asyncio.run_coroutine_threadsafe(question(), self._loop)
@@ -479,7 +477,7 @@ class Producer:
     async def _catch_up(self) -> None:
         """Wait until the pump has all that was sent before."""
         future: Future[None] = Future()
-        with self._room:
+        with self._lock:
             self._inbox.put(Marker(future))
         self._wakeup.set()
         await asyncio.wrap_future(future)
@@ -496,10 +494,11 @@ class Producer:
 
     def _end(self, error: errors.ProducerError, undelivered: int) -> None:
         """From now on there is only ``error``, for all who wait too."""
-        with self._room:
+        with self._lock:
             closing = isinstance(self._refusal, errors.ProducerClosedError)
             self._refusal = error = self._refusal if closing else error
             self._loop, self._open = None, False
+        self._inbox.close()
         for item in (*self._burst, *self._inbox.take_rest()):
             if isinstance(item, Marker):
                 item.fail(error)

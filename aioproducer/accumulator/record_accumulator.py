@@ -58,6 +58,8 @@ class RecordAccumulator:
         """Into the batches that records have joined by :meth:`append`, while they are open."""
         self.crowded = False
         """Somewhere there is no room for more records: see :meth:`last_has_room`."""
+        self.stalled: dict[object, dict[PartitionQueue | None, None]] = {}
+        """By caller, where its records had to stand in line since it asked for room last."""
         self.last_waiting: PartitionQueue | None = None
         """Where the record has to wait that was sent last, if its topic is known."""
         self._pressed: set[NodeKey] = set()

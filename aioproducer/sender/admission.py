@@ -66,8 +66,7 @@ class Admission:
         self._clock = clock
         self._max_block = max_block
         self._turns: dict[NodeKey, _Turns] = {}
-        self._stalled: dict[object, dict[PartitionQueue | None, None]] = {}
-        """By caller, where its records had to stand in line since it asked for room last."""
+        self._stalled = accumulator.stalled
         self._closed: ProducerError | None = None
 
     def stands_in_line(self, caller: object) -> None:
@@ -83,10 +82,6 @@ class Admission:
         self._stalled.pop(caller, None)
 
     # --- callers of drain() ------------------------------------------------------------------
-
-    def has_room(self, caller: object) -> bool:
-        """Whether ``caller`` may send more at once, as far as can be told without looking."""
-        return self._accumulator.last_has_room() and caller not in self._stalled
 
     async def drain(self, caller: object) -> None:
         """Wait for room, behind those who asked before. Source: ``StreamWriter.drain``."""
