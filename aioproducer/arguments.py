@@ -3,6 +3,7 @@ changes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
@@ -22,20 +23,25 @@ from aioproducer.model import (
     TransactionHandle,
 )
 
-LONGEST_TOPIC: Final = 249
+_LONGEST_TOPIC: Final = 249
+_LEGAL_TOPIC: Final = re.compile(rf"(?!\.\.?\Z)[a-zA-Z0-9._-]{{1,{_LONGEST_TOPIC}}}")
 
 
 def checked_topic(topic: Any) -> str:
-    """``topic`` as a plain str; a member of a StrEnum will do."""
+    """``topic`` as a plain str; a member of a StrEnum will do.
+
+    Raises :class:`InvalidTopicError` for a name that no broker takes. Source: Kafka's ``Topic``.
+    """
     if isinstance(topic, str):
         name = str.__str__(topic)
-        if 0 < len(name) <= LONGEST_TOPIC and name.isascii():
+        if _LEGAL_TOPIC.fullmatch(name):
             return name
         shown = f"{name!r:.80}"
     else:
         shown = f"of type {type(topic).__name__}"
     raise InvalidTopicError(
-        f"a topic is a str of 1 to {LONGEST_TOPIC} ASCII characters, not {shown}"
+        f"a topic is a str of 1 to {_LONGEST_TOPIC} ASCII letters, digits, '.', '_' and '-', and "
+        f"neither '.' nor '..'; not {shown}"
     )
 
 

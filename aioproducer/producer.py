@@ -17,7 +17,6 @@ from typing import Any, Final, Self, Unpack
 from aioproducer.accumulator.producer_batch import RecordFuture
 from aioproducer.accumulator.waiting_line import WaitingRecord
 from aioproducer.arguments import (
-    LONGEST_TOPIC,
     check_handle,
     check_partition,
     check_timeout,
@@ -202,6 +201,7 @@ class Producer:
         self._transactions = engine.transactions
         self._accumulator = self._crowd = engine.accumulator
         self._append = engine.accumulator.append
+        self._known_topics = engine.accumulator.short_way.topics
         hooked = self._interceptors or self._serializing or self._partitioning
         engine.start()
         self._short_way = ShortWay() if hooked else engine.accumulator.short_way
@@ -386,7 +386,7 @@ class Producer:
         over_capacity: bool,
         caller: object,
     ) -> None:
-        if type(topic) is not str or not 0 < len(topic) <= LONGEST_TOPIC or not topic.isascii():
+        if type(topic) is not str or topic not in self._known_topics:
             topic = checked_topic(topic)
         if self._serializing or (value is not None and type(value) is not bytes):
             value = serialize(value, self._value_serializer, topic, "value")

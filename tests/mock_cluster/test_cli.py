@@ -305,6 +305,7 @@ def test_an_ignored_interrupt_stays_ignored(cluster: MockCluster) -> None:
     [
         ([], "which topic?"),
         (["t", "--topic", "u"], "which topic?"),
+        (["bad topic"], "a topic is a str of 1 to 249 ASCII letters"),
         (["tøpic"], "not 'tøpic'"),
         (["t", "--sink"], "No such option"),
         (["t", "--partition", "-1"], "Invalid value for '--partition'"),

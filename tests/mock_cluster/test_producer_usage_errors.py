@@ -329,15 +329,17 @@ async def test_text_that_is_no_utf8(orders: MockCluster) -> None:
         assert (await producer.send("orders", b"v")).topic == "orders"
 
 
-@pytest.mark.parametrize("topic", ["commandes-\ud800", "größe", "заказы"])
+@pytest.mark.parametrize("topic", ["commandes-\ud800", "größe", "bad topic", "a/b", ".", "t\n"])
 async def test_a_topic_name_that_no_broker_takes(orders: MockCluster, topic: str) -> None:
     async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
         with pytest.raises(InvalidTopicError, match="ASCII"):
             producer.send(topic, b"v")
+        report = await producer.send_many(topic, [b"v"])
+        assert isinstance(report.first_failure, InvalidTopicError)
         assert (await producer.send("orders", b"v")).topic == "orders"
 
 
-@pytest.mark.parametrize("topic", ["", "t" * 250, "größe", None, b"orders"])
+@pytest.mark.parametrize("topic", ["", "t" * 250, "größe", "bad topic", "..", None, b"orders"])
 async def test_partitions_of_what_is_no_topic(topic: Any) -> None:
     async with Producer(bootstrap_servers=NOWHERE) as producer:
         with pytest.raises(InvalidTopicError, match="topic"):

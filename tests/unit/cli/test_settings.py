@@ -83,9 +83,12 @@ def test_what_gives_way_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     assert "idempotence is disabled" in told
 
 
-@pytest.mark.parametrize("names", [("tøpic", None), (None, "commandes-\udce9"), ("", None)])
+@pytest.mark.parametrize(
+    "names",
+    [("tøpic", None), (None, "commandes-\udce9"), ("", None), ("bad topic", None), (None, "..")],
+)
 def test_a_topic_that_can_be_none(names: tuple[str | None, ...]) -> None:
-    with pytest.raises(ConfigError, match="a topic is a str of 1 to 249 ASCII characters"):
+    with pytest.raises(ConfigError, match="a topic is a str of 1 to 249 ASCII letters"):
         one_topic(*names)
 
 
