@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from random import Random
 from time import monotonic
@@ -20,7 +20,7 @@ from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
 from aioproducer.errors import ProducerClosedError, ProducerError, anew
 from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
-from aioproducer.model import Node, TransactionHandle
+from aioproducer.model import BootstrapId, BootstrapServer, TransactionHandle
 from aioproducer.network.client import ClientSettings, NetworkClient
 from aioproducer.network.connection import ConnectionSettings
 from aioproducer.network.resolve import canonical_names
@@ -121,7 +121,7 @@ class Engine:
     def _make_metadata(self, config: ProducerConfig) -> Metadata:
         rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
         return Metadata(
-            _bootstrap_nodes(config.bootstrap_servers),
+            _bootstrap_servers(config.bootstrap_servers),
             max_age=config.metadata_max_age_ms / 1000,
             max_idle=config.metadata_max_idle_ms / 1000,
             backoff=self._backoff(),
@@ -284,7 +284,7 @@ class Engine:
         """Replace the bootstrap servers by their canonical names where the option asks for it."""
         if self._config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only":
             names = await canonical_names(self._config.bootstrap_servers)
-            self.metadata.set_bootstrap(_bootstrap_nodes(names))
+            self.metadata.set_bootstrap(_bootstrap_servers(names))
 
     def start(self) -> None:
         """Run the sender on the running loop."""
@@ -450,8 +450,11 @@ class Engine:
         )
 
 
-def _bootstrap_nodes(servers: Any) -> list[Node]:
-    return [Node(-number, host, port) for number, (host, port) in enumerate(servers, start=1)]
+def _bootstrap_servers(addresses: Iterable[tuple[str, int]]) -> list[BootstrapServer]:
+    return [
+        BootstrapServer(BootstrapId(f"-{number}"), host, port)
+        for number, (host, port) in enumerate(addresses, start=1)
+    ]
 
 
 def _because(obstacle: ProducerError | None) -> str:

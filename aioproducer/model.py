@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NewType, TypeAlias
 
 Header: TypeAlias = tuple[str, bytes | None]
 """One header of a record: its key, and its value or None."""
@@ -29,7 +29,7 @@ class TopicPartition(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A broker's identity and address. Bootstrap servers have negative ids."""
+    """A broker's identity and address."""
 
     id: int
     host: str
@@ -39,12 +39,41 @@ class Node(NamedTuple):
     @property
     def address(self) -> str:
         """``host:port``, an IPv6 host in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return _address(self.host, self.port)
 
     def __str__(self) -> str:
-        if self.id < 0:
-            return f"bootstrap server {self.address}"
         return f"broker {self.id} ({self.address})"
+
+
+BootstrapId = NewType("BootstrapId", str)
+"""Tells bootstrap servers apart, as ``-1``, ``-2``, … in metrics. It equals no broker's id."""
+
+NodeId: TypeAlias = int | BootstrapId
+"""What a connection leads to."""
+
+
+class BootstrapServer(NamedTuple):
+    """An address to ask as long as no broker is known. It leads no partition."""
+
+    id: BootstrapId
+    host: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        """``host:port``, an IPv6 host in brackets."""
+        return _address(self.host, self.port)
+
+    def __str__(self) -> str:
+        return f"bootstrap server {self.address}"
+
+
+Peer: TypeAlias = Node | BootstrapServer
+"""What can be connected to, and asked what any broker can answer."""
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @dataclass(frozen=True, slots=True)

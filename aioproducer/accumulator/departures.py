@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import count
 
-from aioproducer.accumulator.partition_queue import NO_LEADER, Backlog, PartitionQueue
+from aioproducer.accumulator.partition_queue import Backlog, PartitionQueue
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.topic_queues import TopicQueues, queue_for
 from aioproducer.model import Place, TopicPartition
@@ -39,6 +39,8 @@ class Departures:
         self._in_order = in_order
         self._admits = admits
         self._backlogs: dict[int, Backlog] = {}
+        self._leaderless = Backlog()
+        """No node gets what is here."""
         self._delayed: list[tuple[float, int, PartitionQueue]] = []
         self._ticket = count()
         self._on_wire: set[ProducerBatch] = set()
@@ -59,10 +61,15 @@ class Departures:
             return
         if self._admits is not None and not self._admits(queue.topic_partition):
             return
-        backlog = self._backlogs.get(queue.leader)
+        self._backlog_of(queue.leader).add(queue)
+
+    def _backlog_of(self, leader: int | None) -> Backlog:
+        if leader is None:
+            return self._leaderless
+        backlog = self._backlogs.get(leader)
         if backlog is None:
-            backlog = self._backlogs[queue.leader] = Backlog()
-        backlog.add(queue)
+            backlog = self._backlogs[leader] = Backlog()
+        return backlog
 
     def _must_wait(self, queue: PartitionQueue) -> bool:
         head = queue.batches[0]
@@ -73,7 +80,7 @@ class Departures:
         # A broker without state of the producer takes any first sequence number. So nothing
         # follows the first batch of an epoch before it is acknowledged, nor one that is still
         # on its way to another broker.
-        if queue.leader != NO_LEADER and (
+        if queue.leader is not None and (
             not queue.acknowledged or any(batch.node != queue.leader for batch in queue.on_wire)
         ):
             return True
@@ -87,7 +94,7 @@ class Departures:
     def redirect(self, queue: PartitionQueue, now: float) -> None:
         """``queue`` has another leader: what waits there leaves for that one, and at once."""
         _delist(queue)
-        if queue.leader != NO_LEADER:
+        if queue.leader is not None:
             queue.delayed_until = now
         self.enlist(queue, now)
 
@@ -120,15 +127,11 @@ class Departures:
 
     def topics_without_leader(self) -> set[str]:
         """The topics with a batch that has nowhere to go."""
-        backlog = self._backlogs.get(NO_LEADER)
-        if backlog is None:
-            return set()
-        return {queue.topic_partition.topic for queue in backlog.partitions}
+        return {queue.topic_partition.topic for queue in self._leaderless.partitions}
 
     def leader_of(self, batch: ProducerBatch) -> int | None:
         """The node that leads its partition; None: nobody does."""
-        leader = queue_for(batch, self._topics).leader
-        return None if leader == NO_LEADER else leader
+        return queue_for(batch, self._topics).leader
 
     # --- what leaves -----------------------------------------------------------------------
 

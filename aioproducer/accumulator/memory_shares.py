@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.node_quota import NodeKey, NodeQuota
-from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
+from aioproducer.accumulator.partition_queue import PartitionQueue
 from aioproducer.accumulator.waiting_line import WaitingLine
 
 STUCK_AFTER: Final = 1.0
@@ -93,7 +93,7 @@ class MemoryShares:
 
     # --- who leads, who holds ----------------------------------------------------------------
 
-    def move(self, queue: PartitionQueue, leader: int, now: float) -> None:
+    def move(self, queue: PartitionQueue, leader: int | None, now: float) -> None:
         """``queue`` has another leader."""
         before = queue.leader
         self.moves += 1
@@ -111,14 +111,14 @@ class MemoryShares:
             self.wait(queue, now)
 
     def _join(self, node: NodeKey) -> None:
-        if node != NO_LEADER:
+        if node is not None:
             self._led[node] = self._led.get(node, 0) + 1
             if self._led[node] == 1:
                 for quota in self._quotas:
                     quota.join(node)
 
     def _leave(self, node: NodeKey) -> None:
-        if node != NO_LEADER:
+        if node is not None:
             self._led[node] -= 1
             if not self._led[node]:
                 del self._led[node]

@@ -8,8 +8,6 @@ from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.waiting_line import WaitingRecord
 from aioproducer.model import Place, TopicPartition
 
-NO_LEADER = -1
-
 
 class PartitionQueue:
     """One partition's batches and what keeps them from leaving."""
@@ -32,7 +30,7 @@ class PartitionQueue:
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
-        self.leader = NO_LEADER
+        self.leader: int | None = None
         self.batches: deque[ProducerBatch] = deque()
         """Those that wait to be sent, the next one first."""
         self.open: ProducerBatch | None = None

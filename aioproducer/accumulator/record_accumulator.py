@@ -16,7 +16,7 @@ from aioproducer.accumulator.flush import Flushes, FlushFuture
 from aioproducer.accumulator.incomplete_batches import IncompleteBatches
 from aioproducer.accumulator.memory_shares import Grant, MemoryShares
 from aioproducer.accumulator.node_quota import NodeKey
-from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
+from aioproducer.accumulator.partition_queue import PartitionQueue
 from aioproducer.accumulator.producer_batch import ProducerBatch, RecordFuture
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.topic_queues import TopicQueues
@@ -214,7 +214,7 @@ class RecordAccumulator:
         """
         queues = self._topics.get(record.topic)
         queue = None if queues is None else self._queue_of(queues, record)
-        node = NO_LEADER if queue is None else queue.leader
+        node = None if queue is None else queue.leader
         self.shares.begin(node, record.sent)
         self.short_way.last = None
         self.last_waiting = queue
@@ -341,14 +341,14 @@ class RecordAccumulator:
         homeless: list[WaitingRecord] = []
         for queue in queues.retired.values():
             queue.close_batch()
-            self._move(queue, NO_LEADER, now)
+            self._move(queue, None, now)
             homeless += queue.waiting
             queue.waiting.clear()
         for record in [*homeless, *self.line.topic_known(info.name)]:
             if not record.settled:
                 self._place(queues, record, now)
 
-    def _move(self, queue: PartitionQueue, leader: int, now: float) -> None:
+    def _move(self, queue: PartitionQueue, leader: int | None, now: float) -> None:
         self.shares.move(queue, leader, now)
         self.departures.redirect(queue, now)
 
@@ -376,7 +376,7 @@ class RecordAccumulator:
             return False
         if queues is not None:
             for queue in queues.partitions:
-                self.shares.move(queue, NO_LEADER, now)
+                self.shares.move(queue, None, now)
             del self._topics[topic], self.short_way.topics[topic]
         return True
 

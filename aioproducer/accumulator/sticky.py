@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
+from aioproducer.accumulator.partition_queue import PartitionQueue
 from aioproducer.accumulator.topic_queues import TopicQueues
 from aioproducer.partitioning import next_sticky_partition
 
@@ -33,10 +33,13 @@ class StickyChoice:
 
     def choose(self, queues: TopicQueues) -> PartitionQueue:
         """Choose anew."""
-        led = [queue for queue in queues.partitions if queue.leader != NO_LEADER]
+        led = [queue for queue in queues.partitions if queue.leader is not None]
         unavailable = self._unavailable
         if self._adaptive and unavailable is not None:
-            led = [queue for queue in led if not unavailable(queue.leader)] or led
+            reached = [
+                queue for queue in led if queue.leader is None or not unavailable(queue.leader)
+            ]
+            led = reached or led
         candidates = led or queues.partitions
         ids = [queue.topic_partition.partition for queue in candidates]
         loads = [len(queue.batches) for queue in candidates] if self._adaptive and led else None

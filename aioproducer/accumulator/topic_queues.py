@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
+from aioproducer.accumulator.partition_queue import PartitionQueue
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.model import TopicPartition
@@ -109,9 +109,7 @@ class TopicQueues:
 
     def _as_seen_by_partitioner(self) -> Partitions:
         available = [
-            queue.topic_partition.partition
-            for queue in self.partitions
-            if queue.leader != NO_LEADER
+            queue.topic_partition.partition for queue in self.partitions if queue.leader is not None
         ]
         return Partitions(len(self.partitions), available)
 

@@ -5,14 +5,14 @@ Source: Kafka's ``Metadata`` and ``ProducerMetadata``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.cluster.snapshot import ClusterSnapshot, PartitionInfo, TopicInfo
 from aioproducer.errors import Fate, KafkaError, ProducerError
-from aioproducer.model import Node, TopicPartition
+from aioproducer.model import BootstrapServer, Node, NodeId, Peer, TopicPartition
 
 
 class TopicFuture(Protocol):
@@ -33,15 +33,15 @@ class Metadata:
 
     def __init__(
         self,
-        bootstrap: Sequence[Node],
+        bootstrap: Sequence[BootstrapServer],
         *,
         max_age: float,
         max_idle: float,
         backoff: ExponentialBackoff,
         rebootstrap_after: float | None,
     ) -> None:
-        self.bootstrap = {node.id: node for node in bootstrap}
-        self.snapshot = ClusterSnapshot(self.bootstrap)
+        self.bootstrap = tuple(bootstrap)
+        self.snapshot = ClusterSnapshot({})
         self.last_update: float | None = None
         """When the cluster answered last; None: never."""
         self.errors: dict[str, KafkaError] = {}
@@ -58,10 +58,21 @@ class Metadata:
         self._in_progress = False
         self._trying_since: float | None = None
 
-    def set_bootstrap(self, nodes: Sequence[Node]) -> None:
+    def set_bootstrap(self, servers: Sequence[BootstrapServer]) -> None:
         """Use other bootstrap servers from now on."""
-        self.bootstrap = {node.id: node for node in nodes}
-        self.snapshot = ClusterSnapshot(self.bootstrap)
+        self.bootstrap = tuple(servers)
+
+    @property
+    def peers(self) -> Collection[Peer]:
+        """Whom to ask what any broker can answer: the brokers, or bootstrap servers before."""
+        return self.snapshot.brokers.values() or self.bootstrap
+
+    def describe(self, node: NodeId) -> str:
+        """A broker or bootstrap server for messages, with its address if that is known."""
+        if isinstance(node, int):
+            return str(self.snapshot.brokers.get(node, f"broker {node}"))
+        found = (str(server) for server in self.bootstrap if server.id == node)
+        return next(found, "a bootstrap server")
 
     # --- topics ----------------------------------------------------------------------------
 
@@ -202,11 +213,11 @@ class Metadata:
     @property
     def may_rebootstrap(self) -> bool:
         """Whether the bootstrap servers may be tried again (KIP-899, KIP-1102)."""
-        return self._rebootstrap_after is not None and self.snapshot.brokers != self.bootstrap
+        return self._rebootstrap_after is not None and bool(self.snapshot.brokers)
 
     def rebootstrap(self, now: float) -> None:
         """Start again from the bootstrap servers; topics and leaders stay until they answer."""
-        self.snapshot = self.snapshot._replace(brokers=self.bootstrap)
+        self.snapshot = self.snapshot._replace(brokers={})
         self._trying_since = now
         self._in_progress = False
         self._wanted = True

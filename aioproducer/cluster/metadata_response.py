@@ -30,9 +30,9 @@ class MetadataNews(NamedTuple):
 def read_metadata(response: Any, asked: Container[str]) -> MetadataNews:
     """``response``: kio's ``MetadataResponse`` of any version from 1, to a request for ``asked``.
 
-    A partition without a leader keeps its place with leader -1; a topic is complete or an error.
-    Topics that were not asked for, and brokers without an address, are left out. Raises
-    :class:`ProtocolError` for numbers that nothing can have.
+    A partition without a leader keeps its place; a topic is complete or an error. Kafka's -1 for no
+    leader ends here. Topics that were not asked for, and brokers without an address, are left out.
+    Raises :class:`ProtocolError` for numbers that nothing can have.
     """
     code = int(getattr(response, "error_code", 0))
     if code:
@@ -83,12 +83,12 @@ def _topic(name: str, topic: Any, epochs: bool) -> TopicInfo:
 
 def _partition(index: int, partition: Any | None, epochs: bool) -> PartitionInfo:
     if partition is None:
-        return PartitionInfo(index, -1)
+        return PartitionInfo(index, None)
     leader = int(partition.leader_id)
     epoch = int(partition.leader_epoch) if epochs else NO_EPOCH
     if leader < _NO_LEADER or epoch < NO_EPOCH:
         raise ProtocolError(f"partition {index} with leader {leader}, leader epoch {epoch}")
-    return PartitionInfo(index, leader, epoch)
+    return PartitionInfo(index, None if leader == _NO_LEADER else leader, epoch)
 
 
 def _is_stale(partition: Any) -> bool:

@@ -18,8 +18,8 @@ class PartitionInfo(NamedTuple):
     """One partition's leader."""
 
     partition: int
-    leader: int
-    """Node id; -1 while there is none."""
+    leader: int | None
+    """A broker's id; None while there is none."""
     leader_epoch: int = NO_EPOCH
     """Grows with every election; -1 from brokers that do not say."""
 
@@ -35,7 +35,7 @@ class TopicInfo(NamedTuple):
 
 
 class ClusterSnapshot(NamedTuple):
-    """Brokers by id and topics by name."""
+    """Brokers by id (none before the first answer) and topics by name."""
 
     brokers: Mapping[int, Node]
     topics: Mapping[str, TopicInfo] = MappingProxyType({})
@@ -47,7 +47,8 @@ class ClusterSnapshot(NamedTuple):
         info = self.topics.get(topic)
         if info is None or partition >= len(info.partitions):
             return None
-        return self.brokers.get(info.partitions[partition].leader)
+        leader = info.partitions[partition].leader
+        return None if leader is None else self.brokers.get(leader)
 
     def updated(self, newer: ClusterSnapshot) -> ClusterSnapshot:
         """``newer`` over this one; but a partition keeps its leader where ``newer`` is older news.

@@ -14,6 +14,7 @@ from aioproducer.metrics.names import (
     Whole,
 )
 from aioproducer.metrics.windows import Span, Tally, Windows
+from aioproducer.model import NodeId
 
 __all__ = ["MetricsSnapshot", "ProducerMetrics", "TransactionCall"]
 
@@ -123,11 +124,13 @@ class ProducerMetrics:
             case "abort":
                 client.txn_abort.add(seconds)
 
-    def request_sent(self, node_id: int, size: int, now: float) -> None:
+    def request_sent(self, node_id: NodeId, size: int, now: float) -> None:
         """A request of any kind was written; ``size`` includes the length prefix."""
         self._windows.at(now).nodes.by_key[node_id].request_size.add(size)
 
-    def response_received(self, node_id: int, size: int, latency: float | None, now: float) -> None:
+    def response_received(
+        self, node_id: NodeId, size: int, latency: float | None, now: float
+    ) -> None:
         """A response of any kind was read; ``size`` includes the length prefix.
 
         ``latency`` is None for anything but a produce response, as in Kafka's ``Sender``:
@@ -138,7 +141,7 @@ class ProducerMetrics:
         if latency is not None:
             stats.latency.add(latency)
 
-    def throttled(self, node_id: int, throttle_time: float, now: float) -> None:
+    def throttled(self, node_id: NodeId, throttle_time: float, now: float) -> None:
         """A response's throttle time. Zeros belong in the average too, as in Kafka."""
         self._windows.at(now).nodes.by_key[node_id].throttle_time.add(throttle_time)
 
@@ -152,7 +155,7 @@ class ProducerMetrics:
         """Drop the topic's own metrics; the producer's sums keep what it counted."""
         self._windows.forget_topic(topic)
 
-    def forget_node(self, node_id: int) -> None:
+    def forget_node(self, node_id: NodeId) -> None:
         """Drop the broker's own metrics; the producer's sums keep what it counted."""
         self._windows.forget_node(node_id)
 

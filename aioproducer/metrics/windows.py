@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from aioproducer.metrics.stats import ClientStats, NodeStats, Stats, TopicStats
+from aioproducer.model import NodeId
 
 __all__ = ["Breakdown", "Span", "Tally", "Windows"]
 
@@ -60,7 +61,7 @@ def _topics() -> Breakdown[str, TopicStats]:
     return Breakdown(TopicStats)
 
 
-def _nodes() -> Breakdown[int, NodeStats]:
+def _nodes() -> Breakdown[NodeId, NodeStats]:
     return Breakdown(NodeStats)
 
 
@@ -70,7 +71,7 @@ class Tally:
 
     client: ClientStats = field(default_factory=ClientStats)
     topics: Breakdown[str, TopicStats] = field(default_factory=_topics)
-    nodes: Breakdown[int, NodeStats] = field(default_factory=_nodes)
+    nodes: Breakdown[NodeId, NodeStats] = field(default_factory=_nodes)
 
     def absorb(self, other: Tally) -> None:
         self.client.absorb(other.client)
@@ -130,7 +131,7 @@ class Windows:
         for tally in self._all():
             tally.topics.forget(topic)
 
-    def forget_node(self, node_id: int) -> None:
+    def forget_node(self, node_id: NodeId) -> None:
         for tally in self._all():
             tally.nodes.forget(node_id)
 

@@ -21,7 +21,7 @@ from aioproducer.errors import (
     Written,
 )
 from aioproducer.metrics import ProducerMetrics
-from aioproducer.model import Node
+from aioproducer.model import NodeId, Peer
 from aioproducer.network.apis import NO_FEATURES, Api, Features
 from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
 from aioproducer.network.frames import EncodedPayload, understand
@@ -66,7 +66,7 @@ class Completion(NamedTuple):
     """What became of a request: an answer, or an error."""
 
     request: Any
-    node: int
+    node: NodeId
     said: Any
     """What the request has :meth:`~Request.read` in the response; None: there is none."""
     error: ProducerError | None
@@ -118,7 +118,7 @@ class NetworkClient:
     metrics: ProducerMetrics
     features: Features = NO_FEATURES
     """The newest that was told on any of the connections, when the last of them was opened."""
-    _nodes: dict[int, _NodeState] = field(default_factory=dict)
+    _nodes: dict[NodeId, _NodeState] = field(default_factory=dict)
     _completed: list[Completion] = field(default_factory=list)
     _closed: bool = False
     _next_end: float = _NEVER
@@ -130,7 +130,7 @@ class NetworkClient:
 
     # --- questions -------------------------------------------------------------------------
 
-    def in_flight(self, node: int) -> int:
+    def in_flight(self, node: NodeId) -> int:
         """How many requests wait for an answer of ``node``."""
         state = self._nodes.get(node)
         if state is None or state.connection is None:
@@ -141,7 +141,7 @@ class NetworkClient:
         """How many requests wait for an answer."""
         return sum(self.in_flight(node) for node in self._nodes)
 
-    def reaches(self, nodes: Iterable[Node]) -> bool:
+    def reaches(self, nodes: Iterable[Peer]) -> bool:
         """Whether a connection to any of ``nodes`` is ready."""
         states = (self._nodes.get(node.id) for node in nodes)
         return any(state is not None and _is_ready(state) for state in states)
@@ -150,7 +150,7 @@ class NetworkClient:
         """How many connections are ready."""
         return sum(1 for state in self._nodes.values() if _is_ready(state))
 
-    def can_send(self, node: int, now: float) -> bool:
+    def can_send(self, node: NodeId, now: float) -> bool:
         """Whether ``node`` can take a request now."""
         state = self._nodes.get(node)
         return (
@@ -161,14 +161,14 @@ class NetworkClient:
             and len(state.connection.in_flight) < self.settings.max_in_flight
         )
 
-    def ready(self, node: Node, now: float) -> bool:
+    def ready(self, node: Peer, now: float) -> bool:
         """The same, and if it is not connected, connect as soon as its backoff is over."""
         if self.can_send(node.id, now):
             return True
         self.connect(node, now)
         return False
 
-    def not_before(self, node: int, now: float) -> float | None:
+    def not_before(self, node: NodeId, now: float) -> float | None:
         """When a node that is not ready is worth another look by the clock alone, if ever."""
         state = self._nodes.get(node)
         if state is None:
@@ -177,12 +177,12 @@ class NetworkClient:
         moment = state.not_before if connection is None else connection.throttled_until
         return moment if moment > now else None
 
-    def next_chance(self, nodes: Iterable[Node], now: float) -> float | None:
+    def next_chance(self, nodes: Iterable[Peer], now: float) -> float | None:
         """When the first of ``nodes``, none of which is ready, is worth another look."""
         moments = [self.not_before(node.id, now) for node in nodes]
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def least_loaded(self, nodes: Iterable[Node], now: float) -> Node | None:
+    def least_loaded(self, nodes: Iterable[Peer], now: float) -> Peer | None:
         """The node to ask what any node can answer: idle before busy, connected before not.
 
         None: all are in backoff, throttled or full. Ties are broken at random.
@@ -194,7 +194,7 @@ class NetworkClient:
         ]
         return min(candidates, default=(0, 0.0, None), key=lambda each: each[:2])[2]
 
-    def _rank(self, node: int, now: float) -> int | None:
+    def _rank(self, node: NodeId, now: float) -> int | None:
         state = self._nodes.get(node)
         if state is None or state.connection is None:
             if state is not None and state.not_before > now:
@@ -206,7 +206,7 @@ class NetworkClient:
             return self.settings.max_in_flight
         return None
 
-    def failures(self) -> dict[int, ProducerError]:
+    def failures(self) -> dict[NodeId, ProducerError]:
         """The last error of each node without a connection."""
         return {
             node: state.last_error
@@ -216,7 +216,7 @@ class NetworkClient:
 
     # --- actions ---------------------------------------------------------------------------
 
-    def connect(self, node: Node, now: float) -> None:
+    def connect(self, node: Peer, now: float) -> None:
         """Connect to ``node`` unless that is under way or its backoff lasts."""
         state = self._nodes.setdefault(node.id, _NodeState())
         if state.connection is not None:
@@ -241,7 +241,7 @@ class NetworkClient:
         )
         self.owner.start(self._run(state, connection), name=f"aioproducer-connection-{node.id}")
 
-    def send(self, node: int, request: Request) -> None:
+    def send(self, node: NodeId, request: Request) -> None:
         """Send ``request`` to a node that can take it.
 
         A request that the broker's version can't express fails alone, if the broker says so twice:
@@ -305,7 +305,7 @@ class NetworkClient:
             return _NEVER
         return idle_at if deadline is None else deadline
 
-    def forget_except(self, nodes: Iterable[int]) -> None:
+    def forget_except(self, nodes: Iterable[NodeId]) -> None:
         """Drop the state of brokers that left the cluster and have no connection."""
         kept = set(nodes)
         gone = [

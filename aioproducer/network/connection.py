@@ -24,7 +24,7 @@ from aioproducer.errors import (
     ProducerError,
     ProtocolError,
 )
-from aioproducer.model import Node
+from aioproducer.model import Peer
 from aioproducer.network import frames
 from aioproducer.network.apis import Api, BrokerVersions, request_module, response_type
 from aioproducer.network.frames import EncodedPayload
@@ -120,7 +120,7 @@ class Connection:
 
     def __init__(
         self,
-        node: Node,
+        node: Peer,
         settings: ConnectionSettings,
         *,
         setup_timeout: float,

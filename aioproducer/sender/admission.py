@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from aioproducer.accumulator.memory_shares import STUCK_AFTER, Pressure
 from aioproducer.accumulator.node_quota import NodeKey
-from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
+from aioproducer.accumulator.partition_queue import PartitionQueue
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.errors import ProducerError, anew
 from aioproducer.metrics import ProducerMetrics
@@ -122,7 +122,7 @@ class Admission:
             self._stalled[caller] = stalled
 
     def _turn_at(self, queue: PartitionQueue | None, *, own: bool) -> Turn | None:
-        node = NO_LEADER if queue is None else queue.leader
+        node = None if queue is None else queue.leader
         stuck, given_up, pressure = self._judge(node, self._clock())
         if not _must_wait(own, stuck, given_up, pressure):
             return None

@@ -23,7 +23,7 @@ from aioproducer.errors import (
     TransactionAbortedError,
 )
 from aioproducer.metrics import ProducerMetrics
-from aioproducer.model import TopicPartition
+from aioproducer.model import NodeId, TopicPartition
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.sender.outcomes import (
@@ -87,7 +87,7 @@ class BatchCompleter:
         """Whether a batch may not fit because those before it were dropped with a transaction."""
         return self._transactions is not None and self._transactions.drops
 
-    def settle(self, batch: ProducerBatch, outcome: Outcome, node: int, now: float) -> None:
+    def settle(self, batch: ProducerBatch, outcome: Outcome, node: NodeId, now: float) -> None:
         """Carry out ``outcome`` for a batch that was sent to ``node``."""
         if isinstance(outcome, Deliver):
             batch.deliver(outcome.base_offset, outcome.log_append_time_ms)
@@ -138,7 +138,7 @@ class BatchCompleter:
         self._metrics.batch_split(now)
         logger.warning("Sending a batch again as %d smaller ones: %s", parts, error)
 
-    def _retry(self, batch: ProducerBatch, error: ProducerError, node: int, now: float) -> None:
+    def _retry(self, batch: ProducerBatch, error: ProducerError, node: NodeId, now: float) -> None:
         topic = batch.topic_partition.topic
         batch.last_error = error
         batch.uncertain = still_uncertain(batch.uncertain, error)

@@ -48,11 +48,11 @@ class ProducerIdRequester:
             return None
         if self._not_before > now:
             return self._not_before
-        brokers = self._metadata.snapshot.brokers.values()
-        node = self._client.least_loaded(brokers, now)
+        peers = self._metadata.peers
+        node = self._client.least_loaded(peers, now)
         self._doubt_addresses()
         if node is None:
-            return self._client.next_chance(brokers, now)
+            return self._client.next_chance(peers, now)
         if not self._client.ready(node, now):
             return None
         identity.requested()

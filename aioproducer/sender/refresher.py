@@ -48,15 +48,15 @@ class MetadataRefresher:
         if due is None or due > now:
             return due
         self._forget_idle_topics(now)
-        brokers = self._metadata.snapshot.brokers.values()
-        node = self._client.least_loaded(brokers, now)
-        gone = node is None and not self._client.reaches(brokers)
+        peers = self._metadata.peers
+        node = self._client.least_loaded(peers, now)
+        gone = node is None and not self._client.reaches(peers)
         if (gone or self._metadata.rebootstrap_due(now)) and self._metadata.may_rebootstrap:
             logger.warning("No known broker answers: starting again from bootstrap_servers")
             self._metadata.rebootstrap(now)
             return now
         if node is None:
-            return self._client.next_chance(brokers, now)
+            return self._client.next_chance(peers, now)
         if not self._client.ready(node, now):
             return None
         topics = self._metadata.topics
@@ -97,7 +97,8 @@ class MetadataRefresher:
             if topic_error.retriable and topic not in self._metadata.errors:
                 logger.warning("%s; its records wait", topic_error)
         self._metadata.update(news, request.topics, now)
-        self._client.forget_except([*self._metadata.snapshot.brokers, *self._metadata.bootstrap])
+        servers = (server.id for server in self._metadata.bootstrap)
+        self._client.forget_except([*self._metadata.snapshot.brokers, *servers])
         for name in news.snapshot.topics:
             info = self._metadata.snapshot.topics.get(name)
             if info is not None:
@@ -119,7 +120,7 @@ class MetadataRefresher:
             reasons = self._client.failures()
             listed = "; ".join(
                 str(reasons.get(node.id) or f"{node}: no answer yet")
-                for node in self._metadata.bootstrap.values()
+                for node in self._metadata.bootstrap
             )
             refused = f". Last answer: {self._refusal}" if self._refusal is not None else ""
             return BootstrapError(

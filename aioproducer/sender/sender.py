@@ -14,7 +14,7 @@ from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import ProducerError, ProtocolError
 from aioproducer.metrics import ProducerMetrics
-from aioproducer.model import Node
+from aioproducer.model import Node, NodeId
 from aioproducer.network.client import Completion, NetworkClient
 from aioproducer.records.compression import Compression
 from aioproducer.records.compression_ratio import CompressionRatios
@@ -162,7 +162,7 @@ class Sender:
         if manager is not None and not manager.contains(batch.topic_partition):
             said = f": {manager.answer_before}" if manager.answer_before else ""
             return f"the coordinator did not take the partition into the transaction{said}"
-        broker = self._metadata.snapshot.brokers.get(leader, f"broker {leader}")
+        broker = self._metadata.describe(leader)
         failure = self._client.failures().get(leader)
         return f"{broker} did not take it" if failure is None else f"last error: {failure}"
 
@@ -323,8 +323,7 @@ class Sender:
                 outcome: Outcome = Deliver(result.base_offset, result.log_append_time_ms)
                 self._completer.settle(batch, outcome, node, now)
                 continue
-            broker = self._metadata.snapshot.brokers.get(node, f"broker {node}")
-            where = f"{batch.topic_partition} on {broker}"
+            where = f"{batch.topic_partition} on {self._metadata.describe(node)}"
             if result is None:
                 missing = ProtocolError(f"{where}: the response does not mention the partition")
                 self._settle_error(batch, missing, node, now)
@@ -333,7 +332,7 @@ class Sender:
                 self._completer.settle(batch, outcome, node, now)
 
     def _settle_error(
-        self, batch: ProducerBatch, error: ProducerError, node: int, now: float
+        self, batch: ProducerBatch, error: ProducerError, node: NodeId, now: float
     ) -> None:
         if not batch.done:
             standing = self._completer.standing(batch, now)

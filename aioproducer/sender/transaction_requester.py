@@ -10,7 +10,7 @@ from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError
-from aioproducer.model import Node, TransactionHandle
+from aioproducer.model import Node, Peer, TransactionHandle
 from aioproducer.network.client import Completion, NetworkClient
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.transaction_requests import TransactionRequest
@@ -73,12 +73,12 @@ class Lane:
         """Ask if that is possible now; when to look again."""
         if self._not_before > now:
             return self._not_before
-        node = self._asker.coordinator(question)
+        node: Peer | None = self._asker.coordinator(question)
         if node is None:
-            brokers = self._metadata.snapshot.brokers.values()
-            node = self._client.least_loaded(brokers, now)
+            peers = self._metadata.peers
+            node = self._client.least_loaded(peers, now)
             if node is None:
-                return self._client.next_chance(brokers, now)
+                return self._client.next_chance(peers, now)
         if not self._client.ready(node, now):
             if self._doubt(question, node):
                 self._not_before = now + self._backoff.delay(1)
@@ -89,7 +89,7 @@ class Lane:
         self._client.send(node.id, self.request)
         return None
 
-    def _doubt(self, question: Question, node: Node) -> bool:
+    def _doubt(self, question: Question, node: Peer) -> bool:
         """A coordinator that can't be reached may not be it any more; whether that is new."""
         failure = self._client.failures().get(node.id)
         if failure is None or failure is self._failure:
@@ -105,9 +105,9 @@ class Lane:
         question, self.request = self.request.question, None
         error = completion.error
         if error is None:
-            node = self._metadata.snapshot.brokers.get(completion.node, f"broker {completion.node}")
             answer: Answer = completion.said
-            verdict = self._asker.answered(question, answer, str(node))
+            where = self._metadata.describe(completion.node)
+            verdict = self._asker.answered(question, answer, where)
             if verdict is not Verdict.DONE:
                 logger.debug("%s: %s: %s", self._asker, question, answer)
         elif isinstance(error, NetworkError | RequestTimeoutError):

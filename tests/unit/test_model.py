@@ -6,7 +6,15 @@ import pickle
 
 import pytest
 
-from aioproducer.model import Node, ProducerRecord, RecordMetadata, TopicPartition
+from aioproducer.model import (
+    BootstrapId,
+    BootstrapServer,
+    Node,
+    Peer,
+    ProducerRecord,
+    RecordMetadata,
+    TopicPartition,
+)
 
 
 @pytest.mark.parametrize(
@@ -14,11 +22,19 @@ from aioproducer.model import Node, ProducerRecord, RecordMetadata, TopicPartiti
     [
         (Node(3, "kafka.example", 9092), "kafka.example:9092", "broker 3 (kafka.example:9092)"),
         (Node(0, "10.0.0.1", 1, "r1"), "10.0.0.1:1", "broker 0 (10.0.0.1:1)"),
-        (Node(-1, "::1", 9092), "[::1]:9092", "bootstrap server [::1]:9092"),
-        (Node(-2, "fe80::1%eth0", 1), "[fe80::1%eth0]:1", "bootstrap server [fe80::1%eth0]:1"),
+        (
+            BootstrapServer(BootstrapId("-1"), "::1", 9092),
+            "[::1]:9092",
+            "bootstrap server [::1]:9092",
+        ),
+        (
+            BootstrapServer(BootstrapId("-2"), "fe80::1%eth0", 1),
+            "[fe80::1%eth0]:1",
+            "bootstrap server [fe80::1%eth0]:1",
+        ),
     ],
 )
-def test_how_a_node_is_written(node: Node, address: str, text: str) -> None:
+def test_how_a_node_is_written(node: Peer, address: str, text: str) -> None:
     assert (node.address, str(node)) == (address, text)
 
 

@@ -17,7 +17,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.node_quota import NodeKey
-from aioproducer.accumulator.partition_queue import NO_LEADER
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.sticky import StickyChoice
@@ -110,7 +109,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         )
         self.departures = self.accumulator.departures
         self.tokens: list[Token] = []
-        self.leaders: dict[str, list[int]] = {}
+        self.leaders: dict[str, list[int | None]] = {}
         self.on_wire: dict[ProducerBatch, int] = {}
         self.flushes: list[Flushed] = []
         self.was_split = False
@@ -162,9 +161,9 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     @rule(
         topic=st.sampled_from(TOPICS),
-        leaders=st.lists(st.sampled_from([*NODES, NO_LEADER]), min_size=2, max_size=4),
+        leaders=st.lists(st.sampled_from([*NODES, None]), min_size=2, max_size=4),
     )
-    def learn(self, topic: str, leaders: list[int]) -> None:
+    def learn(self, topic: str, leaders: list[int | None]) -> None:
         """Leaders move, partitions come; they never go, for then order means nothing."""
         known = self.leaders.get(topic, [])
         self.leaders[topic] = leaders + known[len(leaders) :]
@@ -287,17 +286,17 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_byte_counts_for_the_node_that_leads(self) -> None:
-        held, futures, waiting = Counter[int](), Counter[int](), Counter[NodeKey]()
+        held, futures, waiting = (Counter[NodeKey]() for _ in range(3))
         for batch in self.accumulator.incomplete:
             topic, partition = batch.topic_partition
             held[self.leaders[topic][partition]] += len(batch.buffer or b"")
             futures[self.leaders[topic][partition]] += batch.futures
         for record in self.line:
             leaders = self.leaders.get(record.topic)
-            node = NO_LEADER if leaders is None else record.node
+            node = None if leaders is None else record.node
             assert leaders is None or node in leaders
             waiting[node] += record.size
-        for node in (*NODES, NO_LEADER):
+        for node in (*NODES, None):
             assert self.pool.quota.used_by(node) == held[node]
             assert self.accumulator.shares.futures.used_by(node) == futures[node]
             assert self.line.quota.used_by(node) == waiting[node]
@@ -332,7 +331,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         for topic in TOPICS:
             self.leaders[topic] = [
-                leader if leader != NO_LEADER else 1 for leader in self.leaders.get(topic, [1, 2])
+                leader if leader is not None else 1 for leader in self.leaders.get(topic, [1, 2])
             ]
             self.update(topic)
         self.accumulator.close()
@@ -370,7 +369,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
     def skip_backoff(self, topic: str, partition: int) -> None:
         """A leader that moves away and back lets a partition leave at once."""
         home = self.leaders[topic][partition]
-        for leader in (NO_LEADER, home):
+        for leader in (None, home):
             self.leaders[topic][partition] = leader
             self.update(topic)
 
@@ -422,7 +421,7 @@ def step(machine: AccumulatorMachine, random: Random) -> None:
         if machine.tokens:
             machine.somebody_cancels(random.randrange(1, 31), random.random() < 0.5)
     elif chance < 0.98:
-        leaders = [*NODES, *NODES, NO_LEADER]
+        leaders = [*NODES, *NODES, None]
         count = random.choice([2, 2, 2, 3])
         machine.learn(random.choice(TOPICS), [random.choice(leaders) for _ in range(count)])
     else:

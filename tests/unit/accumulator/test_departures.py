@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from aioproducer.accumulator.memory_shares import STUCK_AFTER
-from aioproducer.accumulator.partition_queue import NO_LEADER
 from aioproducer.errors import BufferExhaustedError
 from aioproducer.records.builder import BATCH_OVERHEAD
 from tests.unit.accumulator.world import BATCH, BLOCK, FULL, LINGER, START, Flushed, World, places
@@ -271,8 +270,8 @@ def test_no_batch_in_backoff_and_none_behind_it(world: World) -> None:
 
 def test_without_a_leader_the_topic_is_named_and_nothing_is_ready() -> None:
     world = World()
-    world.learn(NO_LEADER, 1)
-    world.learn(NO_LEADER, topic="idle")
+    world.learn(None, 1)
+    world.learn(None, topic="idle")
     world.send(1)
     assert world.departures.topics_without_leader() == set()
     world.send(0)
@@ -305,7 +304,7 @@ def test_the_same_leader_again_ends_no_backoff(world: World) -> None:
 def test_losing_the_leader_ends_no_backoff(world: World) -> None:
     world.send()
     world.retry(world.drain_one(), after=60.0)
-    world.learn(NO_LEADER, 1, 2)
+    world.learn(None, 1, 2)
     assert world.departures.topics_without_leader() == set()
     world.now += 60.0
     world.departures.release_delayed(world.now)

@@ -11,7 +11,7 @@ from aioproducer.accumulator.memory_shares import (
     MemoryShares,
     Pressure,
 )
-from aioproducer.accumulator.partition_queue import NO_LEADER, PartitionQueue
+from aioproducer.accumulator.partition_queue import PartitionQueue
 from aioproducer.accumulator.waiting_line import WaitingLine
 from aioproducer.model import TopicPartition
 
@@ -33,8 +33,8 @@ class World:
         for node in range(1, nodes + 1):
             self.queue(node)
 
-    def queue(self, leader: int) -> PartitionQueue:
-        queue = PartitionQueue(TopicPartition("t", leader))
+    def queue(self, leader: int | None) -> PartitionQueue:
+        queue = PartitionQueue(TopicPartition("t", 0))
         self.shares.move(queue, leader, START)
         return queue
 
@@ -87,7 +87,7 @@ def test_many_partitions_of_one_node_share_its_part(world: World) -> None:
 
 
 def test_partitions_without_leader_use_what_is_kept_for_nobody(world: World) -> None:
-    homeless = world.queue(NO_LEADER)
+    homeless = world.queue(None)
     world.fill(homeless)
     assert homeless.held == SPARE
 

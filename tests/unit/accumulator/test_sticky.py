@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from aioproducer.accumulator.partition_queue import NO_LEADER
 from aioproducer.records.builder import BATCH_OVERHEAD
 from tests.unit.accumulator.world import BATCH, FULL, World
 
@@ -41,12 +40,12 @@ def test_small_batches_add_up_before_keyless_records_move_on() -> None:
 
 def test_keyless_records_join_the_batch_that_keyed_ones_began() -> None:
     world = World()
-    world.learn(1, NO_LEADER)
+    world.learn(1, None)
     for partition in (0, 1):
         world.send(partition, 100)
     world.send(None, 400)
     world.send(None, 400)
-    world.learn(NO_LEADER, 1)
+    world.learn(None, 1)
     world.send(None, 400)
     assert [batch.count for batch in world.accumulator.incomplete] == [3, 2]
 
@@ -66,15 +65,15 @@ def test_ignore_keys_makes_keyed_records_stick() -> None:
 
 def test_keyless_records_avoid_leaderless_and_unavailable_partitions() -> None:
     world = World(unavailable=lambda node: node == 3)
-    world.learn(NO_LEADER, 1, 3, NO_LEADER, 3)
+    world.learn(None, 1, 3, None, 3)
     tokens = [world.send(None, FULL) for _ in range(20)]
     world.deliver_all(1)
     assert {token.partition for token in tokens} == {1}
-    world.learn(NO_LEADER, NO_LEADER, 3, NO_LEADER, 3)
+    world.learn(None, None, 3, None, 3)
     tokens = [world.send(None, FULL) for _ in range(20)]
     world.deliver_all(3)
     assert {token.partition for token in tokens[1:]} == {2, 4}
-    world.learn(*[NO_LEADER] * 5)
+    world.learn(*[None] * 5)
     for _ in range(40):
         world.send(None, FULL)
     assert {batch.topic_partition.partition for batch in world.accumulator.incomplete} == set(

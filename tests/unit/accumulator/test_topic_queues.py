@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from aioproducer.accumulator.partition_queue import NO_LEADER
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.partitioning import murmur2_partition
 from tests.unit.accumulator.world import BATCH, DELIVERY, FULL, World, places
@@ -65,7 +64,7 @@ def test_a_topic_made_anew_with_fewer_partitions_gets_no_more_records_in_the_oth
 
 def test_keyless_records_leave_a_partition_that_is_gone() -> None:
     world = World()
-    world.learn(NO_LEADER, 1)
+    world.learn(None, 1)
     first = world.send(None, 10)
     world.learn(1)
     later = [world.send(None, 10) for _ in range(3)]
@@ -121,7 +120,7 @@ def test_a_partitioner_of_the_users_sees_the_topic_and_is_obeyed() -> None:
     world = World(partitioner=choose)
     waiting = world.send(None, 1, key=b"k")
     assert seen == []
-    world.learn(1, NO_LEADER, 1)
+    world.learn(1, None, 1)
     world.send(None, 2)
     assert seen == [("t", b"k", b"\0", 3, [0, 2]), ("t", None, b"\0\0", 3, [0, 2])]
     batch = world.drain_one()

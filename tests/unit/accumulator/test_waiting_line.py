@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.accumulator.partition_queue import NO_LEADER
 from aioproducer.errors import BufferExhaustedError, ProducerError
 from aioproducer.model import RecordMetadata
 from tests.unit.accumulator.world import BATCH, BLOCK, FULL, START, World
@@ -17,7 +16,7 @@ def test_a_full_line_refuses_at_once_and_keeps_what_it_has() -> None:
         world.send(topic="unknown", size=10)
     assert [record.token for record in world.line] == sent
     assert world.line.bytes == 184
-    assert world.line.is_crowded(NO_LEADER)
+    assert world.line.is_crowded(None)
 
 
 def test_one_record_larger_than_the_line_may_wait_alone() -> None:

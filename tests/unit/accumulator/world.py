@@ -132,7 +132,7 @@ class World:
     def wake(self) -> None:
         self.wakes += 1
 
-    def learn(self, *leaders: int, topic: str = "t") -> None:
+    def learn(self, *leaders: int | None, topic: str = "t") -> None:
         partitions = tuple(PartitionInfo(number, node) for number, node in enumerate(leaders))
         self.accumulator.update_topic(TopicInfo(topic, None, partitions), self.now)
         for queue in self.accumulator._topics[topic].partitions:

@@ -13,11 +13,14 @@ from aioproducer.cluster.metadata import Metadata
 from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.cluster.snapshot import ClusterSnapshot, PartitionInfo, TopicInfo
 from aioproducer.errors import KafkaError, ProducerError, kafka_error
-from aioproducer.model import Node, TopicPartition
+from aioproducer.model import BootstrapId, BootstrapServer, Node, TopicPartition
 
 MAX_AGE, MAX_IDLE, REBOOTSTRAP_AFTER = 300.0, 900.0, 60.0
 BACKOFF = 0.1
-BOOTSTRAP = [Node(-1, "boot", 9092), Node(-2, "boot2", 9092)]
+BOOTSTRAP = (
+    BootstrapServer(BootstrapId("-1"), "boot", 9092),
+    BootstrapServer(BootstrapId("-2"), "boot2", 9092),
+)
 BROKERS = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
 NOW = 1000.0
 
@@ -75,7 +78,8 @@ def test_nothing_is_asked_at_construction_and_the_bootstrap_list_is_the_first_cl
     assert it.next_refresh(NOW) is None
     it.request_update()
     assert it.next_refresh(NOW) is None, "no topic is used, so nobody needs it"
-    assert dict(it.snapshot.brokers) == {-1: BOOTSTRAP[0], -2: BOOTSTRAP[1]}
+    assert tuple(it.peers) == BOOTSTRAP
+    assert not it.snapshot.brokers
     assert it.last_update is None
 
 
@@ -447,7 +451,8 @@ def test_rebootstrap_begins_again_with_the_bootstrap_list_and_keeps_topics_and_l
     it.failed(NOW)
     assert it.may_rebootstrap
     it.rebootstrap(NOW + 60)
-    assert dict(it.snapshot.brokers) == {-1: BOOTSTRAP[0], -2: BOOTSTRAP[1]}
+    assert tuple(it.peers) == BOOTSTRAP
+    assert not it.snapshot.brokers
     assert it.topics == {"orders"}
     assert it.snapshot.topics["orders"].partitions[0].leader == 1
     assert not it.may_rebootstrap, "it is on the bootstrap list already"
@@ -472,6 +477,7 @@ def test_a_producer_that_shall_not_rebootstrap_never_does() -> None:
 
 def test_other_bootstrap_servers() -> None:
     it = metadata()
-    it.set_bootstrap([Node(-1, "canonical", 9092)])
-    assert dict(it.snapshot.brokers) == {-1: Node(-1, "canonical", 9092)}
+    canonical = BootstrapServer(BootstrapId("-1"), "canonical", 9092)
+    it.set_bootstrap([canonical])
+    assert tuple(it.peers) == (canonical,)
     assert not it.may_rebootstrap

@@ -131,10 +131,10 @@ def test_partitions_come_in_any_order_and_keep_their_place_without_leader(versio
     said = news(version, ("orders", 0, [(3, 1, 5), (0, -1, 6), (1, 1, 5)]))
     partitions = said.snapshot.topics["orders"].partitions
     assert [each.partition for each in partitions] == [0, 1, 2, 3]
-    assert [each.leader for each in partitions] == [-1, 1, -1, 1]
+    assert [each.leader for each in partitions] == [None, 1, None, 1]
     if version >= 9:
         assert partitions[0].leader_epoch == 6, "the epoch counts without leader too"
-        assert partitions[2] == PartitionInfo(2, -1), "not spoken of"
+        assert partitions[2] == PartitionInfo(2, None), "not spoken of"
 
 
 @pytest.mark.parametrize("version", [12, 13])
@@ -186,7 +186,7 @@ def test_a_partition_with_a_passing_error_asks_for_another_answer(
     topic = replace(answer.topics[0], partitions=(answer.topics[0].partitions[0], gone))
     said = read_metadata(replace(answer, topics=(topic,)), ALL)
     assert said.stale is stale
-    assert [each.leader for each in said.snapshot.topics["orders"].partitions] == [1, -1]
+    assert [each.leader for each in said.snapshot.topics["orders"].partitions] == [1, None]
 
 
 def test_no_brokers() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from aioproducer.metrics import MetricsSnapshot, ProducerMetrics, TransactionCall
 from aioproducer.metrics.names import GAUGES
+from aioproducer.model import BootstrapId
 
 START = 500.0
 ZERO_GAUGES = {gauge.name: 0.0 for gauge in GAUGES}
@@ -38,11 +39,11 @@ def two_batches(m: ProducerMetrics) -> None:
 
 def two_requests(m: ProducerMetrics) -> None:
     m.request_sent(1, 100, START)
-    m.request_sent(-1, 300, START)
+    m.request_sent(BootstrapId("-1"), 300, START)
     m.response_received(1, 40, 0.025, START)
-    m.response_received(-1, 60, None, START)
+    m.response_received(BootstrapId("-1"), 60, None, START)
     m.throttled(1, 0.5, START)
-    m.throttled(-1, 0.0, START)
+    m.throttled(BootstrapId("-1"), 0.0, START)
 
 
 def waits(m: ProducerMetrics) -> None:

@@ -20,7 +20,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta
 
 from aioproducer.errors import BrokerConnectionError, NetworkError, ProtocolError
-from aioproducer.model import Node
+from aioproducer.model import BootstrapId, BootstrapServer, Node
 from aioproducer.network import connection as connection_module
 from aioproducer.network.apis import Api, request_module, response_type
 from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
@@ -92,7 +92,7 @@ def metadata(cluster: str) -> bytes:
 class Owner:
     """Runs one connection and keeps what it tells."""
 
-    def __init__(self, node: Node, **changes: Any) -> None:
+    def __init__(self, node: Node | BootstrapServer, **changes: Any) -> None:
         settings: dict[str, Any] = {
             "client_id": "tester",
             "software_version": "1.2.3",
@@ -652,7 +652,7 @@ async def run(owner: Owner) -> BrokerConnectionError:
 
 
 async def test_a_refused_port() -> None:
-    reason = await run(Owner(Node(-1, "127.0.0.1", UNUSED[0])))
+    reason = await run(Owner(BootstrapServer(BootstrapId("-1"), "127.0.0.1", UNUSED[0])))
     assert "bootstrap server 127.0.0.1:" in str(reason)
     assert "refused" in str(reason)
 

@@ -10,7 +10,6 @@ import pytest
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.memory_shares import STUCK_AFTER, Pressure
-from aioproducer.accumulator.partition_queue import NO_LEADER
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
@@ -403,7 +402,7 @@ async def test_who_waits_for_a_partition_that_moves_finds_out_where() -> None:
 async def test_records_for_an_unknown_topic_make_only_their_own_callers_wait() -> None:
     world = World(32, 1, 2, line=4_000)
     owner = object()
-    while not world.accumulator.line.is_crowded(NO_LEADER):
+    while not world.accumulator.line.is_crowded(None):
         world.send(0, topic="unknown", caller=owner)
     assert world.admission.turn(owner) is not None
     world.send(1)

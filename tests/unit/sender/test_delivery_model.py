@@ -34,6 +34,7 @@ from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
+from aioproducer.cluster.snapshot import ClusterSnapshot
 from aioproducer.errors import (
     BrokerConnectionError,
     BufferExhaustedError,
@@ -302,12 +303,13 @@ class DeliveryMachine(RuleBasedStateMachine):
         wakeup = cast(Wakeup, Rounds())
         backoff = ExponentialBackoff(RETRY_BACKOFF, 1.0, MiddleOfJitter())
         metadata = Metadata(
-            list(NODES.values()),
+            (),
             max_age=300.0,
             max_idle=FOREVER,
             backoff=backoff,
             rebootstrap_after=None,
         )
+        metadata.snapshot = ClusterSnapshot(NODES)
         self.pool = BufferPool(MEMORY, BATCH)
         self.line = WaitingLine(LINE, self.pool, 4 * BATCH)
         self.accumulator = RecordAccumulator(

@@ -319,6 +319,8 @@ def test_errors_of_the_batch_and_of_its_records(version: int) -> None:
         ((2, 0), PartitionInfo(5, 2, 0)),
         ((-1, -1), None),
         ((2, -1), None),
+        ((-1, 9), None),
+        ((2, -7), None),
     ],
 )
 def test_the_new_leader_and_its_address(
@@ -327,7 +329,11 @@ def test_the_new_leader_and_its_address(
     said = {"error_code": ErrorCode.not_leader_or_follower, "current_leader": leader}
     results, nodes = read(
         request(("orders", 5)),
-        response(version, [("orders", 5, said)], [(2, "::1", 9093, "rack"), (3, "h", 1, None)]),
+        response(
+            version,
+            [("orders", 5, said)],
+            [(2, "::1", 9093, "rack"), (3, "h", 1, None), (-1, "no", 1, None)],
+        ),
     )
     (result,) = results.values()
     if version >= 10:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from aioproducer.errors import BrokerConnectionError, DeliveryTimeoutError, KafkaError
+from aioproducer.model import NodeId
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest
 from tests.unit.sender.world import (
@@ -57,7 +58,7 @@ async def test_a_principal_without_the_right_to_an_identity_is_told_so() -> None
         assert world.accumulator.pool.available == world.accumulator.pool.total
 
 
-def epochs(sent: tuple[int, Any]) -> list[tuple[int, int, int]]:
+def epochs(sent: tuple[NodeId, Any]) -> list[tuple[int, int, int]]:
     """Partition, epoch and base sequence of each batch of a produce request."""
     return [
         (each.topic_partition.partition, each.state.producer_epoch, each.state.base_sequence)

@@ -50,8 +50,8 @@ async def test_an_auto_created_topic_is_used_as_soon_as_it_has_leaders() -> None
 
 async def test_no_bootstrap_server_answers() -> None:
     async with running(known=False) as world:
-        world.network.unreachable.add(-1)
-        world.network.reasons[-1] = BrokerConnectionError(f"{BOOT}: refused")
+        world.network.unreachable.add(BOOT.id)
+        world.network.reasons[BOOT.id] = BrokerConnectionError(f"{BOOT}: refused")
         future = world.send()
         await world.turn(MAX_BLOCK)
         error = future.exception()

@@ -11,12 +11,14 @@ from aioproducer.errors import ProtocolError
 from aioproducer.model import RecordMetadata
 from aioproducer.records.compression import compression
 from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.requests import InitProducerIdRequest
+from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from tests.unit.sender.world import (
     BACKOFF,
+    BOOT,
     BROKERS,
     World,
     identity_response,
+    metadata_response,
     produce_response,
     running,
     states,
@@ -134,6 +136,22 @@ async def test_a_partition_without_leader_waits_and_asks() -> None:
         await world.tell_metadata([2], topic="fresh")
         assert world.one(ProduceRequest)[0] == 2
         assert not future.done()
+
+
+async def test_nobody_gets_what_has_no_leader_after_a_rebootstrap() -> None:
+    """Kafka's -1 for no leader was the first bootstrap server's id, which then got the batches."""
+    async with running(known=False) as world:
+        late = [world.send(partition=partition) for partition in (0, 1)]
+        await world.tell_metadata([-1, -1])
+        world.metadata.rebootstrap(world.now)
+        await world.turn(BACKOFF * 4)
+        assert world.requests(ProduceRequest) == []
+        assert [future.done() for future in late] == [False, False]
+        (asked,) = world.requests(MetadataRequest)
+        assert asked[0] == BOOT.id
+        await world.complete(asked, metadata_response("orders", [2, 2], 0, BROKERS, 6))
+        (sent,) = world.requests(ProduceRequest)
+        assert (sent[0], len(sent[1].batches)) == (2, 2)
 
 
 # --- compression --------------------------------------------------------------------------------

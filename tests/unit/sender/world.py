@@ -24,7 +24,7 @@ from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import ProducerError
 from aioproducer.metrics import ProducerMetrics
-from aioproducer.model import Node, RecordMetadata
+from aioproducer.model import BootstrapId, BootstrapServer, Node, NodeId, Peer, RecordMetadata
 from aioproducer.network.apis import NO_FEATURES, Api, Features, response_type
 from aioproducer.network.client import Completion, NetworkClient
 from aioproducer.records.compression import Compression
@@ -53,7 +53,7 @@ from aioproducer.transactions.questions import (
 )
 from aioproducer.transactions.states import TransactionState
 
-BOOT = Node(-1, "boot", 9092)
+BOOT = BootstrapServer(BootstrapId("-1"), "boot", 9092)
 
 
 BROKERS = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
@@ -76,42 +76,42 @@ class Network:
     def __init__(self, metrics: ProducerMetrics, wake: Callable[[], None]) -> None:
         self.metrics = metrics
         self.wake = wake
-        self.sent: list[tuple[int, Any]] = []
-        self.unreachable: set[int] = set()
-        self.waiting: dict[int, int] = {}
+        self.sent: list[tuple[NodeId, Any]] = []
+        self.unreachable: set[NodeId] = set()
+        self.waiting: dict[NodeId, int] = {}
         self.completed: list[Completion] = []
-        self.reasons: dict[int, ProducerError] = {}
+        self.reasons: dict[NodeId, ProducerError] = {}
         self.limit = 5
         self.features = NO_FEATURES
 
-    def in_flight(self, node: int) -> int:
+    def in_flight(self, node: NodeId) -> int:
         return self.waiting.get(node, 0)
 
-    def reaches(self, nodes: Iterable[Node]) -> bool:
+    def reaches(self, nodes: Iterable[Peer]) -> bool:
         return True
 
-    def can_send(self, node: int, now: float) -> bool:
+    def can_send(self, node: NodeId, now: float) -> bool:
         return node not in self.unreachable and self.in_flight(node) < self.limit
 
-    def ready(self, node: Node, now: float) -> bool:
+    def ready(self, node: Peer, now: float) -> bool:
         return self.can_send(node.id, now)
 
-    def not_before(self, node: int, now: float) -> float | None:
+    def not_before(self, node: NodeId, now: float) -> float | None:
         return None
 
-    def next_chance(self, nodes: Iterable[Node], now: float) -> float | None:
+    def next_chance(self, nodes: Iterable[Peer], now: float) -> float | None:
         return None
 
-    def least_loaded(self, nodes: Iterable[Node], now: float) -> Node | None:
+    def least_loaded(self, nodes: Iterable[Peer], now: float) -> Peer | None:
         return next((node for node in nodes if self.can_send(node.id, now)), None)
 
-    def failures(self) -> dict[int, ProducerError]:
+    def failures(self) -> dict[NodeId, ProducerError]:
         return self.reasons
 
-    def forget_except(self, nodes: Iterable[int]) -> None:
+    def forget_except(self, nodes: Iterable[NodeId]) -> None:
         pass
 
-    def send(self, node: int, request: Any) -> None:
+    def send(self, node: NodeId, request: Any) -> None:
         self.sent.append((node, request))
         if request.answered:
             self.waiting[node] = self.in_flight(node) + 1
@@ -290,18 +290,18 @@ class World:
             await asyncio.sleep(0)
         assert self.deaths == []
 
-    def requests(self, kind: type[Any]) -> list[tuple[int, Any]]:
+    def requests(self, kind: type[Any]) -> list[tuple[NodeId, Any]]:
         """Those that were sent since the last call."""
         found = [each for each in self.network.sent if isinstance(each[1], kind)]
         self.network.sent = [each for each in self.network.sent if each not in found]
         return found
 
-    def one(self, kind: type[Any]) -> tuple[int, Any]:
+    def one(self, kind: type[Any]) -> tuple[NodeId, Any]:
         (found,) = self.requests(kind)
         return found
 
     async def complete(
-        self, sent: tuple[int, Any], response: Any = None, error: ProducerError | None = None
+        self, sent: tuple[NodeId, Any], response: Any = None, error: ProducerError | None = None
     ) -> None:
         node, request = sent
         if request.answered:
@@ -323,7 +323,7 @@ class World:
         sent = self.one(MetadataRequest)
         await self.complete(sent, metadata_response(topic, leaders, code, brokers, epoch))
 
-    async def answer(self, sent: tuple[int, Any], **said: Any) -> None:
+    async def answer(self, sent: tuple[NodeId, Any], **said: Any) -> None:
         """The same answer for every batch of a produce request."""
         places = [batch.topic_partition for batch, _ in sent[1].batches]
         await self.complete(sent, produce_response(places, **said))
@@ -413,7 +413,7 @@ async def running(*, known: bool = True, **options: Any) -> AsyncIterator[World]
     await world.owner.close()
 
 
-def states(sent: tuple[int, Any]) -> list[tuple[int, int]]:
+def states(sent: tuple[NodeId, Any]) -> list[tuple[int, int]]:
     """Producer id and base sequence of each batch of a produce request."""
     return [(each.state.producer_id, each.state.base_sequence) for each, _ in sent[1].batches]
 
