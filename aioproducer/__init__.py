@@ -34,7 +34,9 @@ from aioproducer.errors import (
 from aioproducer.interceptors import ProducerInterceptor
 from aioproducer.model import (
     ConsumerGroupMetadata,
+    Node,
     OffsetAndMetadata,
+    PartitionInfo,
     ProducerRecord,
     RecordMetadata,
     TopicPartition,
@@ -75,8 +77,10 @@ __all__ = [
     "KafkaError",
     "MetadataTimeoutError",
     "Murmur3Partitioner",
+    "Node",
     "OffsetAndMetadata",
     "OffsetRange",
+    "PartitionInfo",
     "Partitioner",
     "Partitions",
     "Producer",

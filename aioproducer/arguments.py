@@ -47,9 +47,9 @@ def checked_topic(topic: Any) -> str:
 
 def check_partition(partition: Any, topic: str) -> None:
     """Raise :class:`InvalidPartitionError` unless it can be one."""
-    if type(partition) is not int or partition < 0:
+    if type(partition) is not int or not 0 <= partition < 2**31:
         raise InvalidPartitionError(
-            f"a partition is an int from 0, not {partition!r} (topic {topic!r})"
+            f"a partition is an int from 0 to {2**31 - 1}, not {partition!r} (topic {topic!r})"
         )
 
 

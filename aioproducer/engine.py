@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from random import Random
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
@@ -20,7 +20,7 @@ from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
 from aioproducer.errors import ProducerClosedError, ProducerError, anew
 from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
-from aioproducer.model import BootstrapId, BootstrapServer, TransactionHandle
+from aioproducer.model import BootstrapId, BootstrapServer, PartitionInfo, TransactionHandle
 from aioproducer.network.client import ClientSettings, NetworkClient
 from aioproducer.network.connection import ConnectionSettings
 from aioproducer.network.resolve import canonical_names
@@ -51,6 +51,8 @@ from aioproducer.version import __version__
 _TELLING_BATCHED: Final = 1e-6
 _TELLING_WAITING: Final = 5e-6
 """Seconds that it takes to fail a record in a batch, and one in line, on a slow machine."""
+
+_T = TypeVar("_T")
 
 _LEFT_BEHIND: Final = (
     "the producer was closed before the transaction had ended; what became of it is not known here."
@@ -293,7 +295,7 @@ class Engine:
     def wait_in_line(
         self, record: WaitingRecord, now: float, caller: object, *, over_capacity: bool
     ) -> None:
-        """Let a record of ``caller`` wait for its topic or for memory.
+        """Let a record of ``caller`` wait for its topic, its partition or memory.
 
         ``over_capacity``: see :meth:`WaitingLine.add`.
 
@@ -301,13 +303,11 @@ class Engine:
             BufferExhaustedError: the line is full.
         """
         try:
-            self.accumulator.wait_in_line(record, over_capacity=over_capacity)
+            if self.accumulator.wait_in_line(record, over_capacity=over_capacity):
+                self.metadata.seek(record.topic, now)
         finally:
             if self.accumulator.crowded:
                 self.admission.stands_in_line(caller)
-        if record.topic not in self.metadata.snapshot.topics:
-            self.metadata.use(record.topic, now)
-            self.metadata.request_update()
         self._wakeup.wake()
 
     async def topic(self, topic: str, patience: float) -> TopicInfo:
@@ -315,14 +315,33 @@ class Engine:
 
         Raises what a record would get that has to wait for it.
         """
-        began = monotonic()
         known = self.metadata.snapshot.topics.get(topic)
         if known is not None:
-            self.metadata.use(topic, began)
+            self.metadata.use(topic, monotonic())
             return known
-        told: asyncio.Future[TopicInfo | ProducerError]
-        told = asyncio.get_running_loop().create_future()
-        self.metadata.wait_for(topic, told, began)
+        return await self._wait_for(
+            topic, patience, self.metadata.wait_for, self.metadata.wait_no_longer
+        )
+
+    async def partition_infos(self, topic: str, patience: float) -> tuple[PartitionInfo, ...]:
+        """The partitions of ``topic`` as the cluster has them now; raises as :meth:`topic` does."""
+        return await self._wait_for(
+            topic,
+            patience,
+            self.metadata.wait_for_details,
+            self.metadata.wait_for_details_no_longer,
+        )
+
+    async def _wait_for(
+        self,
+        topic: str,
+        patience: float,
+        wait: Callable[[str, asyncio.Future[_T | ProducerError], float], None],
+        wait_no_longer: Callable[[str, asyncio.Future[_T | ProducerError]], None],
+    ) -> _T:
+        began = monotonic()
+        told: asyncio.Future[_T | ProducerError] = asyncio.get_running_loop().create_future()
+        wait(topic, told, began)
         self._wakeup.wake()
         try:
             async with asyncio.timeout(patience):
@@ -330,7 +349,7 @@ class Engine:
         except TimeoutError:
             raise self._refresher.why_no_metadata(topic, began, monotonic()) from None
         finally:
-            self.metadata.wait_no_longer(topic, told)
+            wait_no_longer(topic, told)
             now = monotonic()
             self.metrics.metadata_waited(now - began, now)
         if isinstance(found, ProducerError):
@@ -434,7 +453,7 @@ class Engine:
     def snapshot_metrics(self) -> MetricsSnapshot:
         """All metrics as they are now."""
         now = monotonic()
-        updated = self.metadata.last_update
+        updated = self.metadata.last_full_update
         return self.metrics.snapshot(
             now,
             gauges={

@@ -45,6 +45,21 @@ class Node(NamedTuple):
         return f"broker {self.id} ({self.address})"
 
 
+class PartitionInfo(NamedTuple):
+    """A partition and the brokers that have it. Source: Kafka's ``PartitionInfo``."""
+
+    topic: str
+    partition: int
+    leader: Node | None
+    """Takes what is written; None while there is none."""
+    replicas: tuple[Node, ...]
+    """All that are to have it. One that the cluster gives no address for has port -1."""
+    in_sync_replicas: tuple[Node, ...]
+    """Those that have all that was committed, the leader included."""
+    offline_replicas: tuple[Node, ...] = ()
+    """Those that are down."""
+
+
 BootstrapId = NewType("BootstrapId", str)
 """Tells bootstrap servers apart, as ``-1``, ``-2``, … in metrics. It equals no broker's id."""
 

@@ -50,6 +50,7 @@ from aioproducer.model import (
     ConsumerGroupMetadata,
     Headers,
     OffsetAndMetadata,
+    PartitionInfo,
     ProducerRecord,
     RecordMetadata,
     TopicPartition,
@@ -301,9 +302,10 @@ class Producer:
         """Put a record into memory to be sent; the future has its fate.
 
         Never blocks. ``key`` and ``value``: bytes-like, ``str`` (UTF-8), None, or what the
-        serializers take. ``partition``: None lets the partitioner choose. ``headers``: a mapping or
-        pairs, values bytes or None. ``timestamp_ms``: milliseconds since the epoch, None for now.
-        A :class:`ProducerRecord` as the only argument carries all of these.
+        serializers take. ``partition``: None lets the partitioner choose; one that the topic is not
+        known to have is asked for, and waited for as metadata is (``max_block_ms``). ``headers``: a
+        mapping or pairs, values bytes or None. ``timestamp_ms``: milliseconds since the epoch, None
+        for now. A :class:`ProducerRecord` as the only argument carries all of these.
 
         Cancelling the future takes the record back only while it still waits for metadata or
         memory; once it is in a batch it is sent.
@@ -316,7 +318,8 @@ class Producer:
         Raises:
             SerializationError: key, value or headers can't be turned into bytes.
             RecordTooLargeError: over ``max_request_size`` or the memory for batches.
-            InvalidPartitionError, InvalidTopicError, InvalidTimestampError: as they say.
+            InvalidPartitionError: no topic has it, or the partitioner named none of the topic's.
+            InvalidTopicError, InvalidTimestampError: as they say.
             BufferExhaustedError: even the waiting line is full; ``await drain()`` between sends.
             ProducerClosedError, ProducerBrokenError, IllegalStateError, WrongLoopError: not now,
                 not here, or not any more.
@@ -562,6 +565,15 @@ class Producer:
         """
         info = await self._running().topic(checked_topic(topic), self._patience)
         return tuple(each.partition for each in info.partitions)
+
+    async def partition_infos_for(self, topic: str) -> tuple[PartitionInfo, ...]:
+        """The topic's partitions with leader, replicas and in-sync replicas, in order.
+
+        The cluster is asked with each call, for this topic alone: replicas come and go between
+        refreshes, and nothing here keeps them. An answer is waited for as by
+        :meth:`partitions_for`, and the call raises the same errors.
+        """
+        return await self._running().partition_infos(checked_topic(topic), self._patience)
 
     def record_failed(self, error: BaseException) -> None:
         """A record failed, and no call has raised it: a transaction can't be committed then.

@@ -34,6 +34,7 @@ from aioproducer.model import (
     ConsumerGroupMetadata,
     Headers,
     OffsetAndMetadata,
+    PartitionInfo,
     ProducerRecord,
     RecordMetadata,
     TopicPartition,
@@ -261,6 +262,10 @@ class Producer:
     def partitions_for(self, topic: str) -> tuple[int, ...]:
         """As :meth:`aioproducer.Producer.partitions_for`."""
         return self._ask(lambda: self._core.partitions_for(topic))
+
+    def partition_infos_for(self, topic: str) -> tuple[PartitionInfo, ...]:
+        """As :meth:`aioproducer.Producer.partition_infos_for`."""
+        return self._ask(lambda: self._core.partition_infos_for(topic))
 
     # --- transactions ----------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ those of full batches take half as much as the pool, there is no room for more r
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from itertools import count
 from typing import Final, NamedTuple
@@ -110,12 +111,18 @@ class MemoryShares:
         if queue.waiting:
             self.wait(queue, now)
 
-    def _join(self, node: NodeKey) -> None:
+    def add(self, queues: Iterable[PartitionQueue]) -> None:
+        """There are these partitions, which hold nothing yet, with the leaders that they have."""
+        for node, partitions in Counter(queue.leader for queue in queues).items():
+            self._join(node, partitions)
+
+    def _join(self, node: NodeKey, partitions: int = 1) -> None:
         if node is not None:
-            self._led[node] = self._led.get(node, 0) + 1
-            if self._led[node] == 1:
+            if node not in self._led:
+                self._led[node] = 0
                 for quota in self._quotas:
                     quota.join(node)
+            self._led[node] += partitions
 
     def _leave(self, node: NodeKey) -> None:
         if node is not None:

@@ -6,7 +6,8 @@ the business of the waiting line and of whoever calls :meth:`RecordAccumulator.a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from aioproducer.accumulator.batch_sizes import BatchSizes
 from aioproducer.accumulator.batching_rules import BatchingRules
@@ -100,13 +101,16 @@ class RecordAccumulator:
         """Put a record into a batch, which is returned; None: not now, it has to stand in line.
 
         ``token`` gets the record's fate. ``now`` is the clock's time of the ``send()``.
-        Raises :class:`InvalidPartitionError` and :class:`RecordTooLargeError`.
+        Raises :class:`RecordTooLargeError`.
         """
         queues = self._topics.get(topic)
         if queues is None:
             return None
         if partition is not None:
-            queue = queues.existing(partition)
+            named = queues.existing(partition)
+            if named is None:
+                return None
+            queue = named
         elif key is not None and not self._ignore_keys:
             queue = queues.partitions[murmur2_partition(key, len(queues.partitions))]
         else:
@@ -203,8 +207,8 @@ class RecordAccumulator:
 
     # --- the waiting line ------------------------------------------------------------------
 
-    def wait_in_line(self, record: WaitingRecord, *, over_capacity: bool = False) -> None:
-        """Put ``record`` in line.
+    def wait_in_line(self, record: WaitingRecord, *, over_capacity: bool = False) -> bool:
+        """Put ``record`` in line; whether it waits for its topic or partition to become known.
 
         ``over_capacity``: see :meth:`WaitingLine.add`; not where the partition's leader has
         delivered nothing for as long as a record may wait.
@@ -223,11 +227,17 @@ class RecordAccumulator:
         given_up = record.sent - self.shares.silent_since(node) >= patience
         self.line.add(record, node, over_capacity=over_capacity and not given_up)
         self.flushes.began(record)
+        self._line_up(queue, record, record.sent)
+        self._note_pressure(node)
+        return queue is None
+
+    def _line_up(self, queue: PartitionQueue | None, record: WaitingRecord, now: float) -> None:
+        """Let ``record`` wait for memory, or until the place that it is for is known."""
         if queue is None:
             self.line.await_topic(record)
         else:
-            self._stall(queue, record, record.sent)
-        self._note_pressure(node)
+            self.line.move(record, queue.leader)
+            self._stall(queue, record, now)
 
     def withdraw(self, record: WaitingRecord) -> None:
         """Take a record that its caller has cancelled out of the line, if it is still there."""
@@ -243,7 +253,7 @@ class RecordAccumulator:
             record.take_back()
             self._settle(record)
 
-    def _queue_of(self, queues: TopicQueues, record: WaitingRecord) -> PartitionQueue:
+    def _queue_of(self, queues: TopicQueues, record: WaitingRecord) -> PartitionQueue | None:
         partitions = queues.partitions
         if record.partition is not None:
             return queues.existing(record.partition)
@@ -328,13 +338,29 @@ class RecordAccumulator:
 
     # --- the cluster changes ---------------------------------------------------------------
 
-    def update_topic(self, info: TopicInfo, now: float) -> None:
+    def prepare(self, info: TopicInfo) -> Generator[None, None, dict[int, PartitionQueue]]:
+        """Make the queues that :meth:`update_topic` will need; each is a step."""
+        known = self._topics.get(info.name)
+        fresh: dict[int, PartitionQueue] = {}
+        for number, leader, _ in info.partitions[0 if known is None else len(known.partitions) :]:
+            fresh[number] = queue = PartitionQueue(TopicPartition(info.name, number))
+            queue.leader = leader
+            yield
+        return fresh
+
+    def update_topic(
+        self,
+        info: TopicInfo,
+        now: float,
+        fresh: Mapping[int, PartitionQueue] = MappingProxyType({}),
+    ) -> None:
         """Follow the topic's partitions and leaders; place the records that waited to know them."""
         queues = self._topics.get(info.name)
         if queues is None:
             queues = self._topics[info.name] = TopicQueues(info.name)
             self.short_way.topics[info.name] = queues.open_batches
-        queues.resize(len(info.partitions))
+        queues.resize(len(info.partitions), fresh)
+        self.shares.add(queue for number, queue in fresh.items() if queues.find(number) is queue)
         for queue, partition in zip(queues.partitions, info.partitions, strict=False):
             if queue.leader != partition.leader:
                 self._move(queue, partition.leader, now)
@@ -359,9 +385,7 @@ class RecordAccumulator:
         try:
             batch = self.append_waiting(record, now)
             if batch is None:
-                queue = self._queue_of(queues, record)
-                self.line.move(record, queue.leader)
-                self._stall(queue, record, now)
+                self._line_up(self._queue_of(queues, record), record, now)
                 return
         except InvalidPartitionError as error:
             self.fail_waiting([record], error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from aioproducer.accumulator.partition_queue import PartitionQueue
 from aioproducer.accumulator.producer_batch import ProducerBatch
@@ -45,14 +46,9 @@ class TopicQueues:
         """Whether a batch or a record is here."""
         return any(queue.busy for queue in [*self.partitions, *self.retired.values()])
 
-    def existing(self, partition: int) -> PartitionQueue:
-        """The queue of the partition that a record names. Raises :class:`InvalidPartitionError`."""
-        if partition >= len(self.partitions):
-            raise InvalidPartitionError(
-                f"topic {self.topic!r} has the partitions 0 to {len(self.partitions) - 1}, "
-                f"not {partition}"
-            )
-        return self.partitions[partition]
+    def existing(self, partition: int) -> PartitionQueue | None:
+        """The queue of the partition that a record names; None: it is beyond the known ones."""
+        return self.partitions[partition] if partition < len(self.partitions) else None
 
     def queue(self, partition: int) -> PartitionQueue:
         """The queue of a partition that the topic has, or had when its batches were begun."""
@@ -72,10 +68,15 @@ class TopicQueues:
             self.produced += self.sticky_batch.size - BATCH_OVERHEAD
             self.sticky_batch = None
 
-    def resize(self, count: int) -> None:
-        """Have ``count`` partitions; if the topic was made anew with fewer, the others retire."""
+    def resize(
+        self, count: int, fresh: Mapping[int, PartitionQueue] = MappingProxyType({})
+    ) -> None:
+        """Have ``count`` partitions; if the topic was made anew with fewer, the others retire.
+
+        ``fresh``: queues that were made before, for those that it has not.
+        """
         for partition in range(len(self.partitions), count):
-            queue = self.retired.pop(partition, None)
+            queue = self.retired.pop(partition, None) or fresh.get(partition)
             self.partitions.append(queue or PartitionQueue(TopicPartition(self.topic, partition)))
         for queue in self.partitions[count:]:
             self.retired[queue.topic_partition.partition] = queue

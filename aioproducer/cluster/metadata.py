@@ -1,34 +1,43 @@
 """When to ask for metadata, of which topics, and who waits for it. No I/O.
 
-Source: Kafka's ``Metadata`` and ``ProducerMetadata``.
+Source: Kafka's ``Metadata`` and ``ProducerMetadata``. A topic that is new, unknown or out of date
+is asked for alone (KIP-526). All topics are asked for when what is known of them is
+old, or when the brokers are in doubt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata_response import MetadataNews
-from aioproducer.cluster.snapshot import ClusterSnapshot, PartitionInfo, TopicInfo
+from aioproducer.cluster.searches import TopicSearches
+from aioproducer.cluster.snapshot import Cluster, ClusterView, PartitionLeader, TopicInfo
+from aioproducer.cluster.waiters import TopicFuture, TopicWaiters
 from aioproducer.errors import Fate, KafkaError, ProducerError
-from aioproducer.model import BootstrapServer, Node, NodeId, Peer, TopicPartition
+from aioproducer.model import (
+    BootstrapServer,
+    Node,
+    NodeId,
+    PartitionInfo,
+    Peer,
+    TopicPartition,
+)
 
 
-class TopicFuture(Protocol):
-    """All that is known here of the future of somebody who waits for a topic."""
+class Asked(NamedTuple):
+    """What a request is for."""
 
-    def done(self) -> bool:
-        """Whether its caller gave up."""
-
-    def set_result(self, result: TopicInfo | ProducerError, /) -> None:
-        """What is known of the topic now, or why that will not be known."""
+    topics: frozenset[str]
+    full: bool
+    """These are all topics in use."""
 
 
 class Metadata:
-    """The current snapshot and the schedule of its refreshes. Times are the clock's seconds.
+    """What is known of the cluster, and the schedule of refreshes. Times are the clock's seconds.
 
-    ``max_age``: refresh this old a snapshot; ``max_idle``: forget a topic not used for so long.
+    ``max_age``: refresh all that is so old; ``max_idle``: forget a topic not used for so long.
     """
 
     def __init__(
@@ -41,22 +50,33 @@ class Metadata:
         rebootstrap_after: float | None,
     ) -> None:
         self.bootstrap = tuple(bootstrap)
-        self.snapshot = ClusterSnapshot({})
         self.last_update: float | None = None
         """When the cluster answered last; None: never."""
+        self.last_full_update: float | None = None
+        """The same, for all topics at once."""
         self.errors: dict[str, KafkaError] = {}
         """What the last answer said of a topic instead of its partitions."""
+        self._cluster = Cluster({})
         self._max_age = max_age
         self._max_idle = max_idle
         self._backoff = backoff
         self._rebootstrap_after = rebootstrap_after
         self._last_used: dict[str, float] = {}
-        self._awaited: dict[str, list[TopicFuture]] = {}
+        self._searches = TopicSearches(backoff)
+        self._awaited = TopicWaiters[TopicInfo]()
+        self._details_awaited = TopicWaiters[tuple[PartitionInfo, ...]]()
         self._wanted = False
         self._failures = 0
         self._not_before = 0.0
-        self._in_progress = False
+        self._asked: Asked | None = None
+        self._open: set[str] = set()
+        """The topics whose answer is awaited."""
         self._trying_since: float | None = None
+
+    @property
+    def snapshot(self) -> ClusterView:
+        """The cluster as far as it is known now."""
+        return self._cluster
 
     def set_bootstrap(self, servers: Sequence[BootstrapServer]) -> None:
         """Use other bootstrap servers from now on."""
@@ -78,14 +98,13 @@ class Metadata:
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics that are asked for."""
+        """The topics in use."""
         return frozenset(self._last_used)
 
     def use(self, topic: str, now: float) -> None:
-        """``topic`` is being written to; an unknown one is asked for as soon as possible."""
+        """``topic`` is being written to; a new one is asked for as soon as possible."""
         if topic not in self._last_used:
-            self._wanted = True
-            self._not_before = 0.0
+            self._searches.want(topic, fresh=True)
         self._last_used[topic] = now
 
     def idle_topics(self, now: float) -> frozenset[str]:
@@ -93,7 +112,9 @@ class Metadata:
         return frozenset(
             topic
             for topic, used in self._last_used.items()
-            if now - used >= self._max_idle and topic not in self._awaited
+            if now - used >= self._max_idle
+            and topic not in self._awaited.topics
+            and topic not in self._details_awaited.topics
         )
 
     def forget(self, topics: frozenset[str]) -> None:
@@ -101,93 +122,155 @@ class Metadata:
         for topic in topics:
             self._last_used.pop(topic, None)
             self.errors.pop(topic, None)
-        self.snapshot = self.snapshot.without(topics)
+        self._searches.forget(topics)
+        self._cluster.forget(topics)
 
-    def wait_for(self, topic: str, future: TopicFuture, now: float) -> None:
-        """Ask for ``topic``, and tell ``future`` what comes of it."""
+    def seek(self, topic: str, now: float) -> None:
+        """Somebody waits for what is not known of ``topic``: ask, unless its answer is awaited."""
         self.use(topic, now)
-        self.request_update()
-        self._awaited.setdefault(topic, []).append(future)
+        if topic not in self._open:
+            self._searches.want(topic)
 
-    def wait_no_longer(self, topic: str, future: TopicFuture) -> None:
+    def wait_for(self, topic: str, future: TopicFuture[TopicInfo], now: float) -> None:
+        """Ask for ``topic``, and tell ``future`` what comes of it."""
+        self.seek(topic, now)
+        self._awaited.add(topic, future)
+
+    def wait_no_longer(self, topic: str, future: TopicFuture[TopicInfo]) -> None:
         """``future`` was told, or its caller gave up."""
-        waiting = self._awaited.get(topic, [])
-        if future in waiting:
-            waiting.remove(future)
-        if not waiting:
-            self._awaited.pop(topic, None)
+        self._awaited.discard(topic, future)
+
+    @property
+    def detailed(self) -> Collection[str]:
+        """The topics of which somebody wants to know the replicas."""
+        return self._details_awaited.topics
+
+    def wait_for_details(
+        self, topic: str, future: TopicFuture[tuple[PartitionInfo, ...]], now: float
+    ) -> None:
+        """Ask for ``topic``, known or not, and tell ``future`` what comes of it."""
+        self.use(topic, now)
+        self.request_update(topic)
+        self._details_awaited.add(topic, future)
+
+    def wait_for_details_no_longer(
+        self, topic: str, future: TopicFuture[tuple[PartitionInfo, ...]]
+    ) -> None:
+        """``future`` was told, or its caller gave up."""
+        self._details_awaited.discard(topic, future)
 
     def close(self, error: ProducerError) -> None:
         """Nothing will be asked any more: whoever waits for a topic gets ``error``."""
-        for topic in list(self._awaited):
-            self._tell(topic, error)
-
-    def _tell(self, topic: str, known: TopicInfo | ProducerError) -> None:
-        for future in self._awaited.pop(topic, ()):
-            if not future.done():
-                future.set_result(known)
+        self._awaited.close(error)
+        self._details_awaited.close(error)
 
     # --- refreshing ------------------------------------------------------------------------
 
-    def request_update(self) -> None:
-        """The snapshot is out of date: refresh it as soon as the backoff allows."""
-        self._wanted = True
+    def request_update(self, topic: str | None = None) -> None:
+        """What is known is out of date: ask anew as soon as the backoff allows.
+
+        For ``topic`` alone; None: for all, because it is not one topic that is in doubt.
+        """
+        if topic is None:
+            self._wanted = True
+        else:
+            self._searches.want(topic)
 
     def next_refresh(self, now: float) -> float | None:
         """When to send the next request; None while one is under way or nobody needs one."""
-        if self._in_progress or not self._last_used:
+        if self._asked is not None or not self._last_used:
             return None
-        if self._wanted or self.last_update is None:
-            return max(self._not_before, 0.0)
-        return max(self.last_update + self._max_age, self._not_before)
+        due = self._not_before
+        if not self._wanted and self.last_full_update is not None:
+            due = max(self.last_full_update + self._max_age, due)
+        search = self._searches.due(self._not_before)
+        return due if search is None else min(due, search)
 
-    def started(self, now: float) -> None:
-        """A request is on its way, for all of :attr:`topics`."""
-        self._in_progress = True
-        self._wanted = False
+    def is_full_refresh_due(self, now: float) -> bool:
+        """Whether the next request is to be for all topics."""
+        return (
+            self._wanted
+            or self.last_full_update is None
+            or now - self.last_full_update >= self._max_age
+        )
+
+    def start(self, now: float) -> Asked:
+        """What the request is for that leaves now."""
+        full = self.is_full_refresh_due(now)
+        if full:
+            self._searches.take_all()
+            self._wanted = False
+            self._asked = Asked(self.topics, full)
+        else:
+            self._asked = Asked(self._searches.take(now, self._not_before), full)
+        self._open = set(self._asked.topics)
         if self._trying_since is None:
             self._trying_since = now
+        return self._asked
 
-    def update(self, news: MetadataNews, asked: frozenset[str], now: float) -> None:
-        """A broker answered for the topics ``asked``."""
-        self._in_progress = False
+    def update(
+        self,
+        news: MetadataNews,
+        asked: Asked,
+        now: float,
+        lacks: Callable[[str], bool] = lambda topic: False,
+    ) -> Iterator[TopicInfo | None]:
+        """Take a broker's answer topic by topic: what is new of each, or None.
+
+        The answer is taken when the last of them was. ``lacks``, asked after that step: whether a
+        topic that the broker knows has not all that is wanted of it.
+        """
         self._trying_since = None
         self.last_update = now
-        if news.snapshot.brokers:
-            self.snapshot = self.snapshot.updated(news.snapshot)
-        for topic in asked:
-            if topic in news.errors:
-                self.errors[topic] = news.errors[topic]
+        useful = bool(news.brokers)  # else the broker has just started
+        if useful:
+            self._cluster.take_brokers(news.brokers)
+        for name in asked.topics:
+            info = news.topics.get(name) if useful and name in self._last_used else None
+            changed = None if info is None else self._cluster.take_topic(info)
+            self._take_error(name, news.errors.get(name))
+            if info is not None:
+                self._awaited.tell(name, self._cluster.topics[name])
+            yield changed
+            self._open.discard(name)
+            refused = name in news.errors and self.is_refused(name)
+            if name not in self._last_used or refused:
+                self._searches.found(name)
+            elif info is None or name in news.stale or lacks(name):
+                self._searches.missed(name, now)
             else:
-                self.errors.pop(topic, None)
-        for topic in list(self._awaited):
-            if topic in self.snapshot.topics:
-                self._tell(topic, self.snapshot.topics[topic])
-            elif topic in news.errors and self.is_refused(topic):
-                self._tell(topic, news.errors[topic])
-        missing = [
-            topic
-            for topic in self._last_used
-            if topic not in self.snapshot.topics and not self.is_refused(topic)
-        ]
-        unasked = [topic for topic in missing if topic not in asked]
-        stale = news.stale or any(error.retriable for error in news.errors.values())
-        if len(missing) > len(unasked) or stale or not news.snapshot.brokers:
-            self._wanted = True
-            self._failures += 1
-        else:
-            self._failures = 0
+                self._searches.found(name)
+        for name, details in news.details.items():
+            self._details_awaited.tell(name, details)
+        self._asked = None
+        self._failures = 0 if useful else self._failures + 1
         self._not_before = now + self._backoff.delay(max(self._failures, 1))
-        if unasked:
+        if asked.full and useful:
+            self.last_full_update = now
+        elif asked.full:
             self._wanted = True
-            self._not_before = now
+
+    def _take_error(self, topic: str, error: KafkaError | None) -> None:
+        if error is None:
+            self.errors.pop(topic, None)
+            return
+        self.errors[topic] = error
+        if self.is_refused(topic):
+            self._awaited.tell(topic, error)
+            self._details_awaited.tell(topic, error)
 
     def failed(self, now: float) -> None:
         """The request got no answer that could be used; try again after a backoff."""
-        self._in_progress = False
-        self._wanted = True
+        self._unanswered()
         self._failures += 1
         self._not_before = now + self._backoff.delay(self._failures)
+
+    def _unanswered(self) -> None:
+        if self._asked is not None and self._asked.full:
+            self._wanted = True
+        self._asked = None
+        self._open.clear()
+        self._searches.unanswered()
 
     def is_refused(self, topic: str) -> bool:
         """Whether waiting for ``topic`` does not help: who waits for it gets its error at once."""
@@ -195,10 +278,10 @@ class Metadata:
         return error is not None and error.fate is Fate.TOPIC_REFUSED
 
     def take_hints(
-        self, leaders: Mapping[TopicPartition, PartitionInfo], nodes: Mapping[int, Node]
+        self, leaders: Mapping[TopicPartition, PartitionLeader], nodes: Mapping[int, Node]
     ) -> None:
         """Use the leaders that a produce response named (KIP-951)."""
-        self.snapshot = self.snapshot.with_leaders(leaders, nodes)
+        self._cluster.take_hints(leaders, nodes)
 
     # --- the cluster is gone ---------------------------------------------------------------
 
@@ -217,7 +300,7 @@ class Metadata:
 
     def rebootstrap(self, now: float) -> None:
         """Start again from the bootstrap servers; topics and leaders stay until they answer."""
-        self.snapshot = self.snapshot._replace(brokers={})
+        self._unanswered()
+        self._cluster.take_brokers({})
         self._trying_since = now
-        self._in_progress = False
         self._wanted = True

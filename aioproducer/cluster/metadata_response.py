@@ -1,96 +1,178 @@
-"""What a broker's Metadata response says, version by version, as one value."""
+"""What a broker's Metadata response says, version by version, as one value.
+
+It is read a piece at a time: with thousands of topics or partitions it takes long.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from aioproducer.cluster.snapshot import NO_EPOCH, ClusterSnapshot, PartitionInfo, TopicInfo
+from aioproducer.cluster.snapshot import NO_EPOCH, PartitionLeader, TopicInfo
 from aioproducer.errors import KafkaError, ProtocolError, explain, kafka_error
-from aioproducer.model import Node
+from aioproducer.model import Node, PartitionInfo
 
 _FIRST_VERSION_WITH_RELIABLE_EPOCHS: Final = 9
 """Before (Kafka 2.4), a broker may tell an old leader epoch while replicas are reassigned."""
 
+_MOST_MISSING: Final = 1_000
+"""A topic that lacks more partitions is none: those that are not told of take memory as well."""
 
 _NO_LEADER: Final = -1
 
 
-class MetadataNews(NamedTuple):
+class Piece(NamedTuple):
+    """A broker, a partition, a topic (after its partitions), or at last the response itself."""
+
+    kind: str
+    """The name of Kafka's struct, such as ``MetadataResponseTopic``."""
+    fields: Mapping[str, Any]
+    """Those that its version has, but its lists of structs."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataNews:
     """The topics that are known, and those that have an error instead."""
 
-    snapshot: ClusterSnapshot
-    errors: Mapping[str, KafkaError]
-    stale: bool = False
-    """A partition has no leader, say: the next answer may tell more."""
+    brokers: Mapping[int, Node]
+    topics: Mapping[str, TopicInfo] = field(default_factory=dict)
+    errors: Mapping[str, KafkaError] = field(default_factory=dict)
+    stale: Collection[str] = ()
+    """A partition of these has no leader, say: the next answer may tell more."""
+    details: Mapping[str, tuple[PartitionInfo, ...]] = field(default_factory=dict)
+    """Of the topics for which they are wanted."""
     error_code: int = 0
-    """Of the whole answer, which then says nothing else."""
+    """Of the response as a whole, which then says nothing else."""
 
 
-def read_metadata(response: Any, asked: Container[str]) -> MetadataNews:
-    """``response``: kio's ``MetadataResponse`` of any version from 1, to a request for ``asked``.
+def read_metadata(
+    pieces: Iterable[Piece], version: int, asked: Container[str], detailed: Collection[str] = ()
+) -> Generator[None, None, MetadataNews]:
+    """What the response says of the topics ``asked``; each piece is a step.
 
     A partition without a leader keeps its place; a topic is complete or an error. Kafka's -1 for no
     leader ends here. Topics that were not asked for, and brokers without an address, are left out.
-    Raises :class:`ProtocolError` for numbers that nothing can have.
+    ``detailed``: the topics whose replicas are wanted. Raises :class:`ProtocolError` for numbers
+    that nothing can have.
     """
-    code = int(getattr(response, "error_code", 0))
-    if code:
-        return MetadataNews(ClusterSnapshot({}), {}, error_code=code)
-    brokers = {
-        int(broker.node_id): Node(int(broker.node_id), broker.host, broker.port, broker.rack)
-        for broker in response.brokers
-        if broker.host
-    }
-    if min(brokers, default=0) < 0:
-        raise ProtocolError(f"a broker with id {min(brokers)}")
-    epochs = response.__version__ >= _FIRST_VERSION_WITH_RELIABLE_EPOCHS
+    epochs = version >= _FIRST_VERSION_WITH_RELIABLE_EPOCHS
+    brokers: dict[int, Node] = {}
     topics: dict[str, TopicInfo] = {}
     errors: dict[str, KafkaError] = {}
-    stale = False
-    for topic in response.topics:
-        if topic.name is None or topic.name not in asked:
-            continue
-        name = str(topic.name)
-        if topic.error_code:
-            code = int(topic.error_code)
-            errors[name] = kafka_error(code, f"topic {name!r}: {explain(code)}")
-        elif topic.partitions:
-            topics[name] = _topic(name, topic, epochs)
-            stale = stale or any(map(_is_stale, topic.partitions))
-    return MetadataNews(ClusterSnapshot(brokers, topics), errors, stale)
+    stale: set[str] = set()
+    details: dict[str, tuple[PartitionInfo, ...]] = {}
+    partitions = _Partitions(epochs, bool(detailed))
+    code = 0
+    for kind, said in pieces:
+        match kind:
+            case "MetadataResponseBroker":
+                if said["host"]:
+                    node = _node(said)
+                    brokers[node.id] = node
+            case "MetadataResponsePartition":
+                partitions.add(said)
+            case "MetadataResponseTopic":
+                name, done, partitions = (
+                    said["name"],
+                    partitions,
+                    _Partitions(epochs, bool(detailed)),
+                )
+                if name in asked and said["error_code"]:
+                    errors[name] = _error(name, said["error_code"])
+                elif name in asked and done.leaders:
+                    topics[name] = TopicInfo(name, said.get("topic_id"), done.leaders_of(name))
+                    if done.stale:
+                        stale.add(name)
+                    if name in detailed:
+                        details[name] = _details(name, done.said, brokers)
+            case "MetadataResponse":
+                code = said.get("error_code", 0)
+        yield
+    if code:
+        return MetadataNews({}, error_code=code)
+    return MetadataNews(brokers, topics, errors, stale, details)
 
 
-_MOST_MISSING = 1000
-"""A topic that lacks more partitions is none: those that are not told of take memory as well."""
+class _Partitions:
+    """Those of a topic, which come before it is known which one that is."""
+
+    __slots__ = ("_detailed", "_epochs", "_wrong", "leaders", "said", "stale")
+
+    def __init__(self, epochs: bool, detailed: bool) -> None:
+        self.leaders: list[PartitionLeader] = []
+        self.said: list[Mapping[str, Any]] = []
+        """Empty unless ``detailed``."""
+        self.stale = False
+        self._epochs = epochs
+        self._detailed = detailed
+        self._wrong: PartitionLeader | None = None
+
+    def add(self, said: Mapping[str, Any]) -> None:
+        """A partition of the next topic."""
+        leader = said["leader_id"]
+        epoch = said["leader_epoch"] if self._epochs else NO_EPOCH
+        found = PartitionLeader(said["partition_index"], leader, epoch)
+        if leader < _NO_LEADER or epoch < NO_EPOCH:
+            self._wrong = found
+        elif leader == _NO_LEADER:
+            found = found._replace(leader=None)
+        self.leaders.append(found)
+        if self._detailed:
+            self.said.append(said)
+        self.stale = self.stale or _is_stale(said)
+
+    def leaders_of(self, topic: str) -> tuple[PartitionLeader, ...]:
+        """Each in its place. Raises :class:`ProtocolError` where that can't be."""
+        if self._wrong is not None:
+            number, leader, epoch = self._wrong
+            raise ProtocolError(
+                f"partition {number} of topic {topic!r} with leader {leader}, leader epoch {epoch}"
+            )
+        told = len(self.leaders)
+        if [each.partition for each in self.leaders] == list(range(told)):
+            return tuple(self.leaders)
+        found = {each.partition: each for each in self.leaders}
+        count = max(found) + 1
+        if len(found) < told or min(found) < 0 or count - told > _MOST_MISSING:
+            raise ProtocolError(
+                f"{told} partitions of topic {topic!r} with {len(found)} numbers from "
+                f"{min(found)} to {count - 1}"
+            )
+        return tuple(found.get(index) or PartitionLeader(index, None) for index in range(count))
 
 
-def _topic(name: str, topic: Any, epochs: bool) -> TopicInfo:
-    partitions = {int(each.partition_index): each for each in topic.partitions}
-    told = len(topic.partitions)
-    count = max(partitions) + 1
-    if len(partitions) < told or min(partitions) < 0 or count - told > _MOST_MISSING:
-        raise ProtocolError(
-            f"{told} partitions of topic {name!r} with {len(partitions)} numbers from "
-            f"{min(partitions)} to {count - 1}"
-        )
-    return TopicInfo(
-        name,
-        getattr(topic, "topic_id", None),
-        tuple(_partition(index, partitions.get(index), epochs) for index in range(count)),
-    )
+def _node(said: Mapping[str, Any]) -> Node:
+    if said["node_id"] < 0:
+        raise ProtocolError(f"a broker with id {said['node_id']}")
+    return Node(said["node_id"], said["host"], said["port"], said["rack"])
 
 
-def _partition(index: int, partition: Any | None, epochs: bool) -> PartitionInfo:
-    if partition is None:
-        return PartitionInfo(index, None)
-    leader = int(partition.leader_id)
-    epoch = int(partition.leader_epoch) if epochs else NO_EPOCH
-    if leader < _NO_LEADER or epoch < NO_EPOCH:
-        raise ProtocolError(f"partition {index} with leader {leader}, leader epoch {epoch}")
-    return PartitionInfo(index, None if leader == _NO_LEADER else leader, epoch)
+def _error(topic: str, code: int) -> KafkaError:
+    return kafka_error(code, f"topic {topic!r}: {explain(code)}")
 
 
-def _is_stale(partition: Any) -> bool:
-    code = int(partition.error_code)
+def _is_stale(said: Mapping[str, Any]) -> bool:
+    code = said["error_code"]
     return bool(code) and kafka_error(code, "").refresh_metadata
+
+
+def _details(
+    topic: str, partitions: list[Mapping[str, Any]], brokers: Mapping[int, Node]
+) -> tuple[PartitionInfo, ...]:
+    def nodes(numbers: Collection[int]) -> tuple[Node, ...]:
+        if min(numbers, default=0) < 0:
+            raise ProtocolError(f"a replica of topic {topic!r} on a broker with id {min(numbers)}")
+        return tuple(brokers.get(number) or Node(number, "", -1) for number in numbers)
+
+    return tuple(
+        PartitionInfo(
+            topic,
+            said["partition_index"],
+            brokers.get(said["leader_id"]),
+            nodes(said["replica_nodes"]),
+            nodes(said["isr_nodes"]),
+            nodes(said.get("offline_replicas", ())),
+        )
+        for said in sorted(partitions, key=lambda each: int(each["partition_index"]))
+    )

@@ -1,8 +1,12 @@
-"""The cluster at one moment: brokers, topics, leaders. Never changed, only replaced."""
+"""The cluster as it is known: brokers, topics, leaders.
+
+One :class:`Cluster` is changed topic by topic, for there may be thousands of them; everybody else
+has a :class:`ClusterView` of it, which changes nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
@@ -14,7 +18,7 @@ _BELIEVED_AFTER = 5
 """So many answers in a row with a lower leader epoch are no brokers that lag behind."""
 
 
-class PartitionInfo(NamedTuple):
+class PartitionLeader(NamedTuple):
     """One partition's leader."""
 
     partition: int
@@ -30,89 +34,114 @@ class TopicInfo(NamedTuple):
     name: str
     topic_id: UUID | None
     """None from brokers without topic ids (before Kafka 2.8)."""
-    partitions: tuple[PartitionInfo, ...]
+    partitions: tuple[PartitionLeader, ...]
     """By number, without gaps."""
 
 
-class ClusterSnapshot(NamedTuple):
-    """Brokers by id (none before the first answer) and topics by name."""
+class ClusterView:
+    """Brokers by id (none before the first answer) and topics by name, as they are now."""
 
-    brokers: Mapping[int, Node]
-    topics: Mapping[str, TopicInfo] = MappingProxyType({})
-    doubts: Mapping[TopicPartition, int] = MappingProxyType({})
-    """How many answers in a row told a lower leader epoch than the known one."""
+    __slots__ = ("_brokers", "_topics", "topics")
+
+    topics: Mapping[str, TopicInfo]
+
+    def __init__(self, brokers: Mapping[int, Node], topics: Iterable[TopicInfo] = ()) -> None:
+        self._brokers = dict(brokers)
+        self._topics = {info.name: info for info in topics}
+        self.topics = MappingProxyType(self._topics)
+
+    @property
+    def brokers(self) -> Mapping[int, Node]:
+        """Those of the last answer, and leaders that were named since."""
+        return MappingProxyType(self._brokers)
 
     def leader(self, topic: str, partition: int) -> Node | None:
         """The broker that leads a partition, if both are known."""
-        info = self.topics.get(topic)
+        info = self._topics.get(topic)
         if info is None or partition >= len(info.partitions):
             return None
         leader = info.partitions[partition].leader
-        return None if leader is None else self.brokers.get(leader)
+        return None if leader is None else self._brokers.get(leader)
 
-    def updated(self, newer: ClusterSnapshot) -> ClusterSnapshot:
-        """``newer`` over this one; but a partition keeps its leader where ``newer`` is older news.
 
-        A broker that lags behind answers with an old leader and a lower leader epoch (KIP-320). If
-        several answers in a row do, the known epoch was wrong: one absurd epoch is no reason to
-        believe nobody else for ever. Topics that ``newer`` does not speak of stay. A topic with
+class Cluster(ClusterView):
+    """What is known, for its owner: each change costs what changed."""
+
+    __slots__ = ("_doubts",)
+
+    def __init__(self, brokers: Mapping[int, Node], topics: Iterable[TopicInfo] = ()) -> None:
+        super().__init__(brokers, topics)
+        self._doubts: dict[str, dict[int, int]] = {}
+        """How many answers in a row told a lower leader epoch than the known one, by topic and
+        partition."""
+
+    def take_brokers(self, brokers: Mapping[int, Node]) -> None:
+        """``brokers`` are all that there are."""
+        self._brokers = dict(brokers)
+
+    def take_topic(self, news: TopicInfo) -> TopicInfo | None:
+        """Take what a broker says of a topic; what is known now, or None if that is nothing new.
+
+        A partition keeps its leader where ``news`` is older: a broker that lags behind answers with
+        an old leader and a lower leader epoch (KIP-320). If several answers in a row do, the known
+        epoch was wrong: one absurd epoch is no reason to believe nobody else for ever. A topic with
         another id is another topic.
         """
-        topics = dict(self.topics)
-        doubts = {
-            place: count for place, count in self.doubts.items() if place.topic not in newer.topics
-        }
-        for name, info in newer.topics.items():
-            known = self.topics.get(name)
-            if known is not None:
-                info, lower = _later(known, info, self.doubts)
-                doubts.update(lower)
-            topics[name] = info
-        return ClusterSnapshot(newer.brokers, topics, doubts)
+        known = self._topics.get(news.name)
+        doubts = self._doubts.pop(news.name, {})
+        if known == news:
+            return None
+        if known is not None:
+            news, lower = _later(known, news, doubts)
+            if lower:
+                self._doubts[news.name] = lower
+            if known == news:
+                return None
+        self._topics[news.name] = news
+        return news
 
-    def with_leaders(
-        self, leaders: Mapping[TopicPartition, PartitionInfo], nodes: Mapping[int, Node]
-    ) -> ClusterSnapshot:
-        """The hints of a produce response taken over: new leaders and their addresses (KIP-951).
+    def take_hints(
+        self, leaders: Mapping[TopicPartition, PartitionLeader], nodes: Mapping[int, Node]
+    ) -> None:
+        """Take the leaders that a produce response named, and their addresses (KIP-951).
 
         A hint whose epoch is not higher than the known one is ignored, and so are addresses that
         come with no other.
         """
-        topics = dict(self.topics)
-        taken = False
+        moved: dict[str, list[PartitionLeader]] = {}
         for (name, partition), hint in leaders.items():
-            info = topics.get(name)
+            info = self._topics.get(name)
             if info is None or partition >= len(info.partitions):
                 continue
             if hint.leader_epoch > info.partitions[partition].leader_epoch:
-                partitions = list(info.partitions)
-                partitions[partition] = hint
-                topics[name] = info._replace(partitions=tuple(partitions))
-                taken = True
-        return self._replace(brokers={**self.brokers, **nodes}, topics=topics) if taken else self
+                moved.setdefault(name, list(info.partitions))[partition] = hint
+        for name, partitions in moved.items():
+            self._topics[name] = self._topics[name]._replace(partitions=tuple(partitions))
+        if moved:
+            self._brokers.update(nodes)
 
-    def without(self, topics: frozenset[str]) -> ClusterSnapshot:
-        """The same without ``topics``."""
-        kept = {name: info for name, info in self.topics.items() if name not in topics}
-        return self._replace(topics=kept)
+    def forget(self, topics: Iterable[str]) -> None:
+        """Know nothing of ``topics`` any more."""
+        for topic in topics:
+            self._topics.pop(topic, None)
+            self._doubts.pop(topic, None)
 
 
 def _later(
-    known: TopicInfo, news: TopicInfo, doubts: Mapping[TopicPartition, int]
-) -> tuple[TopicInfo, dict[TopicPartition, int]]:
+    known: TopicInfo, news: TopicInfo, doubts: Mapping[int, int]
+) -> tuple[TopicInfo, dict[int, int]]:
     """What to believe, and which partitions keep what was known in spite of the news.
 
     Source: Kafka's ``Metadata.updateLatestMetadata``.
     """
-    lower: dict[TopicPartition, int] = {}
+    lower: dict[int, int] = {}
     if news.topic_id is not None and known.topic_id != news.topic_id:
         return news, lower
     partitions = list(news.partitions)
     for index, old in enumerate(known.partitions[: len(partitions)]):
         if NO_EPOCH < partitions[index].leader_epoch < old.leader_epoch:
-            place = TopicPartition(news.name, index)
-            told = doubts.get(place, 0) + 1
+            told = doubts.get(index, 0) + 1
             if told < _BELIEVED_AFTER:
                 partitions[index] = old
-                lower[place] = told
+                lower[index] = told
     return news._replace(partitions=tuple(partitions)), lower

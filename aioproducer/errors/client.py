@@ -52,7 +52,7 @@ class RecordTooLargeError(UsageError, ValueError):
 
 
 class InvalidPartitionError(UsageError, ValueError):
-    """The partition is not one of the topic's."""
+    """No topic has the partition, or the partitioner chose none of the topic's."""
 
 
 class InvalidOffsetError(UsageError, ValueError):
@@ -88,7 +88,7 @@ class BufferExhaustedError(ProducerTimeoutError):
 
 
 class MetadataTimeoutError(ProducerTimeoutError):
-    """The topic's metadata did not arrive within ``max_block_ms``."""
+    """The topic, or the partition that a record names, did not become known in ``max_block_ms``."""
 
 
 class RequestTimeoutError(ProducerTimeoutError):

@@ -26,6 +26,7 @@ from aioproducer.network.apis import NO_FEATURES, Api, Features
 from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
 from aioproducer.network.frames import EncodedPayload, understand
 from aioproducer.network.in_flight import InFlightRequest
+from aioproducer.network.metadata_answer import MetadataAnswer
 from aioproducer.network.throttling import throttle_seconds
 from aioproducer.tasks import TaskOwner
 
@@ -58,7 +59,7 @@ class Request(Protocol):
         """What the response says, as a value that can be acted on. Pure.
 
         Raises for a response that no broker can mean: its connection ends, and nothing else has
-        happened.
+        happened. Metadata is read in steps (:meth:`MetadataAnswer.read`), which end the same way.
         """
 
 
@@ -354,10 +355,14 @@ class NetworkClient:
         self,
         connection: Connection,
         request: InFlightRequest,
-        response: ResponsePayload,
+        response: ResponsePayload | MetadataAnswer,
         size: int,
     ) -> None:
-        said = understand(response, request.context.read)
+        read = request.context.read
+        if isinstance(response, MetadataAnswer):
+            said = read(response)  # in steps, which are for whoever takes it
+        else:
+            said = understand(response, read)
         now = self.clock()
         latency = now - request.sent
         node = connection.node.id
@@ -370,9 +375,9 @@ class NetworkClient:
         self._complete(Completion(request.context, node, said, None, latency))
 
     def _on_oddity(self, connection: Connection, what: str) -> None:
-        told = self._nodes[connection.node.id].oddities
-        if what not in told:
-            told.add(what)
+        state = self._nodes.get(connection.node.id)  # an answer may be read after its connection
+        if state is not None and what not in state.oddities:
+            state.oddities.add(what)
             logger.debug("%s: %s; they are ignored", connection.node, what)
 
     def _on_left(self, connection: Connection, request: InFlightRequest) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from typing import Any, NoReturn
 
 from kio.static.protocol import RequestPayload, ResponsePayload
@@ -30,11 +30,12 @@ from aioproducer.network.apis import Api, BrokerVersions, request_module, respon
 from aioproducer.network.frames import EncodedPayload
 from aioproducer.network.handshake import ApiVersionsHandshake
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
+from aioproducer.network.metadata_answer import MetadataAnswer
 from aioproducer.network.resolve import resolve
 
 logger = logging.getLogger(__name__)
 
-OnResponse = Callable[["Connection", InFlightRequest, ResponsePayload, int], None]
+OnResponse = Callable[["Connection", InFlightRequest, ResponsePayload | MetadataAnswer, int], None]
 OnLeft = Callable[["Connection", InFlightRequest], None]
 OnOddity = Callable[["Connection", str], None]
 
@@ -335,14 +336,34 @@ class Connection:
     def _read_frame(self, request: InFlightRequest, body: bytes) -> None:
         assert request.response is not None
         self.last_used = self._clock()
+        response: ResponsePayload | MetadataAnswer
         try:
-            response, left_over = frames.decode_response(request.response, body)
+            if int(request.response.__api_key__) == Api.METADATA:
+                response, left_over = self._metadata_answer(request, body), 0
+            else:
+                response, left_over = frames.decode_response(request.response, body)
             self._on_response(self, request, response, len(body) + frames.LENGTH_BYTES)
         except ProtocolError:
             self.in_flight.restore(request)
             raise
         if left_over:
-            self._tell_oddity(self, f"{request.label} responses end with bytes that mean nothing")
+            self._tell_left_over(request)
+
+    def _metadata_answer(self, request: InFlightRequest, body: bytes) -> MetadataAnswer:
+        assert request.response is not None
+        return MetadataAnswer(
+            request.response,
+            body,
+            on_refusal=self._refuse,
+            on_left_over=partial(self._tell_left_over, request),
+        )
+
+    def _tell_left_over(self, request: InFlightRequest) -> None:
+        self._tell_oddity(self, f"{request.label} responses end with bytes that mean nothing")
+
+    def _refuse(self, error: ProtocolError) -> None:
+        """End the connection, for what it brought can't be understood."""
+        self.abort(self._explain(error))
 
     def _shake_hands(self, request: InFlightRequest, body: bytes) -> None:
         assert request.response is not None

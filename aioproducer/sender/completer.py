@@ -96,7 +96,7 @@ class BatchCompleter:
                 self._identity.delivered(batch.topic_partition, batch.order)
             return
         if outcome.error.refresh_metadata:
-            self._metadata.request_update()
+            self._metadata.request_update(batch.topic_partition.topic)
         match outcome:
             case Retry(error, numbers_lost):
                 self._retry(batch, error, node, now)

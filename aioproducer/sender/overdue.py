@@ -46,8 +46,11 @@ class OverdueRecords:
             self._unreported[record.topic] = count + 1, error
 
     def _why(self, record: WaitingRecord, now: float) -> ProducerError:
-        if self._metadata.snapshot.topics.get(record.topic) is None:
-            return self._refresher.why_no_metadata(record.topic, record.sent, now)
+        unknown = self._refresher.why_no_partition(
+            record.topic, record.partition or 0, record.sent, now
+        )
+        if unknown is not None:
+            return unknown
         self._metrics.buffer_exhausted(now)
         return BufferExhaustedError(
             f"no memory became free for a record of topic {record.topic!r} within "

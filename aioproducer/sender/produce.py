@@ -18,7 +18,7 @@ from kio.serial.writers import (
 from kio.static.primitive import i32
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
-from aioproducer.cluster.snapshot import NO_EPOCH, PartitionInfo
+from aioproducer.cluster.snapshot import NO_EPOCH, PartitionLeader
 from aioproducer.errors import ProtocolError
 from aioproducer.model import Node, TransactionHandle
 from aioproducer.network.apis import Api, request_module
@@ -72,16 +72,16 @@ class ProduceRequest:
             by_topic.setdefault(each.batch.topic_partition.topic, []).append(each)
         parts: list[Buffer] = [
             _request_head(version, transactional_id, self.acks, self.timeout_ms),
-            _length(flexible, len(by_topic)),
+            array_length(flexible, len(by_topic)),
         ]
         for topic, batches in by_topic.items():
             named = self.topic_ids[topic] if version >= _FIRST_VERSION_WITH_TOPIC_IDS else topic
-            parts += (_topic_head(version, named), _length(flexible, len(batches)))
+            parts += (_topic_head(version, named), array_length(flexible, len(batches)))
             for batch, data in batches:
                 partition = batch.topic_partition.partition
                 parts += (
                     _partition_head(version, partition),
-                    _length(flexible, len(data)),
+                    array_length(flexible, len(data)),
                     data,
                     tags,
                 )
@@ -125,11 +125,11 @@ def _partition_head(version: int, partition: int) -> bytes:
 def _head(entity: Any) -> bytes:
     """``entity``, whose last field is empty, up to the length of that field."""
     flexible = entity.__flexible__
-    return encode(entity).removesuffix(_length(flexible, 0) + _no_tags(flexible))
+    return encode(entity).removesuffix(array_length(flexible, 0) + _no_tags(flexible))
 
 
 @lru_cache(maxsize=4096)
-def _length(flexible: bool, length: int) -> bytes:
+def array_length(flexible: bool, length: int) -> bytes:
     """What is in front of an array or of bytes."""
     wire = io.BytesIO()
     if flexible:
@@ -158,7 +158,7 @@ class PartitionResult(NamedTuple):
     message: str | None = None
     record_errors: Mapping[int, str | None] | None = None
     """By the index of the record in its batch (KIP-467)."""
-    leader: PartitionInfo | None = None
+    leader: PartitionLeader | None = None
     """The new leader, where the broker knows it (KIP-951)."""
 
 
@@ -216,7 +216,7 @@ def _result(partition: Any) -> PartitionResult:
             int(each.batch_index): each.batch_index_error_message
             for each in getattr(partition, "record_errors", None) or ()
         },
-        PartitionInfo(int(partition.index), int(leader.leader_id), int(leader.leader_epoch))
+        PartitionLeader(int(partition.index), int(leader.leader_id), int(leader.leader_epoch))
         if leader is not None and leader.leader_epoch > NO_EPOCH and leader.leader_id >= 0
         else None,
     )

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Generator
+from itertools import islice
+from typing import Final
 
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.cluster.metadata import Metadata
+from aioproducer.cluster.metadata import Asked, Metadata
 from aioproducer.cluster.metadata_response import MetadataNews
+from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.errors import (
     BootstrapError,
     Fate,
@@ -14,6 +18,7 @@ from aioproducer.errors import (
     MetadataTimeoutError,
     NetworkError,
     ProducerError,
+    ProtocolError,
     RequestTimeoutError,
     explain,
     kafka_error,
@@ -24,9 +29,16 @@ from aioproducer.sender.requests import MetadataRequest
 
 logger = logging.getLogger(__name__)
 
+STEPS_AT_ONCE: Final = 100
+"""How much of an answer is taken in before others have their turn: partitions, or topics, of which
+each takes some microseconds."""
+
 
 class MetadataRefresher:
-    """One metadata request at a time, to the least loaded broker, for all topics in use."""
+    """One metadata request at a time, to the least loaded broker.
+
+    Its answer is taken in by and by, some steps in each round of the sender.
+    """
 
     def __init__(
         self,
@@ -41,13 +53,24 @@ class MetadataRefresher:
         self._ratios = ratios
         self._refusal: ProducerError | None = None
         """Why brokers that are reached do not answer, as far as is known."""
+        self._taking: Generator[None, None, None] | None = None
+        """The rest of the work with an answer."""
+        self._now = 0.0
 
     def step(self, now: float) -> float | None:
-        """Send a request if one is due; when to look again by the clock alone."""
+        """Go on with an answer, or send a request if one is due; when to look again by the clock.
+
+        ``now`` is what it returns while more of an answer is left.
+        """
+        self._now = now
+        if self._taking is not None:
+            self._take_in()
+            return now
         due = self._metadata.next_refresh(now)
         if due is None or due > now:
             return due
-        self._forget_idle_topics(now)
+        if self._metadata.is_full_refresh_due(now):
+            self._forget_idle_topics(now)
         peers = self._metadata.peers
         node = self._client.least_loaded(peers, now)
         gone = node is None and not self._client.reaches(peers)
@@ -59,9 +82,8 @@ class MetadataRefresher:
             return self._client.next_chance(peers, now)
         if not self._client.ready(node, now):
             return None
-        topics = self._metadata.topics
-        self._metadata.started(now)
-        self._client.send(node.id, MetadataRequest(topics))
+        asked, detailed = self._metadata.start(now), frozenset(self._metadata.detailed)
+        self._client.send(node.id, MetadataRequest(asked, detailed))
         return None
 
     def _forget_idle_topics(self, now: float) -> None:
@@ -76,42 +98,87 @@ class MetadataRefresher:
                 self._ratios.forget(topic)
                 self._client.metrics.forget_topic(topic)
 
+    # --- answers ---------------------------------------------------------------------------
+
     def completed(self, request: MetadataRequest, completion: Completion, now: float) -> None:
         """The answer to a request, or why there is none."""
-        error = completion.error
-        news: MetadataNews | None = completion.said
-        if news is not None and news.error_code:
+        self._now = now
+        if completion.error is not None:
+            self._failed(completion.error)
+        else:
+            self._taking = self._take(request.asked, completion.said)
+            self._take_in()
+
+    def _take_in(self) -> None:
+        """Do some of the work with an answer."""
+        taking = self._taking
+        if taking is not None and sum(1 for _ in islice(taking, STEPS_AT_ONCE)) < STEPS_AT_ONCE:
+            self._taking = None
+
+    def _take(
+        self, asked: Asked, reading: Generator[None, None, MetadataNews]
+    ) -> Generator[None, None, None]:
+        """All that there is to do with an answer, in steps.
+
+        Nothing is done with it before it was read to its end.
+        """
+        try:
+            news = yield from reading
+        except ProtocolError as misunderstood:
+            self._failed(misunderstood)
+            return
+        if news.error_code:
             said = explain(news.error_code)
-            error = kafka_error(news.error_code, f"the broker refused a metadata request: {said}")
-        if news is None or error is not None:
-            logger.debug("Metadata request failed: %s", error)
-            self._metadata.failed(now)
-            rebootstrap = isinstance(error, KafkaError) and error.fate is Fate.REBOOTSTRAP
-            reached = not isinstance(error, NetworkError | RequestTimeoutError)
-            self._refusal = error if reached else None
-            if rebootstrap and self._metadata.may_rebootstrap:
-                self._metadata.rebootstrap(now)
+            self._failed(
+                kafka_error(news.error_code, f"the broker refused a metadata request: {said}")
+            )
             return
         self._refusal = None
-        for topic, topic_error in news.errors.items():
-            if topic_error.retriable and topic not in self._metadata.errors:
-                logger.warning("%s; its records wait", topic_error)
-        self._metadata.update(news, request.topics, now)
+        for topic, error in news.errors.items():
+            if error.retriable and topic not in self._metadata.errors:
+                logger.warning("%s; its records wait", error)
+        yield from self._apply(news, asked)
         servers = (server.id for server in self._metadata.bootstrap)
         self._client.forget_except([*self._metadata.snapshot.brokers, *servers])
-        for name in news.snapshot.topics:
-            info = self._metadata.snapshot.topics.get(name)
-            if info is not None:
-                if waiting := self._accumulator.line.awaiting(name):
-                    self._client.metrics.metadata_waited(now - waiting[0].sent, now)
-                self._accumulator.update_topic(info, now)
-        for topic, topic_error in news.errors.items():
+        for topic, error in news.errors.items():
             if self._metadata.is_refused(topic):
-                waiting = self._accumulator.line.awaiting(topic)
-                failed = self._accumulator.fail_waiting(waiting, topic_error)
-                if failed:
-                    self._client.metrics.records_failed(topic, failed, now)
-                    logger.error("%d waiting records for %s failed: %s", failed, topic, topic_error)
+                self._fail_waiting(topic, error)
+            yield
+
+    def _apply(self, news: MetadataNews, asked: Asked) -> Generator[None, None, None]:
+        for changed in self._metadata.update(news, asked, self._now, self._is_awaited):
+            if changed is not None:
+                yield from self._follow(changed.name)
+            yield
+
+    def _is_awaited(self, topic: str) -> bool:
+        return bool(self._accumulator.line.awaiting(topic))
+
+    def _follow(self, topic: str) -> Generator[None, None, None]:
+        """Tell the accumulator about a topic, as it is known when all is prepared for that."""
+        topics = self._metadata.snapshot.topics
+        fresh = yield from self._accumulator.prepare(topics[topic])
+        info: TopicInfo | None = topics.get(topic)
+        if info is not None:
+            if waiting := self._accumulator.line.awaiting(topic):
+                self._client.metrics.metadata_waited(self._now - waiting[0].sent, self._now)
+            self._accumulator.update_topic(info, self._now, fresh)
+
+    def _fail_waiting(self, topic: str, error: KafkaError) -> None:
+        waiting = self._accumulator.line.awaiting(topic)
+        failed = self._accumulator.fail_waiting(waiting, error)
+        if failed:
+            self._client.metrics.records_failed(topic, failed, self._now)
+            logger.error("%d waiting records for %s failed: %s", failed, topic, error)
+
+    def _failed(self, error: ProducerError) -> None:
+        logger.debug("Metadata request failed: %s", error)
+        self._metadata.failed(self._now)
+        rebootstrap = isinstance(error, KafkaError) and error.fate is Fate.REBOOTSTRAP
+        reached = not isinstance(error, NetworkError | RequestTimeoutError)
+        self._refusal = error if reached else None
+        if rebootstrap and self._metadata.may_rebootstrap:
+            self._metadata.rebootstrap(self._now)
 
     def why_no_metadata(self, topic: str, since: float, now: float) -> ProducerError:
         """The error of who waits for ``topic``, which did not become known in time."""
@@ -133,4 +200,19 @@ class MetadataRefresher:
         return MetadataTimeoutError(
             f"topic {topic!r} did not become known {waited}. Check its name and that it "
             f"exists, or raise that time{reason}"
+        )
+
+    def why_no_partition(
+        self, topic: str, partition: int, since: float, now: float
+    ) -> ProducerError | None:
+        """The error of who waits for a partition beyond the known ones; None: it is known."""
+        info = self._metadata.snapshot.topics.get(topic)
+        if info is None:
+            return self.why_no_metadata(topic, since, now)
+        if partition < len(info.partitions):
+            return None
+        return MetadataTimeoutError(
+            f"partition {partition} of topic {topic!r} did not become known within "
+            f"{now - since:.1f} s (max_block_ms or delivery_timeout_ms): the topic has the "
+            f"partitions 0 to {len(info.partitions) - 1}. Use one of these, or add partitions"
         )

@@ -3,47 +3,70 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Generator
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from kio.static.protocol import RequestPayload
 
-from aioproducer.cluster.metadata_response import MetadataNews, read_metadata
+from aioproducer.cluster.metadata import Asked
+from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.errors import ProtocolError
 from aioproducer.network.apis import Api, request_module
+from aioproducer.network.frames import EncodedPayload, encode
+from aioproducer.network.metadata_answer import MetadataAnswer
+from aioproducer.sender.produce import array_length
 
 _FIRST_METADATA_WITH_TOPIC_IDS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataRequest:
-    """Ask for the brokers and for ``topics``, which are created where the brokers do that."""
+    """Ask for the brokers and for topics, which are created where the brokers do that."""
 
-    topics: frozenset[str]
+    asked: Asked
+    detailed: frozenset[str] = frozenset()
+    """The topics whose replicas are wanted."""
     api: Api = Api.METADATA
     answered: bool = True
 
-    def build(self, version: int) -> RequestPayload:
+    def build(self, version: int) -> EncodedPayload:
         """The request in ``version``."""
-        module = request_module(Api.METADATA, version)
-        options: dict[str, Any] = {}
-        if version >= 8:
-            options["include_topic_authorized_operations"] = False
-        if 8 <= version <= 10:
-            options["include_cluster_authorized_operations"] = False
-        unnamed = {"topic_id": None} if version >= _FIRST_METADATA_WITH_TOPIC_IDS else {}
-        request: RequestPayload = module.MetadataRequest(
-            topics=tuple(
-                module.MetadataRequestTopic(name=topic, **unnamed) for topic in sorted(self.topics)
-            ),
-            allow_auto_topic_creation=True,
-            **options,
+        kind: Any = request_module(Api.METADATA, version).MetadataRequest
+        flexible = kind.__flexible__
+        topics = [_encoded_topic(version, topic) for topic in sorted(self.asked.topics)]
+        rest = _encoded_rest(version)
+        return EncodedPayload(
+            kind, [b"".join((array_length(flexible, len(topics)), *topics, rest))]
         )
-        return request
 
-    def read(self, response: Any) -> MetadataNews:
-        """What the response says. Raises :class:`ProtocolError` for what can't be true."""
-        return read_metadata(response, self.topics)
+    def read(self, response: MetadataAnswer) -> Generator[None, None, MetadataNews]:
+        """What the response says, in steps. They raise :class:`ProtocolError`."""
+        return response.read(self.asked.topics, self.detailed)
+
+
+# For thousands of topics kio takes its time, so it encodes each of them once.
+
+
+@lru_cache(maxsize=65_536)
+def _encoded_topic(version: int, topic: str) -> bytes:
+    module = request_module(Api.METADATA, version)
+    unnamed = {"topic_id": None} if version >= _FIRST_METADATA_WITH_TOPIC_IDS else {}
+    return encode(module.MetadataRequestTopic(name=topic, **unnamed))
+
+
+@cache
+def _encoded_rest(version: int) -> bytes:
+    """What comes after the topics, which are the first field of every version."""
+    module = request_module(Api.METADATA, version)
+    options: dict[str, Any] = {}
+    if version >= 8:
+        options["include_topic_authorized_operations"] = False
+    if 8 <= version <= 10:
+        options["include_cluster_authorized_operations"] = False
+    request = module.MetadataRequest(topics=(), allow_auto_topic_creation=True, **options)
+    return encode(request).removeprefix(array_length(module.MetadataRequest.__flexible__, 0))
 
 
 class AssignedIdentity(NamedTuple):

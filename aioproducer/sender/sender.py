@@ -172,7 +172,7 @@ class Sender:
         deadline = self._departures.release_delayed(now)
         for topic in self._departures.topics_without_leader():
             self._metadata.use(topic, now)
-            self._metadata.request_update()
+            self._metadata.request_update(topic)
         if not self._identity.usable:
             return None
         for node_id in self._departures.nodes():

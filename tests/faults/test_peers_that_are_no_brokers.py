@@ -8,6 +8,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from aioproducer import (
@@ -286,13 +287,50 @@ async def test_metadata_is_refreshed_by_its_age_and_notices_more_partitions(
     options = QUICK | {"metadata_max_age_ms": 60}
     async with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
         await producer.send("orders", b"v")
-        with pytest.raises(errors.InvalidPartitionError):
-            producer.send("orders", b"v", partition=2)
         kafka.create_topic("orders", 3)
         seen = len(kafka.requests(METADATA))
         await kafka.until_received(METADATA, seen + 2)
         assert (await producer.send("orders", b"v", partition=2)).partition == 2
         assert producer.metrics()["producer-metrics"]["metadata-age"] < 5
+
+
+async def test_added_partitions_can_be_used_by_number_at_once(kafka: FakeKafka) -> None:
+    """The metadata is young: only the record says that there is more."""
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        await producer.send("orders", b"v")
+        values = [b"%d" % number for number in range(20)]
+        early = [producer.send("orders", value, partition=2) for value in values[:10]]
+        columns = pa.RecordBatch.from_pydict(
+            {"value": values[10:], "partition": pa.array([2] * 10, pa.int32())}
+        )
+        bulk = asyncio.create_task(producer.send_many("orders", columns))
+        await kafka.until_received(METADATA, 2)
+        assert not any(future.done() for future in early)
+        kafka.create_topic("orders", 3)
+        offsets = [(await asyncio.wait_for(future, PATIENCE)).offset for future in early]
+        report = await asyncio.wait_for(bulk, PATIENCE)
+        assert [*offsets, *report.offsets] == list(range(20))
+        asked = [[str(each.name) for each in got.body.topics] for got in kafka.requests(METADATA)]
+    assert kafka.values("orders", 2) == values
+    assert all(names == ["orders"] for names in asked)
+
+
+async def test_only_a_topic_that_is_new_or_gone_is_asked_for(kafka: FakeKafka) -> None:
+    names = [f"t{number}" for number in range(50)]
+    for name in names:
+        kafka.create_topic(name)
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **HASTY) as producer:
+        await asyncio.gather(*(producer.send(name, b"v") for name in names))
+        first = len(kafka.requests(METADATA))
+        await producer.send("orders", b"v")
+        kafka.topic_errors["t7"] = 3
+        with pytest.raises(MetadataTimeoutError):
+            await producer.send("nope", b"v")
+        asked = [{str(each.name) for each in got.body.topics} for got in kafka.requests(METADATA)]
+    assert set().union(*asked[:first]) == set(names)
+    assert asked[first] == {"orders"}
+    assert len(asked) > first + 3
+    assert all(each == {"nope"} for each in asked[first + 1 :])
 
 
 async def test_nothing_is_asked_before_the_first_send(kafka: FakeKafka) -> None:

@@ -11,7 +11,12 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from aioproducer import Producer, SendReport, sync
-from aioproducer.errors import InvalidPartitionError, InvalidTimestampError, SerializationError
+from aioproducer.errors import (
+    InvalidPartitionError,
+    InvalidTimestampError,
+    MetadataTimeoutError,
+    SerializationError,
+)
 from aioproducer.partitioning import murmur2_partition
 from aioproducer.testing.mock_cluster import MockCluster
 
@@ -178,15 +183,17 @@ async def test_what_is_wrong_with_a_row_is_its_own_failure(orders: MockCluster) 
             "timestamp": pa.array([NOW] * 7 + [-1] + [NOW] * 92, pa.int64()),
         }
     )
-    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers, max_block_ms=300) as producer:
         await producer.send("orders", b"known", partition=2)
         report = await producer.send_many("orders", batch)
     wrong = [number for number in range(100) if number % 4 in (1, 2) or number == 7]
     assert list(report.failures) == wrong
     assert type(report.failures[7]) is InvalidTimestampError
-    assert {type(report.failures[number]) for number in wrong if number != 7} == {
-        InvalidPartitionError
-    }
+    for number in wrong:
+        if number % 4 == 1:
+            assert type(report.failures[number]) is MetadataTimeoutError
+        elif number != 7 and number % 4 == 2:
+            assert type(report.failures[number]) is InvalidPartitionError
     assert [number for number in range(100) if report.partitions[number] < 0] == wrong
     assert sum(read is not None for read in places(orders, report)) == 49
 

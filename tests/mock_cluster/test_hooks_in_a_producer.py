@@ -245,7 +245,7 @@ async def test_interceptors_hear_of_failures(orders: MockCluster) -> None:
         with pytest.raises(KafkaError) as refused:
             await producer.send("orders", b"v", partition=0)
         with pytest.raises(InvalidPartitionError) as wrong:
-            producer.send("orders", b"v", partition=44)
+            producer.send("orders", b"v", partition=-44)
         orders.set_broker_down(ALL_BROKERS)
         late = producer.send("orders", b"v", partition=0)
         await producer.close(0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer import BootstrapError, MetadataTimeoutError, Producer, ProducerClosedError
+from aioproducer import BootstrapError, MetadataTimeoutError, Node, Producer, ProducerClosedError
 from aioproducer.errors import KafkaError
 from aioproducer.testing.mock_cluster import MockCluster
 
@@ -33,6 +33,54 @@ async def test_they_are_in_order_and_asked_for_once(orders: MockCluster) -> None
         assert producer.metrics()["producer-metrics"]["metadata-wait-time-ns-total"] > 0
     asked = [each for each in orders.requests() if each.api_key == METADATA]
     assert len(asked) == 1
+
+
+async def test_leaders_and_replicas_are_asked_for_with_each_call(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("copied", 3, replication_factor=2)
+    async with Producer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
+        infos = await producer.partition_infos_for("copied")
+        brokers = {
+            Node(number + 1, *address) for number, address in enumerate(addresses(mock_cluster))
+        }
+        assert [(each.topic, each.partition) for each in infos] == [
+            ("copied", 0),
+            ("copied", 1),
+            ("copied", 2),
+        ]
+        for each in infos:
+            assert each.leader in each.replicas
+            assert set(each.replicas) <= brokers
+            assert len(each.replicas) == 2
+            assert set(each.in_sync_replicas) <= set(each.replicas)
+            assert each.offline_replicas == ()
+        moved = infos[0].replicas[infos[0].replicas.index(infos[0].leader) - 1]
+        mock_cluster.set_partition_leader("copied", 0, moved.id)
+        mock_cluster.start_request_tracking()
+        calls = (producer.partition_infos_for("copied") for _ in range(5))
+        for now in await asyncio.gather(*calls):
+            assert now[0].leader == moved
+        assert len([each for each in mock_cluster.requests() if each.api_key == METADATA]) == 1
+        assert await producer.partitions_for("copied") == (0, 1, 2)
+
+
+async def test_replicas_of_a_topic_that_is_not_there_in_time(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("nope", 2)
+    mock_cluster.set_topic_error("nope", UNKNOWN_TOPIC)
+    options: Any = {"max_block_ms": 500, "retry_backoff_max_ms": 100}
+    async with Producer(bootstrap_servers=mock_cluster.bootstrap_servers, **options) as producer:
+        with pytest.raises(MetadataTimeoutError, match=r"'nope'.*UNKNOWN_TOPIC_OR_PARTITION"):
+            await producer.partition_infos_for("nope")
+        mock_cluster.set_topic_error("nope", TOPIC_AUTHORIZATION_FAILED)
+        with pytest.raises(KafkaError, match="'nope'"):
+            await producer.partition_infos_for("nope")
+        mock_cluster.set_topic_error("nope", 0)
+        assert len(await producer.partition_infos_for("nope")) == 2
+
+
+def addresses(cluster: MockCluster) -> list[tuple[str, int]]:
+    """Of the brokers, from the first."""
+    pairs = (each.rsplit(":", 1) for each in cluster.bootstrap_servers.split(","))
+    return [(host, int(port)) for host, port in pairs]
 
 
 async def test_a_topic_that_is_not_there_in_time(orders: MockCluster) -> None:

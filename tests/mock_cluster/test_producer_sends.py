@@ -254,7 +254,7 @@ async def test_send_many_takes_what_comes_bit_by_bit(orders: MockCluster) -> Non
 
 
 async def test_send_many_counts_what_is_wrong_and_goes_on(orders: MockCluster) -> None:
-    values = [b"good", object(), ProducerRecord("orders", b"v", partition=99), "good", None]
+    values = [b"good", object(), ProducerRecord("orders", b"v", partition=-99), "good", None]
     values += [object()] * 20
     async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
         await producer.send("orders", b"known")

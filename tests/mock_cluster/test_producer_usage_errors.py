@@ -25,7 +25,12 @@ from aioproducer import (
     UsageError,
     WrongLoopError,
 )
-from aioproducer.errors import InvalidPartitionError, InvalidTimestampError, InvalidTopicError
+from aioproducer.errors import (
+    InvalidPartitionError,
+    InvalidTimestampError,
+    InvalidTopicError,
+    MetadataTimeoutError,
+)
 from aioproducer.testing.mock_cluster import MockCluster
 
 NOWHERE = "127.0.0.1:1"
@@ -250,6 +255,7 @@ WRONG_RECORDS: list[tuple[dict[str, Any], type[ProducerError], type[Exception], 
     ({"headers": [b"only a key"]}, SerializationError, TypeError, "pairs"),
     ({"headers": 5}, SerializationError, TypeError, "headers"),
     ({"partition": -1}, InvalidPartitionError, ValueError, "-1"),
+    ({"partition": 2**31}, InvalidPartitionError, ValueError, "0 to 2147483647"),
     ({"partition": "0"}, InvalidPartitionError, ValueError, "'0'"),
     ({"partition": True}, InvalidPartitionError, ValueError, "True"),
     ({"timestamp_ms": -5}, InvalidTimestampError, ValueError, "-5"),
@@ -293,12 +299,15 @@ async def test_a_record_that_is_wrong(
 
 
 async def test_a_partition_out_of_the_known_range(orders: MockCluster) -> None:
-    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
-        early = producer.send("orders", b"v", partition=2)
-        with pytest.raises(InvalidPartitionError, match="partitions 0 to 1, not 2"):
-            await early
-        with pytest.raises(InvalidPartitionError, match="partitions 0 to 1, not 2"):
-            producer.send("orders", b"v", partition=2)
+    async with Producer(bootstrap_servers=orders.bootstrap_servers, max_block_ms=300) as producer:
+        for _ in range(2):  # the topic is not known at first
+            late = producer.send("orders", b"v", partition=2)
+            beside = producer.send("orders", b"v", partition=1)
+            assert (await beside).partition == 1
+            with pytest.raises(
+                MetadataTimeoutError, match=r"partition 2 of topic 'orders'.*0 to 1"
+            ):
+                await late
 
 
 async def test_a_record_over_the_memory_for_batches(orders: MockCluster) -> None:

@@ -96,9 +96,8 @@ def test_one_record(cluster: MockCluster) -> None:
         assert (metadata.topic, metadata.partition, metadata.offset) == ("orders", 4, 0)
         record = ProducerRecord("orders", b"w", partition=5)
         assert producer.send(record).result(5).partition == 5
-        assert isinstance(
-            producer.send("orders", b"x", partition=17).exception(5), InvalidPartitionError
-        )
+        with pytest.raises(InvalidPartitionError):
+            producer.send("orders", b"x", partition=-1).result(5)
         assert producer.metrics()
     assert sorted(read(cluster, 2)) == [(4, b"k", b"v"), (5, None, b"w")]
 
@@ -106,6 +105,10 @@ def test_one_record(cluster: MockCluster) -> None:
 def test_partitions_of_a_topic(cluster: MockCluster) -> None:
     with Producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=2_000) as producer:
         assert producer.partitions_for("orders") == (0, 1, 2, 3, 4, 5)
+        infos = producer.partition_infos_for("orders")
+        assert [each.partition for each in infos] == [0, 1, 2, 3, 4, 5]
+        beyond = producer.send("orders", b"x", partition=17)
+        assert isinstance(beyond.exception(10), MetadataTimeoutError)
         with pytest.raises(InvalidTopicError):
             producer.partitions_for("")
         cluster.create_topic("nope")

@@ -21,7 +21,7 @@ from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
-from aioproducer.cluster.snapshot import PartitionInfo, TopicInfo
+from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, KafkaError
 from aioproducer.model import RecordMetadata, TopicPartition
 
@@ -171,7 +171,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     def update(self, topic: str) -> None:
         partitions = tuple(
-            PartitionInfo(number, leader) for number, leader in enumerate(self.leaders[topic])
+            PartitionLeader(number, leader) for number, leader in enumerate(self.leaders[topic])
         )
         self.accumulator.update_topic(TopicInfo(topic, None, partitions), self.now)
 

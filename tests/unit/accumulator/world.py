@@ -14,7 +14,7 @@ from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
-from aioproducer.cluster.snapshot import PartitionInfo, TopicInfo
+from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import ProducerError
 from aioproducer.model import RecordMetadata, TopicPartition
 from aioproducer.partitioning import PartitionFunction
@@ -133,7 +133,7 @@ class World:
         self.wakes += 1
 
     def learn(self, *leaders: int | None, topic: str = "t") -> None:
-        partitions = tuple(PartitionInfo(number, node) for number, node in enumerate(leaders))
+        partitions = tuple(PartitionLeader(number, node) for number, node in enumerate(leaders))
         self.accumulator.update_topic(TopicInfo(topic, None, partitions), self.now)
         for queue in self.accumulator._topics[topic].partitions:
             queue.acknowledged = self.acknowledged

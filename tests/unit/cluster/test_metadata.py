@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 
 from aioproducer.cluster.backoff import ExponentialBackoff
-from aioproducer.cluster.metadata import Metadata
+from aioproducer.cluster.metadata import Asked, Metadata
 from aioproducer.cluster.metadata_response import MetadataNews
-from aioproducer.cluster.snapshot import ClusterSnapshot, PartitionInfo, TopicInfo
+from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import KafkaError, ProducerError, kafka_error
-from aioproducer.model import BootstrapId, BootstrapServer, Node, TopicPartition
+from aioproducer.model import BootstrapId, BootstrapServer, Node, PartitionInfo, TopicPartition
 
 MAX_AGE, MAX_IDLE, REBOOTSTRAP_AFTER = 300.0, 900.0, 60.0
 BACKOFF = 0.1
@@ -42,24 +43,27 @@ def metadata(**changes: Any) -> Metadata:
 
 def info(name: str, partitions: int = 1, leader: int = 1, epoch: int = 0) -> TopicInfo:
     return TopicInfo(
-        name, None, tuple(PartitionInfo(index, leader, epoch) for index in range(partitions))
+        name, None, tuple(PartitionLeader(index, leader, epoch) for index in range(partitions))
     )
 
 
 def news(*known: TopicInfo, brokers: bool = True, **errors: int) -> MetadataNews:
     """What a broker says: topics that it knows, and error codes of those it does not."""
-    snapshot = ClusterSnapshot(BROKERS if brokers else {}, {each.name: each for each in known})
     explained: dict[str, KafkaError] = {
         topic: kafka_error(code, f"topic {topic!r}") for topic, code in errors.items()
     }
-    return MetadataNews(snapshot, explained)
+    return MetadataNews(BROKERS if brokers else {}, {each.name: each for each in known}, explained)
 
 
 def asked(it: Metadata, answer: MetadataNews, now: float = NOW) -> None:
     """One whole refresh."""
-    topics = it.topics
-    it.started(now)
-    it.update(answer, topics, now)
+    it.request_update()
+    told(it, answer, it.start(now), now)
+
+
+def told(it: Metadata, answer: MetadataNews, request: Asked, now: float = NOW) -> list[str]:
+    """The topics of which something was new."""
+    return [info.name for info in it.update(answer, request, now) if info is not None]
 
 
 def settled() -> Metadata:
@@ -92,11 +96,11 @@ def _use_new(it: Metadata) -> None:
 
 
 def _started(it: Metadata) -> None:
-    it.started(NOW)
+    it.start(NOW)
 
 
 def _start_then_want(it: Metadata) -> None:
-    it.started(NOW)
+    it.start(NOW)
     it.request_update()
     it.use("fresh", NOW)
 
@@ -104,7 +108,8 @@ def _start_then_want(it: Metadata) -> None:
 def _fail(times: int) -> Callable[[Metadata], None]:
     def fail(it: Metadata) -> None:
         for _ in range(times):
-            it.started(NOW)
+            it.request_update()
+            it.start(NOW)
             it.failed(NOW)
 
     return fail
@@ -137,17 +142,15 @@ def _stale_leader_error(it: Metadata) -> None:
 
 
 def _new_topic_while_asking(it: Metadata) -> None:
-    topics = it.topics
-    it.started(NOW)
+    request = it.start(NOW)
     it.use("fresh", NOW)
-    it.update(news(info("orders")), topics, NOW)
+    told(it, news(info("orders")), request)
 
 
 def _want_during_update(it: Metadata) -> None:
-    topics = it.topics
-    it.started(NOW)
+    request = it.start(NOW)
     it.request_update()
-    it.update(news(info("orders")), topics, NOW)
+    told(it, news(info("orders")), request)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +173,7 @@ def _want_during_update(it: Metadata) -> None:
         pytest.param(_answer(29), NOW + MAX_AGE, id="a forbidden topic stays so"),
         pytest.param(_no_brokers, NOW + BACKOFF, id="a broker that knows no broker"),
         pytest.param(_stale_leader_error, NOW + BACKOFF, id="an error of a known topic"),
-        pytest.param(_new_topic_while_asking, NOW, id="a topic that came while it was asked"),
+        pytest.param(_new_topic_while_asking, 0.0, id="a topic that came while it was asked"),
     ],
 )
 def test_next_refresh(happens: Callable[[Metadata], None], due: float | None) -> None:
@@ -202,7 +205,8 @@ def test_an_unknown_topic_is_asked_for_with_growing_waits_until_it_is_there() ->
     asked(it, news(info("orders")), now)
     assert it.errors == {}
     assert it.next_refresh(now) == pytest.approx(now + MAX_AGE)
-    it.started(now)
+    it.request_update()
+    it.start(now)
     it.failed(now)
     assert it.next_refresh(now) == pytest.approx(now + 0.1), "success forgot the failures"
 
@@ -213,7 +217,7 @@ def test_a_partition_without_leader_is_asked_for_with_growing_waits_until_it_has
     known, now = info("orders"), NOW
     for wait in (BACKOFF, 2 * BACKOFF, 4 * BACKOFF):
         it.request_update()
-        asked(it, news(known)._replace(stale=True), now)
+        asked(it, replace(news(known), stale={"orders"}), now)
         assert it.next_refresh(now) == pytest.approx(now + wait)
         now += wait
     asked(it, news(known), now)
@@ -241,7 +245,7 @@ def test_one_refresh_serves_any_number_of_waiters_and_topics() -> None:
         it.use(f"topic-{number % 10}", NOW)
     assert it.next_refresh(NOW) == 0.0
     assert it.topics == {f"topic-{number}" for number in range(10)}
-    it.started(NOW)
+    it.start(NOW)
     for _ in range(100):
         it.use("topic-0", NOW)
         it.request_update()
@@ -257,7 +261,7 @@ def test_an_update_is_dated() -> None:
     assert it.snapshot.leader("orders", 0) == BROKERS[1]
     asked(it, news(info("orders")), NOW + 7)
     assert it.last_update == NOW + 7
-    it.started(NOW + 8)
+    it.start(NOW + 8)
     it.failed(NOW + 8)
     assert it.last_update == NOW + 7
 
@@ -288,9 +292,9 @@ def test_errors_are_those_of_the_last_answer_for_each_topic_asked() -> None:
     it.use("one", NOW)
     it.use("two", NOW)
     asked(it, news(one=3, two=29))
-    it.update(news(one=17), frozenset({"one"}), NOW)
+    told(it, news(one=17), Asked(frozenset({"one"}), full=False))
     assert {topic: error.code for topic, error in it.errors.items()} == {"one": 17, "two": 29}
-    it.update(news(info("one")), frozenset({"one"}), NOW)
+    told(it, news(info("one")), Asked(frozenset({"one"}), full=False))
     assert set(it.errors) == {"two"}
 
 
@@ -312,10 +316,166 @@ def test_hints_of_a_produce_response() -> None:
     it = settled()
     place = TopicPartition("orders", 0)
     moved = Node(3, "host3", 9092)
-    it.take_hints({place: PartitionInfo(0, 3, 0)}, {3: moved})
+    it.take_hints({place: PartitionLeader(0, 3, 0)}, {3: moved})
     assert it.snapshot.leader(*place) == BROKERS[1], "its epoch is no higher"
-    it.take_hints({place: PartitionInfo(0, 3, 1)}, {3: moved})
+    it.take_hints({place: PartitionLeader(0, 3, 1)}, {3: moved})
     assert it.snapshot.leader(*place) == moved
+
+
+# --- what is asked for alone --------------------------------------------------------------------
+
+
+def many(count: int = 5) -> Metadata:
+    """Knows so many topics since NOW."""
+    it = metadata()
+    names = [f"t{number}" for number in range(count)]
+    for name in names:
+        it.use(name, NOW)
+    asked(it, news(*map(info, names)))
+    return it
+
+
+def test_a_new_topic_is_asked_for_alone_and_what_is_known_of_others_keeps_its_age() -> None:
+    it = many()
+    assert it.last_full_update == NOW
+    it.use("new", NOW + 7)
+    assert it.next_refresh(NOW + 7) == 0.0
+    request = it.start(NOW + 7)
+    assert request == (frozenset({"new"}), False)
+    assert told(it, news(info("new")), request, NOW + 7) == ["new"]
+    assert set(it.snapshot.topics) == {"new", "t0", "t1", "t2", "t3", "t4"}
+    assert (it.last_update, it.last_full_update) == (NOW + 7, NOW)
+    assert it.next_refresh(NOW + 7) == NOW + MAX_AGE
+    assert it.start(NOW + MAX_AGE) == (it.topics, True)
+
+
+def test_a_deleted_topic_is_asked_for_alone_and_less_and_less_often() -> None:
+    it, now, requests = many(), NOW, []
+    it.request_update("t3")
+    for _ in range(7):
+        due = it.next_refresh(now)
+        assert due is not None
+        requests.append((round(due - now, 3), it.start(due)))
+        told(it, news(t3=3), requests[-1][1], due)
+        it.request_update("t3")
+        now = due
+    assert [wait for wait, _ in requests] == [0.1, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    assert {request for _, request in requests} == {(frozenset({"t3"}), False)}
+    assert it.snapshot.topics["t3"] == info("t3"), "its leaders may be needed yet"
+
+
+def test_a_topic_without_leader_is_asked_for_alone() -> None:
+    it = many()
+    asked(it, replace(news(*map(info, it.topics)), stale={"t1"}), NOW)
+    assert it.next_refresh(NOW) == pytest.approx(NOW + BACKOFF)
+    assert it.start(NOW + BACKOFF) == (frozenset({"t1"}), False)
+
+
+def test_topics_that_are_in_doubt_at_the_same_time_share_a_request() -> None:
+    it = many()
+    for topic in ("t1", "t4", "t1"):
+        it.request_update(topic)
+    assert it.start(NOW + BACKOFF) == (frozenset({"t1", "t4"}), False)
+
+
+def test_doubt_about_the_brokers_asks_for_all_topics() -> None:
+    it = many()
+    it.request_update("t1")
+    it.request_update()
+    assert it.start(NOW + BACKOFF) == (it.topics, True)
+    assert it.next_refresh(NOW) is None
+
+
+def test_a_full_request_without_answer_is_made_again_as_one() -> None:
+    it = many()
+    it.request_update()
+    it.start(NOW)
+    it.failed(NOW)
+    assert it.next_refresh(NOW) == pytest.approx(NOW + BACKOFF)
+    assert it.start(NOW + BACKOFF).full
+
+
+def test_only_what_is_new_is_told() -> None:
+    it = many()
+    it.request_update()
+    answer = news(*map(info, ("t0", "t1", "t2", "t3")), info("t4", 3))
+    assert told(it, answer, it.start(NOW)) == ["t4"]
+
+
+def test_a_topic_that_lacks_what_is_wanted_is_asked_for_again_later_each_time() -> None:
+    """A partition beyond the known ones is wanted of it, say, as long as records wait for it."""
+    it, now, waits = many(), NOW, []
+    it.seek("t2", NOW)
+    for _ in range(6):
+        due = it.next_refresh(now)
+        assert due is not None
+        waits.append(due - now)
+        request = it.start(due)
+        assert request == (frozenset({"t2"}), False)
+        it.seek("t2", due)  # more records come, whose answer is under way
+        list(it.update(news(info("t2")), request, due, lacks=lambda topic: topic == "t2"))
+        now = due
+    assert waits == pytest.approx([0.1, 0.1, 0.2, 0.4, 0.8, 1.0])
+    due = it.next_refresh(now)
+    assert due is not None
+    list(it.update(news(info("t2")), it.start(due), due, lacks=lambda _: False))
+    assert it.next_refresh(due) == NOW + MAX_AGE
+
+
+def test_who_seeks_a_topic_whose_turn_in_an_answer_is_over_is_not_forgotten() -> None:
+    it = many(1)
+    it.request_update("t0")
+    taking = it.update(news(info("t0")), it.start(NOW + BACKOFF), NOW)
+    next(taking)
+    it.seek("t0", NOW)  # in time
+    assert list(taking) == []
+    assert it.next_refresh(NOW) == NOW + MAX_AGE
+    it.seek("t0", NOW)
+    assert it.next_refresh(NOW) == pytest.approx(NOW + BACKOFF)
+
+
+def test_a_hint_that_comes_while_an_answer_is_read_is_not_undone_by_it() -> None:
+    it = many(2)
+    it.request_update()
+    taking = it.update(news(info("t0", 1, 1, 0), info("t1", 1, 1, 0)), it.start(NOW), NOW)
+    place = TopicPartition("t1", 0)
+    it.take_hints({place: PartitionLeader(0, 2, 1)}, {})
+    assert [each for each in taking if each is not None] == []
+    assert it.snapshot.leader(*place) == BROKERS[2]
+
+
+class Detailed:
+    def __init__(self) -> None:
+        self.results: list[tuple[PartitionInfo, ...] | ProducerError] = []
+
+    def done(self) -> bool:
+        return bool(self.results)
+
+    def set_result(self, result: tuple[PartitionInfo, ...] | ProducerError, /) -> None:
+        self.results.append(result)
+
+
+def test_replicas_are_asked_for_anew_and_given_to_those_who_want_them() -> None:
+    it = many()
+    wanted, refused, gone = Detailed(), Detailed(), Detailed()
+    it.wait_for_details("t1", wanted, NOW)
+    it.wait_for_details("t2", refused, NOW)
+    it.wait_for_details("t3", gone, NOW)
+    it.wait_for_details_no_longer("t3", gone)
+    assert set(it.detailed) == {"t1", "t2"}
+    request = it.start(NOW + BACKOFF)
+    assert request == (frozenset({"t1", "t2", "t3"}), False)
+    details = (PartitionInfo("t1", 0, BROKERS[1], (BROKERS[1],), (BROKERS[1],)),)
+    told(it, replace(news(info("t1"), info("t3"), t2=29), details={"t1": details}), request)
+    assert wanted.results == [details]
+    assert refused.results == [it.errors["t2"]]
+    assert (gone.results, set(it.detailed)) == ([], set())
+    late = Detailed()
+    it.wait_for_details("t4", late, NOW)
+    assert "t4" not in it.idle_topics(NOW + 1e6)
+    closed = ProducerError("closed")
+    it.close(closed)
+    assert late.results == [closed]
 
 
 # --- who waits for a topic ----------------------------------------------------------------------
@@ -343,16 +503,16 @@ def waiting(it: Metadata, topic: str = "fresh") -> Told:
 
 def test_who_waits_for_a_topic_is_told_when_it_is_known_and_not_before() -> None:
     it = settled()
-    told = [waiting(it), waiting(it)]
+    waiters = [waiting(it), waiting(it)]
     other = waiting(it, "other")
     assert it.next_refresh(NOW) == 0.0, "it is asked for at once"
     asked(it, news(fresh=3))
-    assert [each.results for each in told] == [[], []]
+    assert [each.results for each in waiters] == [[], []]
     asked(it, news(info("fresh", 2)))
-    assert [each.results for each in told] == [[info("fresh", 2)]] * 2
+    assert [each.results for each in waiters] == [[info("fresh", 2)]] * 2
     assert not other.done()
     asked(it, news(info("fresh", 3), info("other")))
-    assert [each.results for each in told] == [[info("fresh", 2)]] * 2
+    assert [each.results for each in waiters] == [[info("fresh", 2)]] * 2
 
 
 def test_who_waits_for_a_topic_is_told_that_it_is_refused() -> None:
@@ -382,10 +542,10 @@ def test_who_gave_up_waiting_is_told_nothing() -> None:
 
 def test_who_waits_when_nothing_is_asked_any_more_is_told_why() -> None:
     it = metadata()
-    told = [waiting(it), waiting(it, "other")]
+    waiters = [waiting(it), waiting(it, "other")]
     error = ProducerError("closed")
     it.close(error)
-    assert [each.results for each in told] == [[error], [error]]
+    assert [each.results for each in waiters] == [[error], [error]]
 
 
 def test_a_topic_that_is_waited_for_is_not_idle() -> None:
@@ -430,24 +590,24 @@ def test_a_forgotten_topic_is_gone_and_is_new_when_it_comes_back() -> None:
 def test_rebootstrap_is_due_when_no_broker_has_answered_for_long(later: float, due: bool) -> None:
     it = settled()
     assert not it.rebootstrap_due(NOW + 1e6), "nobody was asked, so nobody failed to answer"
-    it.started(NOW)
+    it.start(NOW)
     it.failed(NOW)
-    it.started(NOW + later)
+    it.start(NOW + later)
     assert it.rebootstrap_due(NOW + later) is due
 
 
 def test_an_answer_ends_the_wait_for_a_rebootstrap() -> None:
     it = settled()
-    it.started(NOW)
+    it.start(NOW)
     it.failed(NOW)
     asked(it, news(info("orders")), NOW + REBOOTSTRAP_AFTER - 1)
-    it.started(NOW + REBOOTSTRAP_AFTER)
+    it.start(NOW + REBOOTSTRAP_AFTER)
     assert not it.rebootstrap_due(NOW + REBOOTSTRAP_AFTER)
 
 
 def test_rebootstrap_begins_again_with_the_bootstrap_list_and_keeps_topics_and_leaders() -> None:
     it = settled()
-    it.started(NOW)
+    it.start(NOW)
     it.failed(NOW)
     assert it.may_rebootstrap
     it.rebootstrap(NOW + 60)
@@ -469,7 +629,7 @@ def test_a_producer_that_shall_not_rebootstrap_never_does() -> None:
     it = metadata(rebootstrap_after=None)
     it.use("orders", NOW)
     asked(it, news(info("orders")))
-    it.started(NOW)
+    it.start(NOW)
     it.failed(NOW)
     assert not it.rebootstrap_due(NOW + 1e9)
     assert not it.may_rebootstrap

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import datetime
 import importlib
-import io
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeAlias
@@ -11,11 +10,10 @@ from uuid import UUID
 import pytest
 from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta
 
-from aioproducer.cluster.metadata_response import MetadataNews, read_metadata
-from aioproducer.cluster.snapshot import PartitionInfo, TopicInfo
+from aioproducer.cluster.metadata_response import MetadataNews
+from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import (
     InvalidTopicError,
     LeaderNotAvailableError,
@@ -23,13 +21,15 @@ from aioproducer.errors import (
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
-from aioproducer.model import Node
+from aioproducer.model import Node, PartitionInfo
 from aioproducer.network.apis import SUPPORTED, Api
+from tests.unit.sender.world import metadata_answer, read_to_its_end
 
 LOWEST, HIGHEST = SUPPORTED[Api.METADATA]
 VERSIONS = range(LOWEST, HIGHEST + 1)
 TOPIC_ID = UUID(int=77)
-ALL = frozenset({"orders", "gone", "new"})
+TOPICS = frozenset({"orders", "gone", "new"})
+"""Those that were asked for."""
 
 Topic: TypeAlias = tuple[str | None, int, Sequence[tuple[int, int, int]]]
 """Name, error code, partitions (index, leader, epoch)."""
@@ -46,9 +46,8 @@ def response(
     topics: Sequence[Topic],
     brokers: Sequence[tuple[int, str, int, str | None]] = ((1, "host1", 9092, None),),
 ) -> Any:
-    """It went over the wire."""
     parts: Any = importlib.import_module(load_response_schema(3, version).__module__)
-    built = made(
+    return made(
         parts.MetadataResponse,
         throttle_time=i32Timedelta.parse(datetime.timedelta(0)),
         brokers=tuple(
@@ -81,17 +80,17 @@ def response(
             for name, code, partitions in topics
         ),
     )
-    wire = io.BytesIO()
-    entity_writer(parts.MetadataResponse)(wire, built)
-    read, size = entity_reader(parts.MetadataResponse)(wire.getvalue(), 0)
-    assert size == len(wire.getvalue())
-    return read
+
+
+def read(response: Any, *detailed: str) -> MetadataNews:
+    """It went over the wire, and is read to its end."""
+    return read_to_its_end(metadata_answer(response), TOPICS, detailed)
 
 
 def news(
     version: int, *topics: tuple[str | None, int, Sequence[tuple[int, int, int]]]
 ) -> MetadataNews:
-    return read_metadata(response(version, topics), ALL)
+    return read(response(version, topics))
 
 
 def test_versions_of_metadata_that_are_covered_here() -> None:
@@ -100,25 +99,24 @@ def test_versions_of_metadata_that_are_covered_here() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_whole_response(version: int) -> None:
-    said = read_metadata(
+    said = read(
         response(
             version,
             [("orders", 0, [(0, 1, 7), (1, 2, 8)]), ("gone", 3, []), ("new", 5, [])],
             [(1, "host1", 9092, "rack-a"), (2, "::1", 9093, None)],
-        ),
-        ALL,
+        )
     )
-    assert said.snapshot.brokers == {
+    assert said.brokers == {
         1: Node(1, "host1", 9092, "rack-a"),
         2: Node(2, "::1", 9093, None),
     }
     # Kafka before 2.4 (version 9) tells old epochs while replicas are reassigned
     epochs = (7, 8) if version >= 9 else (-1, -1)
-    assert said.snapshot.topics == {
+    assert said.topics == {
         "orders": TopicInfo(
             "orders",
             TOPIC_ID if version >= 10 else None,
-            (PartitionInfo(0, 1, epochs[0]), PartitionInfo(1, 2, epochs[1])),
+            (PartitionLeader(0, 1, epochs[0]), PartitionLeader(1, 2, epochs[1])),
         )
     }
     assert type(said.errors["gone"]) is UnknownTopicOrPartitionError
@@ -129,24 +127,24 @@ def test_a_whole_response(version: int) -> None:
 @pytest.mark.parametrize("version", [LOWEST, 9, HIGHEST])
 def test_partitions_come_in_any_order_and_keep_their_place_without_leader(version: int) -> None:
     said = news(version, ("orders", 0, [(3, 1, 5), (0, -1, 6), (1, 1, 5)]))
-    partitions = said.snapshot.topics["orders"].partitions
+    partitions = said.topics["orders"].partitions
     assert [each.partition for each in partitions] == [0, 1, 2, 3]
     assert [each.leader for each in partitions] == [None, 1, None, 1]
     if version >= 9:
         assert partitions[0].leader_epoch == 6, "the epoch counts without leader too"
-        assert partitions[2] == PartitionInfo(2, None), "not spoken of"
+        assert partitions[2] == PartitionLeader(2, None), "not spoken of"
 
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_a_topic_without_name_is_skipped(version: int) -> None:
     said = news(version, (None, 100, []), ("orders", 0, [(0, 1, 0)]))
-    assert set(said.snapshot.topics) == {"orders"}
+    assert set(said.topics) == {"orders"}
     assert not said.errors
 
 
 def test_a_topic_without_partitions_is_neither_known_nor_an_error() -> None:
     said = news(HIGHEST, ("orders", 0, []))
-    assert not said.snapshot.topics
+    assert not said.topics
     assert not said.errors
 
 
@@ -170,7 +168,7 @@ def test_errors_name_the_topic_and_what_to_do(code: int, kind: type, hint: str) 
 def test_every_error_code_of_a_topic_becomes_its_error(code: ErrorCode) -> None:
     said = news(HIGHEST, ("orders", code, [(0, 1, 0)]))
     assert said.errors["orders"].code == int(code)
-    assert not said.snapshot.topics, "an error, so no topic, even with partitions"
+    assert not said.topics, "an error, so no topic, even with partitions"
 
 
 @pytest.mark.parametrize(
@@ -184,29 +182,61 @@ def test_a_partition_with_a_passing_error_asks_for_another_answer(
     answer = response(version, [("orders", 0, [(0, 1, 0), (1, -1, 0)])])
     gone = replace(answer.topics[0].partitions[1], error_code=ErrorCode(code))
     topic = replace(answer.topics[0], partitions=(answer.topics[0].partitions[0], gone))
-    said = read_metadata(replace(answer, topics=(topic,)), ALL)
-    assert said.stale is stale
-    assert [each.leader for each in said.snapshot.topics["orders"].partitions] == [1, None]
+    said = read(replace(answer, topics=(topic,)))
+    assert set(said.stale) == ({"orders"} if stale else set())
+    assert [each.leader for each in said.topics["orders"].partitions] == [1, None]
 
 
 def test_no_brokers() -> None:
-    said = read_metadata(response(HIGHEST, [], []), ALL)
-    assert not said.snapshot.brokers
+    said = read(response(HIGHEST, [], []))
+    assert not said.brokers
+
+
+# --- what is asked for with the replicas --------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_replicas_where_they_are_wanted(version: int) -> None:
+    answer = response(version, [("orders", 0, [(1, -1, 7), (0, 1, 7)]), ("new", 0, [(0, 1, 0)])])
+    assert read(answer).details == {}
+    one, two = Node(1, "host1", 9092), Node(2, "", -1)
+    assert read(answer, "orders", "gone").details == {
+        "orders": (
+            PartitionInfo("orders", 0, one, (one, two), (one,), ()),
+            PartitionInfo("orders", 1, None, (one, two), (one,), ()),
+        )
+    }
+
+
+@pytest.mark.parametrize("kind", ["replica_nodes", "isr_nodes", "offline_replicas"])
+def test_a_replica_on_a_broker_whose_id_cannot_be(kind: str) -> None:
+    answer = response(HIGHEST, [("orders", 0, [(0, 1, 7)])])
+    (topic,) = answer.topics
+    odd = replace(topic.partitions[0], **{kind: (1, -7)})
+    answer = replace(answer, topics=(replace(topic, partitions=(odd,)),))
+    assert set(read(answer).topics) == {"orders"}
+    with pytest.raises(ProtocolError, match="'orders' on a broker with id -7"):
+        read(answer, "orders")
 
 
 # --- what no broker means -----------------------------------------------------------------------
 
 
 def test_a_topic_that_was_not_asked_for_is_not_taken_up() -> None:
-    said = news(HIGHEST, ("orderz", 0, [(0, 1, 0)]), ("ordeqs", 29, []), ("orders", 0, [(0, 1, 0)]))
-    assert set(said.snapshot.topics) == {"orders"}
+    said = news(
+        HIGHEST,
+        ("orderz", 0, [(-7, -9, -9)]),
+        ("ordeqs", 29, []),
+        ("orders", 0, [(0, 1, 0)]),
+        ("more", 3, []),
+    )
+    assert set(said.topics) == {"orders"}
     assert not said.errors
 
 
 def test_a_broker_without_address_is_left_out() -> None:
-    brokers = [(1, "host1", 9092, None), (2, "", 9092, None)]
-    said = read_metadata(response(HIGHEST, [], brokers), ALL)
-    assert set(said.snapshot.brokers) == {1}
+    brokers = [(1, "host1", 9092, None), (2, "", 9092, None), (-1, "", -1, None)]
+    assert set(read(response(HIGHEST, [], brokers)).brokers) == {1}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -224,22 +254,33 @@ def test_partitions_that_cannot_be(
     version: int, partitions: Sequence[tuple[int, int, int]]
 ) -> None:
     with pytest.raises(ProtocolError, match="partition"):
-        news(version, ("orders", 0, partitions))
+        news(version, ("orders", 0, partitions), ("new", 0, [(0, 1, 0)]))
 
 
 def test_an_epoch_that_cannot_be() -> None:
     with pytest.raises(ProtocolError, match="epoch -2"):
-        news(HIGHEST, ("orders", 0, [(0, 1, -2)]))
+        news(HIGHEST, ("orders", 0, [(0, 1, -2), (1, 1, 0)]))
 
 
 @pytest.mark.parametrize("number", [-1, -(2**31)])
 def test_a_broker_whose_id_cannot_be(number: int) -> None:
     with pytest.raises(ProtocolError, match=f"id {number}"):
-        read_metadata(response(HIGHEST, [], [(number, "host", 1, None)]), ALL)
+        read(response(HIGHEST, [], [(number, "host", 1, None)]))
 
 
 def test_an_answer_that_is_an_error_says_nothing_else() -> None:
-    refused = replace(response(13, [("orders", 0, [(-7, 1, 0)])]), error_code=ErrorCode(129))
-    said = read_metadata(refused, ALL)
+    refused = replace(response(13, [("orders", 0, [(0, 1, 0)])]), error_code=ErrorCode(129))
+    said = read(refused)
     assert said.error_code == 129
-    assert not said.snapshot.topics
+    assert not said.topics
+    assert not said.brokers
+
+
+# --- in steps -----------------------------------------------------------------------------------
+
+
+def test_each_broker_topic_and_partition_is_a_step_of_its_own() -> None:
+    """However many there are, each takes microseconds, and others have their turn in between."""
+    topics: list[Topic] = [("orders", 0, [(number, 1, 0) for number in range(100)])]
+    answer = metadata_answer(response(HIGHEST, topics, [(1, "h", 1, None)] * 7))
+    assert sum(1 for _ in answer.read(TOPICS)) == 7 + 100 + 1 + 1

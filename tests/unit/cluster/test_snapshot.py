@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
 
-from aioproducer.cluster.snapshot import ClusterSnapshot, PartitionInfo, TopicInfo
+from aioproducer.cluster.snapshot import Cluster, PartitionLeader, TopicInfo
 from aioproducer.model import Node, TopicPartition
 
 OLD_ID, NEW_ID = UUID(int=1), UUID(int=2)
@@ -18,12 +19,14 @@ def topic(*leaders: tuple[int, int], topic_id: UUID | None = OLD_ID) -> TopicInf
     return TopicInfo(
         "orders",
         topic_id,
-        tuple(PartitionInfo(index, leader, epoch) for index, (leader, epoch) in enumerate(leaders)),
+        tuple(
+            PartitionLeader(index, leader, epoch) for index, (leader, epoch) in enumerate(leaders)
+        ),
     )
 
 
-def cluster(*topics: TopicInfo) -> ClusterSnapshot:
-    return ClusterSnapshot(BROKERS, {each.name: each for each in topics})
+def cluster(*topics: TopicInfo) -> Cluster:
+    return Cluster(BROKERS, topics)
 
 
 @pytest.mark.parametrize(
@@ -45,32 +48,43 @@ def cluster(*topics: TopicInfo) -> ClusterSnapshot:
 def test_leader_epochs_never_go_back(
     known: list[tuple[int, int]], news: list[tuple[int, int]], result: list[tuple[int, int]]
 ) -> None:
-    updated = cluster(topic(*known)).updated(cluster(topic(*news)))
-    assert updated.topics["orders"] == topic(*result)
+    it = cluster(topic(*known))
+    changed = it.take_topic(topic(*news))
+    assert it.topics["orders"] == topic(*result)
+    assert changed == (None if result == known else topic(*result))
 
 
 def test_a_lower_epoch_is_believed_when_answer_after_answer_tells_it() -> None:
     """An absurd epoch, told once by a damaged answer, does not hold for ever."""
-    absurd, true = cluster(topic((77, 2**24), (2, 5))), cluster(topic((1, 5), (2, 5)))
+    it, true = cluster(topic((77, 2**24), (2, 5))), topic((1, 5), (2, 5))
     seen = []
-    known = absurd
     for _ in range(6):
-        known = known.updated(true)
-        seen.append(known.topics["orders"].partitions[0].leader)
+        it.take_topic(true)
+        seen.append(it.topics["orders"].partitions[0].leader)
     assert seen == [77, 77, 77, 77, 1, 1]
-    assert not known.doubts
-    assert known.topics == true.topics
+    assert not it._doubts
+    assert it.topics["orders"] == true
 
 
 def test_an_answer_that_confirms_the_known_epoch_ends_the_doubt() -> None:
-    known, lagging = cluster(topic((2, 6))), cluster(topic((1, 5)))
-    other = ClusterSnapshot(BROKERS, {"other": TopicInfo("other", None, (PartitionInfo(0, 1),))})
-    now = known
+    known, lagging = topic((2, 6)), topic((1, 5))
+    other = TopicInfo("other", None, (PartitionLeader(0, 1),))
+    it = cluster(known)
     for _ in range(10):
         for each in (lagging, other, lagging, lagging, other, lagging, known):
-            now = now.updated(each)
-            assert now.topics["orders"] == topic((2, 6))
-        assert not now.doubts
+            it.take_topic(each)
+            assert it.topics["orders"] == topic((2, 6))
+        assert not it._doubts
+
+
+def test_the_doubts_of_a_topic_are_forgotten_with_it() -> None:
+    it = cluster(topic((2, 6)))
+    for _ in range(2):
+        for _ in range(4):
+            it.take_topic(topic((1, 5)))
+        it.forget(["orders"])
+        assert not it._doubts
+        it.take_topic(topic((2, 6)))
 
 
 @pytest.mark.parametrize(
@@ -87,19 +101,28 @@ def test_a_topic_made_anew_begins_with_a_low_epoch(
     known_id: UUID | None, news_id: UUID | None, taken: bool
 ) -> None:
     """Source: Kafka's ``Metadata.updateLatestMetadata``."""
-    updated = cluster(topic((1, 5), topic_id=known_id)).updated(
-        cluster(topic((2, 0), topic_id=news_id))
-    )
-    assert updated.topics["orders"].partitions[0].leader == (2 if taken else 1)
+    it = cluster(topic((1, 5), topic_id=known_id))
+    it.take_topic(topic((2, 0), topic_id=news_id))
+    assert it.topics["orders"].partitions[0].leader == (2 if taken else 1)
 
 
-def test_brokers_are_those_of_the_news_and_topics_it_does_not_speak_of_stay() -> None:
-    known = cluster(topic((1, 5)), TopicInfo("other", None, (PartitionInfo(0, 1),)))
-    news = ClusterSnapshot({2: BROKERS[2]}, {"orders": topic((2, 6))})
-    updated = known.updated(news)
-    assert updated.brokers == {2: BROKERS[2]}
-    assert updated.topics == {"orders": topic((2, 6)), "other": known.topics["other"]}
-    assert known.topics["orders"] == topic((1, 5)), "a snapshot is never changed"
+def test_news_of_one_topic_touches_no_other() -> None:
+    it = cluster(topic((1, 5)), TopicInfo("other", None, (PartitionLeader(0, 1),)))
+    topics, other = it.topics, it.topics["other"]
+    it.take_brokers({2: BROKERS[2]})
+    assert it.take_topic(topic((2, 6))) == topic((2, 6))
+    assert it.brokers == {2: BROKERS[2]}
+    assert it.topics is topics
+    assert it.topics == {"orders": topic((2, 6)), "other": other}
+    assert it.topics["other"] is other
+
+
+def test_a_view_changes_nothing() -> None:
+    it: Any = cluster(topic((1, 5)))
+    with pytest.raises(TypeError):
+        it.topics["orders"] = topic((2, 6))
+    with pytest.raises(TypeError):
+        it.brokers[7] = BROKERS[1]
 
 
 @pytest.mark.parametrize(
@@ -121,21 +144,22 @@ def test_a_hint_counts_only_with_a_higher_epoch(hint_epoch: int, taken: bool) ->
     known = cluster(topic((1, 5), (1, 5)))
     place = TopicPartition("orders", 1)
     moved = Node(4, "host4", 9092)
-    hinted = known.with_leaders({place: PartitionInfo(1, 4, hint_epoch)}, {4: moved})
+    known.take_hints({place: PartitionLeader(1, 4, hint_epoch)}, {4: moved})
     if taken:
-        assert hinted.topics["orders"] == topic((1, 5), (4, hint_epoch))
-        assert hinted.leader(*place) == moved
-        assert hinted.leader("orders", 0) == BROKERS[1]
+        assert known.topics["orders"] == topic((1, 5), (4, hint_epoch))
+        assert known.leader(*place) == moved
+        assert known.leader("orders", 0) == BROKERS[1]
     else:
-        assert hinted == known
-    assert known.topics["orders"] == topic((1, 5), (1, 5))
+        assert known.topics["orders"] == topic((1, 5), (1, 5))
+        assert known.brokers == BROKERS
 
 
 def test_a_hint_that_is_too_old_brings_no_addresses() -> None:
     known = cluster(topic((1, 5)))
     place = TopicPartition("orders", 0)
     stale = {1: Node(1, "former", 1)}
-    assert known.with_leaders({place: PartitionInfo(0, 1, 4)}, stale) == known
+    known.take_hints({place: PartitionLeader(0, 1, 4)}, stale)
+    assert known.brokers == BROKERS
 
 
 @pytest.mark.parametrize(
@@ -143,16 +167,19 @@ def test_a_hint_that_is_too_old_brings_no_addresses() -> None:
 )
 def test_a_hint_for_what_is_not_known_is_ignored(place: TopicPartition) -> None:
     known = cluster(topic((1, 5)))
-    assert known.with_leaders({place: PartitionInfo(place.partition, 2, 99)}, {}) == known
+    known.take_hints({place: PartitionLeader(place.partition, 2, 99)}, {})
+    assert known.topics == {"orders": topic((1, 5))}
 
 
 def test_older_news_does_not_undo_a_hint() -> None:
     place = TopicPartition("orders", 0)
-    hinted = cluster(topic((1, 5))).with_leaders({place: PartitionInfo(0, 2, 6)}, {})
-    assert hinted.updated(cluster(topic((1, 5)))).topics["orders"] == topic((2, 6))
+    it = cluster(topic((1, 5)))
+    it.take_hints({place: PartitionLeader(0, 2, 6)}, {})
+    assert it.take_topic(topic((1, 5))) is None
+    assert it.topics["orders"] == topic((2, 6))
 
 
 def test_forgetting_topics() -> None:
-    known = cluster(topic((1, 5)), TopicInfo("other", None, (PartitionInfo(0, 1),)))
-    assert set(known.without(frozenset({"orders", "never known"})).topics) == {"other"}
-    assert known.without(frozenset()).topics == known.topics
+    known = cluster(topic((1, 5)), TopicInfo("other", None, (PartitionLeader(0, 1),)))
+    known.forget(frozenset({"orders", "never known"}))
+    assert set(known.topics) == {"other"}

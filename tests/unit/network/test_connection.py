@@ -17,7 +17,7 @@ import uvloop
 from kio.schema.errors import ErrorCode
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.serial import entity_reader, entity_writer
-from kio.static.primitive import i32Timedelta
+from kio.static.primitive import i16, i32Timedelta
 
 from aioproducer.errors import BrokerConnectionError, NetworkError, ProtocolError
 from aioproducer.model import BootstrapId, BootstrapServer, Node
@@ -235,7 +235,8 @@ async def test_responses_are_matched_in_order_however_they_are_cut(chunk: int) -
         assert owner.connection.in_flight.next_deadline() == 137.0
         owner.now = 109.0
         answers = [await asyncio.wait_for(owner.answers.get(), LONG) for _ in range(3)]
-        assert [(context, each.cluster_id) for context, each, _ in answers] == [
+        said = [(context, [*each.pieces()][-1].fields) for context, each, _ in answers]
+        assert [(context, each["cluster_id"]) for context, each in said] == [
             ("one", "c0"),
             ("two", "c1"),
             ("three", "c2"),
@@ -406,13 +407,6 @@ def framed(body: bytes) -> bytes:
             id="wrong correlation id",
         ),
         pytest.param(
-            lambda n: framed(n + metadata("c")[:-3]),
-            False,
-            ProtocolError,
-            "can't be understood",
-            id="truncated body in a whole frame",
-        ),
-        pytest.param(
             lambda n: framed(n + b"\xff" * 40), False, ProtocolError, "understood", id="garbage"
         ),
         pytest.param(
@@ -462,11 +456,62 @@ async def test_bytes_left_over_are_ignored_and_told() -> None:
         await owner.ready.wait()
         for context in ("a", "b", "c"):
             owner.ask(context)
-            assert (await owner.answers.get())[0] == context
+            name, answer, _ = await owner.answers.get()
+            assert name == context
+            assert [*answer.pieces()][-1].fields["cluster_id"] == "c"
         assert owner.oddities == ["METADATA v9 responses end with bytes that mean nothing"] * 2
         assert owner.connection.usable
         owner.connection.abort(BrokerConnectionError("done"))
         await running
+
+
+async def test_bytes_left_over_behind_what_is_read_at_once_are_told_too() -> None:
+    kind = response_type(Api.PRODUCE, 9)
+    parts: Any = importlib.import_module(kind.__module__)
+    produced = b"\0" + encoded(parts.ProduceResponse(responses=(), throttle_time=NOTHING))
+
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+        peer.say(await peer.number() + produced + b"\0")
+
+    async with broker(script) as node:
+        owner = Owner(node)
+        running = owner.run()
+        await owner.ready.wait()
+        request = request_module(Api.PRODUCE, 9).ProduceRequest(
+            transactional_id=None, acks=i16(1), timeout=NOTHING, topic_data=()
+        )
+        owner.connection.send(Api.PRODUCE, request, "produce", timeout=30.0, answered=True)
+        name, answer, _ = await owner.answers.get()
+        assert (name, type(answer)) == ("produce", kind)
+        assert owner.oddities == ["PRODUCE v9 responses end with bytes that mean nothing"]
+        assert owner.connection.usable
+        running.cancel()
+
+
+async def test_metadata_that_is_wrong_where_it_is_read_later_ends_the_connection() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.handshake()
+        peer.say(await peer.number() + metadata("c")[:-3])
+
+    async with broker(script) as node:
+        owner = Owner(node)
+        running = owner.run()
+        await owner.ready.wait()
+        owner.ask("first")
+        owner.ask("second")
+        _, answer, _ = await owner.answers.get()
+        assert owner.connection.usable
+        with pytest.raises(ProtocolError, match="can't be understood"):
+            list(answer.read({"orders"}))
+        assert not owner.connection.usable
+        reason = await asyncio.wait_for(running, LONG)
+        assert type(reason) is ProtocolError
+        assert "broker 7 (127.0.0.1:" in str(reason)
+        assert "can't be understood" in str(reason)
+        assert waiting(owner) == ["second"]
+        with pytest.raises(ProtocolError):  # nor does it matter that it has ended
+            list(answer.read({"orders"}))
 
 
 async def test_an_answer_that_its_reader_refuses_counts_as_none() -> None:

@@ -22,6 +22,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.cluster.metadata import Asked
 from aioproducer.errors import ProtocolError
 from aioproducer.model import (
     ConsumerGroupMetadata,
@@ -86,7 +87,7 @@ def payload(api: Api, version: int) -> Any:
             [EncodedBatch(batch(), RECORDS_VIEW)], -1, 30_000, {"orders": TOPIC_ID}
         )
     elif api is Api.METADATA:
-        request = MetadataRequest(frozenset({"orders", "a"}))
+        request = MetadataRequest(Asked(frozenset({"orders", "a"}), full=True))
     elif api in QUESTIONS:
         request = TransactionRequest(QUESTIONS[api], TransactionHandle("t", 7, 1, 2), 60_000)
     else:
@@ -136,6 +137,12 @@ def test_a_request_is_one_frame_that_kio_reads_back(api: Api, version: int, numb
         assert (topic.topic_id if version >= 13 else topic.name) == (
             TOPIC_ID if version >= 13 else "orders"
         )
+    elif api is Api.METADATA:
+        assert [topic.name for topic in read.topics] == ["a", "orders"]
+        assert [getattr(topic, "topic_id", None) for topic in read.topics] == [None, None]
+        assert read.allow_auto_topic_creation
+        assert not getattr(read, "include_topic_authorized_operations", False)
+        assert not getattr(read, "include_cluster_authorized_operations", False)
     else:
         assert read == sent
 

@@ -11,10 +11,12 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32, i64
 
+from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.errors import ProtocolError
 from aioproducer.network import frames
 from aioproducer.network.apis import Api, response_type
 from tests.unit.network.test_frames import EACH, body, codes, encoded, response, with_code
+from tests.unit.sender.world import at_once, unread
 
 FLEXIBLE = [each for each in EACH if response_type(*each).__flexible__]
 CLASS_VARIABLES = ("__type__", "__version__", "__flexible__", "__api_key__", "__header_schema__")
@@ -77,6 +79,34 @@ def test_unknown_fields_are_skipped_at_every_level(api: Api, version: int) -> No
         assert len(wire) > len(body(sent))
         assert frames.decode_response(kind, wire) == (sent, 0)
         assert frames.decode_response(kind, wire + b"\0") == (sent, 1)
+
+
+@pytest.mark.parametrize("version", [version for api, version in FLEXIBLE if api is Api.METADATA])
+def test_unknown_fields_of_metadata_are_skipped_where_it_is_read_in_steps(version: int) -> None:
+    sent: Any = response(Api.METADATA, version)
+    (topic, *_) = sent.topics
+    once = dataclasses.replace(topic, partitions=topic.partitions[:1])  # it repeats a partition
+    sent = dataclasses.replace(sent, topics=(once,))
+    kind = response_type(Api.METADATA, version)
+    header: Any = kind.__header_schema__(correlation_id=i32(5))
+    expected = in_steps(kind, body(sent))
+    assert list(expected.topics) == [topic.name] == list(expected.details)
+    assert expected.brokers
+    headers = [encoded(each) for each in (header, of_tomorrow(header, [type(header)]))]
+    every = structs(kind)
+    for levels in (*([each] for each in every), every):
+        for before in headers:
+            for rest in (b"", b"\0"):
+                wire = before + encoded(of_tomorrow(sent, levels)) + rest
+                assert in_steps(kind, wire, len(rest)) == expected
+
+
+def in_steps(kind: Any, wire: bytes, left_over: int = 0) -> MetadataNews:
+    told: list[None] = []
+    answer = unread(kind, wire, on_left_over=lambda: told.append(None))
+    said = at_once(answer.read({"orders"}, {"orders"}))
+    assert len(told) == left_over
+    return said
 
 
 @pytest.mark.parametrize(("api", "version"), FLEXIBLE)

@@ -13,7 +13,7 @@ from aioproducer.accumulator.memory_shares import STUCK_AFTER, Pressure
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
-from aioproducer.cluster.snapshot import PartitionInfo, TopicInfo
+from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import BufferExhaustedError, ProducerClosedError
 from aioproducer.interceptors import InterceptedFuture, Interceptors
 from aioproducer.metrics import ProducerMetrics
@@ -52,7 +52,7 @@ class World:
         self.learn(*leaders or (1, 1, 1, 1))
 
     def learn(self, *leaders: int) -> None:
-        partitions = tuple(PartitionInfo(*each) for each in enumerate(leaders))
+        partitions = tuple(PartitionLeader(*each) for each in enumerate(leaders))
         self.accumulator.update_topic(TopicInfo("orders", None, partitions), self.now)
 
     def wake(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from aioproducer.cluster.metadata import Asked
 from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition, TransactionHandle
 from aioproducer.network import frames
@@ -21,6 +22,7 @@ from aioproducer.sender.transaction_requests import TransactionRequest
 from aioproducer.testing.fault_proxy.damage import damaged
 from aioproducer.transactions.questions import AddPartitions, CommitOffsets, FetchOffsets
 from tests.unit.network.test_frames import EACH, QUESTIONS, TOPIC_ID, batch, body, response
+from tests.unit.sender.world import read_to_its_end, unread
 
 ROUNDS = 400
 LONGEST = 1.0
@@ -36,7 +38,8 @@ def asked(api: Api) -> Request | None:
     if api is Api.PRODUCE:
         return ProduceRequest([EncodedBatch(batch(), b"")], -1, 30_000, {"orders": TOPIC_ID})
     if api is Api.METADATA:
-        return MetadataRequest(frozenset({"orders"}))
+        wanted = frozenset({"orders"})
+        return MetadataRequest(Asked(wanted, full=True), detailed=wanted)
     if api is Api.INIT_PRODUCER_ID:
         return InitProducerIdRequest()
     question = QUESTIONS[api]
@@ -53,6 +56,9 @@ def asked(api: Api) -> Request | None:
 
 def read(api: Api, version: int, wire: bytes) -> Any:
     request, kind = asked(api), response_type(api, version)
+    if isinstance(request, MetadataRequest):
+        answer = unread(kind, wire)
+        return read_to_its_end(answer, request.asked.topics, request.detailed)
     if request is not None:
         return frames.understand(frames.decode_response(kind, wire).response, request.read)
     handshake = ApiVersionsHandshake()

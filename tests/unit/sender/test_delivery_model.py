@@ -33,8 +33,8 @@ from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.backoff import ExponentialBackoff
-from aioproducer.cluster.metadata import Metadata
-from aioproducer.cluster.snapshot import ClusterSnapshot
+from aioproducer.cluster.metadata import Asked, Metadata
+from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.errors import (
     BrokerConnectionError,
     BufferExhaustedError,
@@ -55,6 +55,7 @@ from aioproducer.sender.sender import Sender, SenderSettings
 from aioproducer.sender.wakeup import Wakeup
 from aioproducer.tasks import TaskOwner
 from aioproducer.transactions.identity import ProducerIdentity
+from tests.unit.sender.world import metadata_response
 
 EXAMPLES = int(os.environ.get("AIOPRODUCER_EXAMPLES", "50"))
 TOPIC, PARTITIONS = "orders", 2
@@ -309,7 +310,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             backoff=backoff,
             rebootstrap_after=None,
         )
-        metadata.snapshot = ClusterSnapshot(NODES)
+        list(metadata.update(MetadataNews(NODES), Asked(frozenset(), full=False), 0.0))
         self.pool = BufferPool(MEMORY, BATCH)
         self.line = WaitingLine(LINE, self.pool, 4 * BATCH)
         self.accumulator = RecordAccumulator(
@@ -535,21 +536,9 @@ class DeliveryMachine(RuleBasedStateMachine):
         return SimpleNamespace(__version__=9, responses=[topic])
 
     def describe(self) -> Any:
-        partitions = [
-            SimpleNamespace(
-                error_code=0,
-                partition_index=number,
-                leader_id=partition.leader,
-                leader_epoch=partition.leader_epoch,
-            )
-            for number, partition in enumerate(self.partitions)
-        ]
-        brokers = [
-            SimpleNamespace(node_id=node.id, host=node.host, port=node.port, rack=None)
-            for node in NODES.values()
-        ]
-        topic = SimpleNamespace(name=TOPIC, error_code=0, partitions=partitions)
-        return SimpleNamespace(__version__=9, brokers=brokers, topics=[topic])
+        leaders = [partition.leader for partition in self.partitions]
+        epochs = [partition.leader_epoch for partition in self.partitions]
+        return metadata_response(TOPIC, leaders, 0, NODES, epochs)
 
     # --- what always holds -----------------------------------------------------------------
 

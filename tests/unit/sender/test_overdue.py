@@ -40,8 +40,7 @@ async def test_an_odd_error_of_a_topic_is_waited_out_and_then_named(code: int) -
     async with running(known=False) as world:
         future = world.send()
         await world.turn()
-        answer = metadata_response("orders", (1,), 0, BROKERS, 5)
-        object.__setattr__(answer.topics[0], "error_code", code)
+        answer = metadata_response("orders", (1,), code, BROKERS, 5)
         await world.complete(world.one(MetadataRequest), answer)
         await world.turn(BACKOFF * 2)
         assert not future.done()
@@ -60,8 +59,7 @@ async def test_an_answer_that_is_an_error_as_a_whole_is_waited_out_and_then_name
     async with running(known=known) as world:
         future = world.send(topic="new")
         await world.turn()
-        answer = metadata_response("new", (), 0, BROKERS, 5)
-        object.__setattr__(answer, "error_code", code)
+        answer = metadata_response("new", (), 0, BROKERS, 5, whole_code=code)
         await world.turn(BACKOFF * 2)
         await world.complete(world.one(MetadataRequest), answer)
         assert not future.done()

@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
-from aioproducer.cluster.snapshot import PartitionInfo
+from aioproducer.cluster.snapshot import PartitionLeader
 from aioproducer.errors import ProtocolError
 from aioproducer.model import Node, TopicPartition
 from aioproducer.network.apis import SUPPORTED, Api, request_module, response_type
@@ -315,8 +315,8 @@ def test_errors_of_the_batch_and_of_its_records(version: int) -> None:
 @pytest.mark.parametrize(
     ("leader", "hint"),
     [
-        ((2, 9), PartitionInfo(5, 2, 9)),
-        ((2, 0), PartitionInfo(5, 2, 0)),
+        ((2, 9), PartitionLeader(5, 2, 9)),
+        ((2, 0), PartitionLeader(5, 2, 0)),
         ((-1, -1), None),
         ((2, -1), None),
         ((-1, 9), None),
@@ -324,7 +324,7 @@ def test_errors_of_the_batch_and_of_its_records(version: int) -> None:
     ],
 )
 def test_the_new_leader_and_its_address(
-    version: int, leader: tuple[int, int], hint: PartitionInfo | None
+    version: int, leader: tuple[int, int], hint: PartitionLeader | None
 ) -> None:
     said = {"error_code": ErrorCode.not_leader_or_follower, "current_leader": leader}
     results, nodes = read(

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
+from aioproducer.accumulator.partition_queue import PartitionQueue
+from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.errors import (
     BootstrapError,
     BrokerConnectionError,
     KafkaError,
+    MetadataTimeoutError,
+    ProtocolError,
     UnsupportedVersionError,
 )
+from aioproducer.model import TopicPartition
+from aioproducer.network.client import Completion
 from aioproducer.sender.produce import ProduceRequest
+from aioproducer.sender.refresher import STEPS_AT_ONCE
 from aioproducer.sender.requests import MetadataRequest
-from tests.unit.sender.world import BACKOFF, BOOT, BROKERS, MAX_BLOCK, metadata_response, running
+from tests.unit.sender.world import (
+    BACKOFF,
+    BOOT,
+    BROKERS,
+    MAX_BLOCK,
+    metadata_response,
+    running,
+    unread,
+)
 
 
 @pytest.mark.parametrize("code", [17, 29])
@@ -31,8 +49,7 @@ async def test_an_odd_error_of_a_partition_does_not_hide_its_leader() -> None:
     async with running(known=False) as world:
         future = world.send()
         await world.turn()
-        answer = metadata_response("orders", (1,), 0, BROKERS, 5)
-        object.__setattr__(answer.topics[0].partitions[0], "error_code", 9999)
+        answer = metadata_response("orders", (1,), 0, BROKERS, 5, partition_code=9999)
         await world.complete(world.one(MetadataRequest), answer)
         await world.answer(world.one(ProduceRequest))
         assert (await future).offset == 42
@@ -83,3 +100,161 @@ async def test_a_broker_that_knows_topics_but_no_brokers_yet() -> None:
         await world.tell_metadata()
         await world.answer(world.one(ProduceRequest))
         assert future.done()
+
+
+# --- long answers -------------------------------------------------------------------------------
+
+
+async def test_a_long_answer_is_taken_in_some_steps_at_a_time() -> None:
+    """Between them the sender sends, and the loop is everybody's."""
+    async with running() as world:
+        future = world.send(topic="wide")
+        await world.turn()
+        partitions = 20 * STEPS_AT_ONCE
+        answer = metadata_response("wide", [1] * partitions, 0, BROKERS, 5)
+        node, request = world.one(MetadataRequest)
+        world.network.completed.append(Completion(request, node, request.read(answer), None, 0.1))
+        world.wakeup.wake()
+        turns = 0
+        while "wide" not in world.metadata.snapshot.topics:
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns >= 20 / 3
+        assert not world.requests(ProduceRequest), "its partitions are not all there yet"
+        assert world.metadata.next_refresh(world.now) is None
+        other = world.send(topic="orders")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        sent = world.requests(ProduceRequest)
+        (batch, _), *more = sent[0][1].batches
+        assert (batch.topic_partition.topic, more) == ("orders", []), "others do not wait for it"
+        await world.answer(sent[0])
+        assert (await other).offset == 42
+        sent = world.requests(ProduceRequest)
+        await world.answer(sent[0])
+        assert (await future).partition == 0
+        assert len(world.accumulator._topics["wide"].partitions) == partitions
+
+
+async def test_no_step_of_an_answer_takes_more_than_one_turn_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By count, not by time: each call does at most so many steps of each kind of work."""
+    async with running(known=False) as world:
+        world.send(topic="wide")
+        await world.turn()
+        made = 0
+        init = PartitionQueue.__init__
+
+        def count(queue: PartitionQueue, place: TopicPartition) -> None:
+            nonlocal made
+            made += 1
+            init(queue, place)
+
+        monkeypatch.setattr(PartitionQueue, "__init__", count)
+        answer = metadata_response("wide", [1] * 1000, 0, BROKERS, 5)
+        node, request = world.one(MetadataRequest)
+        refresher = world.refresher
+        most = 0
+        refresher.completed(
+            request, Completion(request, node, request.read(answer), None, 0.1), world.now
+        )
+        while refresher.step(world.now) == world.now:
+            most, made = max(most, made), 0
+        assert 0 < most <= STEPS_AT_ONCE
+        assert len(world.accumulator._topics["wide"].partitions) == 1000
+
+
+async def test_what_is_known_already_is_not_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as world:
+        told: list[str] = []
+        update = world.accumulator.update_topic
+
+        def note(info: TopicInfo, *others: Any) -> None:
+            told.append(info.name)
+            update(info, *others)
+
+        monkeypatch.setattr(world.accumulator, "update_topic", note)
+        for leaders, changed in (([1, 1], []), ([1, 2], ["orders"]), ([1, 2], ["orders"])):
+            world.metadata.request_update()
+            await world.turn(BACKOFF)
+            await world.tell_metadata(leaders)
+            assert told == changed
+
+
+async def test_an_answer_that_cannot_be_understood_changes_nothing_and_ends_its_connection() -> (
+    None
+):
+    async with running() as world:
+        waiting = world.send(topic="wide")
+        await world.turn()
+        whole = metadata_response("wide", [1] * 500, 0, {}, 5)
+        refused: list[ProtocolError] = []
+        damaged = unread(whole._kind, whole._body[:-7], refused.append)
+        await world.complete(world.one(MetadataRequest), damaged)
+        (error,) = refused
+        assert "can't be understood" in str(error)
+        assert "wide" not in world.metadata.snapshot.topics
+        assert dict(world.metadata.snapshot.brokers) == BROKERS
+        await world.turn(BACKOFF)
+        await world.tell_metadata([1], topic="wide")
+        await world.answer(world.one(ProduceRequest))
+        assert (await waiting).offset == 42
+
+
+# --- partitions that are not known --------------------------------------------------------------
+
+
+async def test_a_partition_beyond_the_known_ones_is_asked_for_and_waited_for() -> None:
+    async with running() as world:
+        values = [b"1", b"2", b"3"]
+        futures = [world.send(value, partition=3) for value in values]
+        beside = world.send(partition=1)
+        await world.turn(BACKOFF)
+        (asked,) = world.requests(MetadataRequest)
+        assert asked[1].asked == (frozenset({"orders"}), False)
+        await world.answer(world.one(ProduceRequest))
+        assert beside.done()
+        await world.complete(asked, metadata_response("orders", (1, 1, 1), 0, BROKERS, 5))
+        assert not world.requests(ProduceRequest)
+        await world.turn(BACKOFF * 2)
+        await world.tell_metadata((1, 1, 1, 2))
+        node, request = world.one(ProduceRequest)
+        ((batch, _),) = request.batches
+        assert (node, batch.builder.tokens) == (2, futures), "in the order of their sends"
+        await world.turn(BACKOFF * 20)
+        assert not world.requests(MetadataRequest), "nobody wants more"
+
+
+async def test_a_partition_that_never_comes() -> None:
+    async with running(line=1_000_000) as world:
+        began = world.now
+        asked = 0
+        future = world.send(partition=7)
+        while not future.done():
+            await world.turn(BACKOFF / 2)
+            world.send(partition=7)
+            for sent in world.requests(MetadataRequest):
+                asked += 1
+                await world.complete(sent, metadata_response("orders", (1, 1), 0, BROKERS, 5))
+        assert world.now - began == pytest.approx(MAX_BLOCK, abs=1)
+        assert asked < MAX_BLOCK * 1.2, "about once in a second, whoever sends meanwhile"
+        with pytest.raises(MetadataTimeoutError, match="partitions 0 to 1") as raised:
+            await future
+        assert "partition 7 of topic 'orders' did not become known within 60" in str(raised.value)
+        assert isinstance(raised.value, TimeoutError)
+
+
+async def test_a_topic_that_was_deleted_is_asked_for_alone() -> None:
+    async with running() as world:
+        world.send(partition=0)
+        await world.turn()
+        for sent in world.requests(ProduceRequest):
+            await world.answer(sent, code=3)
+        for _ in range(5):
+            await world.turn(1.5)
+            for sent in world.requests(ProduceRequest):
+                await world.answer(sent, code=3)
+            for sent in world.requests(MetadataRequest):
+                assert sent[1].asked == (frozenset({"orders"}), False)
+                await world.complete(sent, metadata_response("orders", (), 3, BROKERS, 5))

@@ -23,6 +23,7 @@ from aioproducer.network.client import Completion
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import MetadataRequest
 from aioproducer.sender.wakeup import Wakeup
+from tests.unit.sender.world import metadata_answer
 
 NOTHING = i32Timedelta.parse(datetime.timedelta(0))
 START, LINGER, MAX_AGE, MAX_BLOCK, DELIVERY = 1000.0, 2.0, 300.0, 60.0, 5000.0
@@ -150,7 +151,7 @@ class World:
 
 def metadata_response(leaders: Sequence[int], code: int) -> Any:
     parts: Any = importlib.import_module(response_type(Api.METADATA, 9).__module__)
-    return parts.MetadataResponse(
+    response = parts.MetadataResponse(
         throttle_time=NOTHING,
         cluster_id="c",
         controller_id=1,
@@ -176,6 +177,7 @@ def metadata_response(leaders: Sequence[int], code: int) -> Any:
             ),
         ),
     )
+    return metadata_answer(response)
 
 
 @asynccontextmanager

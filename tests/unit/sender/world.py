@@ -5,15 +5,25 @@ from __future__ import annotations
 import asyncio
 import datetime
 import importlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+import io
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, suppress
 from random import Random
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i32Timedelta
+from kio.serial import entity_writer
+from kio.static.primitive import i32, i32Timedelta
 
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
@@ -22,11 +32,13 @@ from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
-from aioproducer.errors import ProducerError
+from aioproducer.cluster.metadata_response import MetadataNews
+from aioproducer.errors import ProducerError, ProtocolError
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import BootstrapId, BootstrapServer, Node, NodeId, Peer, RecordMetadata
 from aioproducer.network.apis import NO_FEATURES, Api, Features, response_type
 from aioproducer.network.client import Completion, NetworkClient
+from aioproducer.network.metadata_answer import MetadataAnswer
 from aioproducer.records.compression import Compression
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.sender.completer import BatchCompleter
@@ -52,6 +64,8 @@ from aioproducer.transactions.questions import (
     Question,
 )
 from aioproducer.transactions.states import TransactionState
+
+_T = TypeVar("_T")
 
 BOOT = BootstrapServer(BootstrapId("-1"), "boot", 9092)
 
@@ -189,7 +203,9 @@ class World:
             on_failed=None if self._manager is None else self._manager.batch_failed,
         )
         ratios = CompressionRatios()
-        refresher = MetadataRefresher(self.metadata, client, self.accumulator, ratios)
+        self.refresher = refresher = MetadataRefresher(
+            self.metadata, client, self.accumulator, ratios
+        )
         completer = BatchCompleter(
             self.accumulator,
             self.metadata,
@@ -258,7 +274,7 @@ class World:
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         batch = self.accumulator.append(topic, partition, 1, None, value, (), future, self.now)
         if batch is None:
-            self.accumulator.wait_in_line(
+            unknown = self.accumulator.wait_in_line(
                 WaitingRecord(
                     topic,
                     partition,
@@ -272,8 +288,8 @@ class World:
                     deadline=self.now + MAX_BLOCK,
                 )
             )
-            self.metadata.use(topic, self.now)
-            self.metadata.request_update()
+            if unknown:
+                self.metadata.seek(topic, self.now)
         return future
 
     def state(self) -> TransactionState:
@@ -330,16 +346,26 @@ class World:
 
 
 def metadata_response(
-    topic: str, leaders: Sequence[int], code: int, brokers: Mapping[int, Node], epoch: int
-) -> Any:
+    topic: str,
+    leaders: Sequence[int],
+    code: int,
+    brokers: Mapping[int, Node],
+    epoch: int | Sequence[int],
+    *,
+    partition_code: int = 0,
+    whole_code: int = 0,
+) -> MetadataAnswer:
     parts: Any = importlib.import_module(response_type(Api.METADATA, 13).__module__)
     partitions = tuple(
         parts.MetadataResponsePartition(
-            error_code=ErrorCode.none, partition_index=index, leader_id=leader, leader_epoch=epoch
+            error_code=_Code(partition_code),
+            partition_index=index,
+            leader_id=leader,
+            leader_epoch=epoch if isinstance(epoch, int) else epoch[index],
         )
         for index, leader in enumerate(leaders if not code else ())
     )
-    return parts.MetadataResponse(
+    response = parts.MetadataResponse(
         throttle_time=NOTHING,
         brokers=tuple(
             parts.MetadataResponseBroker(node_id=each.id, host=each.host, port=each.port)
@@ -347,11 +373,62 @@ def metadata_response(
         ),
         topics=(
             parts.MetadataResponseTopic(
-                error_code=ErrorCode(code), name=topic, topic_id=UUID(int=1), partitions=partitions
+                error_code=_Code(code), name=topic, topic_id=UUID(int=1), partitions=partitions
             ),
         ),
-        error_code=ErrorCode.none,
+        error_code=_Code(whole_code),
     )
+    return metadata_answer(response)
+
+
+class _Code(NamedTuple):
+    """An error code to be written, of which kio need not know."""
+
+    value: int
+
+
+def metadata_answer(response: Any) -> MetadataAnswer:
+    """``response``, one of kio's, as it comes from a connection; refusing it fails the test."""
+    wire = io.BytesIO()
+    kind = type(response)
+    entity_writer(kind.__header_schema__)(wire, kind.__header_schema__(correlation_id=i32(1)))
+    entity_writer(kind)(wire, response)
+    return unread(kind, wire.getvalue())
+
+
+def unread(
+    kind: Any, body: bytes, on_refusal: Any = None, on_left_over: Any = lambda: None
+) -> MetadataAnswer:
+    """An answer of these bytes; refusing it fails the test unless somebody hears of that."""
+
+    def fail(error: ProtocolError) -> None:
+        raise AssertionError(error)
+
+    return MetadataAnswer(kind, body, on_refusal=on_refusal or fail, on_left_over=on_left_over)
+
+
+def read_to_its_end(
+    answer: MetadataAnswer, asked: Collection[str], detailed: Collection[str] = ()
+) -> MetadataNews:
+    """What it says. Raises the :class:`ProtocolError` for which its connection ends."""
+    refused: list[ProtocolError] = []
+    said: MetadataNews | None = None
+    with suppress(ProtocolError):
+        said = at_once(unread(answer._kind, answer._body, refused.append).read(asked, detailed))
+    for error in refused:
+        raise error
+    assert said is not None, "it raised, and its connection stays"
+    return said
+
+
+def at_once(steps: Generator[None, None, _T]) -> _T:
+    """What the last of them returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            said: _T = end.value
+            return said
 
 
 def produce_response(
