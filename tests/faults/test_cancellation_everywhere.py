@@ -155,7 +155,8 @@ class World:
     def check_memory(self) -> None:
         """All of it is free, and nobody stands in line."""
         assert self.producer._engine is not None
-        assert not self.producer._engine.metadata._awaited
+        assert not self.producer._engine.metadata._awaited.topics
+        assert not self.producer._engine.metadata.detailed
         accumulator = self.producer._engine.accumulator
         assert not accumulator.incomplete
         assert not accumulator.line
@@ -264,6 +265,11 @@ async def send_many_large(world: World) -> None:
 
 async def partitions_for(world: World) -> None:
     assert await world.producer.partitions_for("orders") == (0, 1)
+
+
+async def partition_infos_for(world: World) -> None:
+    infos = await world.producer.partition_infos_for("orders")
+    assert [each.partition for each in infos] == [0, 1]
 
 
 async def a_working_life(world: World) -> None:
@@ -421,6 +427,7 @@ SCENARIOS = {
         COMPRESSED,
     ),
     "partitions_for, topic unknown": Scenario(partitions_for, unknown),
+    "partition_infos_for": Scenario(partition_infos_for, known),
     "partitions_for, nothing else": Scenario(partitions_for),
     "a working life": Scenario(a_working_life, crowded, SMALL),
     "start": Scenario(start, options=CANONICAL, started=False),
