@@ -47,17 +47,16 @@ class Marker:
 
 
 class Inbox:
-    """Holds items of up to ``capacity`` bytes in all; one of any size may be there alone.
+    """Holds items of up to ``capacity`` bytes, and as many that stalled; one may be larger.
 
-    Threads that stall share what others leave free, so they never fill it. :attr:`lock` guards all
-    of it.
+    Of the room for what stalls, each thread may use as much as the others leave free, so that there
+    is always some for one more. :attr:`lock` guards all of it.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.lock = Lock()
-        self.held = 0
-        """Bytes here and stalled."""
+        self._fresh_total = self._stalled_total = 0
         self._items: deque[Item | Marker] = deque()
         self._fresh: dict[Thread, int] = {}
         """Bytes by thread, of what was not taken yet."""
@@ -67,14 +66,18 @@ class Inbox:
         """Who waits for room, and for how much."""
         self._closed = False
 
+    @property
+    def held(self) -> int:
+        """Bytes of all items, stalled or not."""
+        return self._fresh_total + self._stalled_total
+
     def fits(self, thread: Thread, size: int) -> bool:
         """Whether ``thread`` may put a record of ``size`` bytes here."""
-        free = self.capacity - self.held
-        own = self._fresh.get(thread, 0)
+        fresh = self._fresh.get(thread, 0)
         if thread in self._stalled:
-            own += self._stalled_bytes[thread]
-            return not own or own + size <= free
-        return not own or size <= free
+            own = fresh + self._stalled_bytes[thread]
+            return not own or own + size <= self.capacity - self._stalled_total - fresh
+        return not fresh or size <= self.capacity - self._fresh_total
 
     def wait(self, thread: Thread, size: int, timeout: float | None) -> bool:
         """Wait until a record of ``size`` bytes fits, with the lock held; False: in vain.
@@ -103,7 +106,7 @@ class Inbox:
         """Put ``item`` at the end; whether it is the only one."""
         if isinstance(item, Item):
             self._fresh[item.thread] = self._fresh.get(item.thread, 0) + item.size
-            self.held += item.size
+            self._fresh_total += item.size
         self._items.append(item)
         return len(self._items) == 1
 
@@ -111,7 +114,7 @@ class Inbox:
         """Take all that did not stall."""
         with self.lock:
             items, self._items = self._items, deque()
-            self.held -= sum(self._fresh.values())
+            self._fresh_total = 0
             self._fresh = {}
             self._wake()
         return items
@@ -144,7 +147,7 @@ class Inbox:
         items.append(item)
         with self.lock:
             self._stalled_bytes[item.thread] += item.size
-            self.held += item.size
+            self._stalled_total += item.size
         return True
 
     def resume(self, thread: Thread) -> Iterator[Item | Marker]:
@@ -155,7 +158,7 @@ class Inbox:
             if isinstance(item, Item):
                 with self.lock:
                     self._stalled_bytes[thread] -= item.size
-                    self.held -= item.size
+                    self._stalled_total -= item.size
                     self._wake()
             yield item
         with self.lock:
@@ -170,6 +173,6 @@ class Inbox:
         with self.lock:
             self._stalled.clear()
             self._stalled_bytes.clear()
-            self.held = sum(self._fresh.values())
+            self._stalled_total = 0
         rest.extend(self.take())
         return rest

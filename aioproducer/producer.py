@@ -460,7 +460,7 @@ class Producer:
 
     def turn(self, caller: object) -> asyncio.Future[None] | None:
         """A future for when ``caller`` may send more; None: now. For the blocking shell."""
-        return self._running().admission.turn(caller) if self._crowd.crowded else None
+        return self._running().admission.turn(caller, patient=True) if self._crowd.crowded else None
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until every record sent before has its fate, delivered or failed.

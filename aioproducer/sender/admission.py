@@ -21,10 +21,11 @@ Turn = asyncio.Future[None]
 
 
 class _Caller(NamedTuple):
-    """Where the record that was sent last goes, and whether it is the caller's and in line."""
+    """Where a record goes, and whether it is the caller's and in line; ``patient``: see there."""
 
     queue: PartitionQueue | None
     own: bool
+    patient: bool
 
 
 class _Turns:
@@ -94,25 +95,28 @@ class Admission:
         if stalled and not waited:
             await asyncio.sleep(0)  # a caller whose records are refused must not hold the loop
 
-    def turn(self, caller: object) -> Turn | None:
+    def turn(self, caller: object, *, patient: bool = False) -> Turn | None:
         """A future for when ``caller`` may send more; None: now.
 
         A caller waits for the nodes where its records had to stand in line since it asked last, and
         for that of the record sent last. A node that has delivered nothing for :data:`STUCK_AFTER`
-        is waited for by the former alone, while its line is crowded, and by nobody after
-        ``max_block``.
+        is waited for by the former alone, and by them only while its line is crowded and for no
+        longer than ``max_block``, unless they are ``patient``.
         """
         if self._closed is not None:
             raise anew(self._closed)
         stalled = self._stalled.pop(caller, {})
         last = self._accumulator.short_way.last
         sent_last = self._accumulator.last_waiting if last is None else last.owner
-        if sent_last not in stalled and (turn := self._turn_at(sent_last, own=False)) is not None:
+        if (
+            sent_last not in stalled
+            and (turn := self._turn_at(_Caller(sent_last, False, patient))) is not None
+        ):
             self._keep(caller, stalled)
             return turn
         while stalled:
             queue, _ = stalled.popitem()
-            if (turn := self._turn_at(queue, own=True)) is not None:
+            if (turn := self._turn_at(_Caller(queue, True, patient))) is not None:
                 self._keep(caller, stalled)
                 return turn
         return None
@@ -121,14 +125,13 @@ class Admission:
         if stalled:
             self._stalled[caller] = stalled
 
-    def _turn_at(self, queue: PartitionQueue | None, *, own: bool) -> Turn | None:
-        node = None if queue is None else queue.leader
-        stuck, given_up, pressure = self._judge(node, self._clock())
-        if not _must_wait(own, stuck, given_up, pressure):
+    def _turn_at(self, caller: _Caller) -> Turn | None:
+        node = None if caller.queue is None else caller.queue.leader
+        if not _must_wait(caller, *self._judge(node, self._clock())):
             return None
         turn = asyncio.get_running_loop().create_future()
         turn.add_done_callback(lambda turn: self._forget(node, turn))
-        self._turns.setdefault(node, _Turns()).waiting[turn] = _Caller(queue, own)
+        self._turns.setdefault(node, _Turns()).waiting[turn] = caller
         self._shares.wanted.add(node)
         self._wake()
         return turn
@@ -174,9 +177,9 @@ class Admission:
             self._wake()
         elif judged != turns.judged:
             turns.judged = judged
-            for turn, (queue, own) in list(turns.waiting.items()):
-                moved = queue is not None and queue.leader != node
-                waits = not moved and _must_wait(own, stuck, given_up, pressure)
+            for turn, caller in list(turns.waiting.items()):
+                moved = caller.queue is not None and caller.queue.leader != node
+                waits = not moved and _must_wait(caller, stuck, given_up, pressure)
                 if not waits and not turn.done():
                     turn.set_result(None)
 
@@ -189,7 +192,9 @@ class Admission:
                     turn.set_exception(anew(error))
 
 
-def _must_wait(own: bool, stuck: bool, given_up: bool, pressure: Pressure) -> bool:
+def _must_wait(caller: _Caller, stuck: bool, given_up: bool, pressure: Pressure) -> bool:
     if pressure is Pressure.NONE:
         return False
-    return not stuck or (own and not given_up and pressure is Pressure.CROWDED)
+    if not stuck:
+        return True
+    return caller.own and (caller.patient or (pressure is Pressure.CROWDED and not given_up))
