@@ -105,7 +105,6 @@ class Engine:
             self.metrics,
             self._wakeup.wake,
             monotonic,
-            min(config.max_block_ms, config.delivery_timeout_ms) / 1000,
         )
         self._refresher = MetadataRefresher(
             self.metadata, self.client, self.accumulator, self._ratios

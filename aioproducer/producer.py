@@ -442,8 +442,7 @@ class Producer:
         Use it between sends whose futures you do not await. Source: ``StreamWriter.drain``. It
         waits for the brokers for which the caller's records had to stand in line, and for that of
         the record sent last; for no other. A broker that has delivered nothing for a second is
-        waited for only where the caller's own records stand in line, while that line is half full;
-        after ``max_block_ms`` it is not waited for at all.
+        waited for only where the caller's own records stand in line, while that line is half full.
 
         While there is room it does not look where it is called: from another loop or thread it is
         refused only where it would wait, and ``send()`` always.
@@ -453,10 +452,9 @@ class Producer:
             IllegalStateError, WrongLoopError: not now, or not here.
         """
         crowd = self._crowd
-        if crowd.crowded:
-            caller = current_task()
-            if caller in crowd.stalled or not crowd.last_has_room():
-                await self._running().admission.drain(caller)
+        if crowd.crowded and (crowd.stalled or not crowd.last_has_room()):
+            admission = self._running().admission
+            await admission.drain(current_task())
 
     def turn(self, caller: object) -> asyncio.Future[None] | None:
         """A future for when ``caller`` may send more; None: now. For the blocking shell."""

@@ -210,8 +210,7 @@ class RecordAccumulator:
     def wait_in_line(self, record: WaitingRecord, *, over_capacity: bool = False) -> bool:
         """Put ``record`` in line; whether it waits for its topic or partition to become known.
 
-        ``over_capacity``: see :meth:`WaitingLine.add`; not where the partition's leader has
-        delivered nothing for as long as a record may wait.
+        ``over_capacity``: see :meth:`WaitingLine.add`.
 
         Raises:
             BufferExhaustedError: the line is full.
@@ -223,9 +222,7 @@ class RecordAccumulator:
         self.short_way.last = None
         self.last_waiting = queue
         self._note_pressure(node)
-        patience = record.deadline - record.sent
-        given_up = record.sent - self.shares.silent_since(node) >= patience
-        self.line.add(record, node, over_capacity=over_capacity and not given_up)
+        self.line.add(record, node, over_capacity=over_capacity)
         self.flushes.began(record)
         self._line_up(queue, record, record.sent)
         self._note_pressure(node)

@@ -47,10 +47,7 @@ class _Turns:
 
 
 class Admission:
-    """Serves those who wait for memory.
-
-    ``max_block``: seconds without a delivery after which nobody waits for a node any more.
-    """
+    """Serves those who wait for memory, in the sender's rounds."""
 
     def __init__(
         self,
@@ -58,14 +55,12 @@ class Admission:
         metrics: ProducerMetrics,
         wake: Callable[[], None],
         clock: Callable[[], float],
-        max_block: float,
     ) -> None:
         self._accumulator = accumulator
         self._shares = accumulator.shares
         self._metrics = metrics
         self._wake = wake
         self._clock = clock
-        self._max_block = max_block
         self._turns: dict[NodeKey, _Turns] = {}
         self._stalled = accumulator.stalled
         self._closed: ProducerError | None = None
@@ -100,8 +95,8 @@ class Admission:
 
         A caller waits for the nodes where its records had to stand in line since it asked last, and
         for that of the record sent last. A node that has delivered nothing for :data:`STUCK_AFTER`
-        is waited for by the former alone, and by them only while its line is crowded and for no
-        longer than ``max_block``, unless they are ``patient``.
+        is waited for by the former alone, and by them only while its line is crowded, unless they
+        are ``patient``.
         """
         if self._closed is not None:
             raise anew(self._closed)
@@ -136,10 +131,9 @@ class Admission:
         self._wake()
         return turn
 
-    def _judge(self, node: NodeKey, now: float) -> tuple[bool, bool, Pressure]:
-        """Whether ``node`` is stuck, for how long, and how much it has."""
-        silence = now - self._shares.silent_since(node)
-        return silence >= STUCK_AFTER, silence >= self._max_block, self._shares.pressure(node)
+    def _judge(self, node: NodeKey, now: float) -> tuple[bool, Pressure]:
+        """Whether ``node`` is stuck, and how much it has."""
+        return self._shares.is_stuck(node, now), self._shares.pressure(node)
 
     def _forget(self, node: NodeKey, turn: Turn) -> None:
         turns = self._turns.get(node)
@@ -160,17 +154,13 @@ class Admission:
             return None
         for node, turns in list(self._turns.items()):
             self._serve(node, turns, now)
-        moments = [
-            self._shares.silent_since(node) + patience
-            for node in self._turns
-            for patience in (STUCK_AFTER, self._max_block)
-        ]
+        moments = [self._shares.silent_since(node) + STUCK_AFTER for node in self._turns]
         return min((moment for moment in moments if moment > now), default=None)
 
     def _serve(self, node: NodeKey, turns: _Turns, now: float) -> None:
         """Let as many go on as there are free batches; the rest after they have sent."""
-        stuck, given_up, pressure = self._judge(node, now)
-        judged = (stuck, given_up, pressure, self._shares.moves)
+        stuck, pressure = self._judge(node, now)
+        judged = (stuck, pressure, self._shares.moves)
         pool = self._accumulator.pool
         if not pressure:
             turns.go_on(max(1, pool.room(node) // max(pool.poolable_size, 1)))
@@ -179,7 +169,7 @@ class Admission:
             turns.judged = judged
             for turn, caller in list(turns.waiting.items()):
                 moved = caller.queue is not None and caller.queue.leader != node
-                waits = not moved and _must_wait(caller, stuck, given_up, pressure)
+                waits = not moved and _must_wait(caller, stuck, pressure)
                 if not waits and not turn.done():
                     turn.set_result(None)
 
@@ -192,9 +182,9 @@ class Admission:
                     turn.set_exception(anew(error))
 
 
-def _must_wait(caller: _Caller, stuck: bool, given_up: bool, pressure: Pressure) -> bool:
+def _must_wait(caller: _Caller, stuck: bool, pressure: Pressure) -> bool:
     if pressure is Pressure.NONE:
         return False
     if not stuck:
         return True
-    return caller.own and (caller.patient or (pressure is Pressure.CROWDED and not given_up))
+    return caller.own and (caller.patient or pressure is Pressure.CROWDED)

@@ -47,7 +47,7 @@ class World:
             lambda _: 1.0,
         )
         self.admission = Admission(
-            self.accumulator, ProducerMetrics(now=0.0), self.wake, lambda: self.now, MAX_BLOCK
+            self.accumulator, ProducerMetrics(now=0.0), self.wake, lambda: self.now
         )
         self.learn(*leaders or (1, 1, 1, 1))
 
@@ -314,7 +314,7 @@ async def test_nobody_else_waits_for_a_node_that_is_stuck() -> None:
     turns = [world.admission.turn(caller) for caller in (owner, other, None)]
     assert None not in turns
     world.now = STUCK_AFTER
-    assert world.round() == MAX_BLOCK
+    assert world.round() is None
     assert [turn is not None and turn.done() for turn in turns] == [False, True, True]
     assert world.admission.turn(other) is None
     world.send(0, caller=owner)
@@ -334,23 +334,11 @@ async def test_a_stuck_node_is_not_waited_for_before_its_line_is_half_full() -> 
     assert world.admission.turn(owner) is None
 
 
-async def test_nothing_is_waited_for_longer_than_max_block() -> None:
-    world = World(32, 1, 2)
-    owner = object()
-    world.crowd(0, caller=owner)
-    turn = world.admission.turn(owner)
-    assert turn is not None
-    world.now = MAX_BLOCK
-    world.round()
-    assert turn.done()
-    assert world.admission.turn(owner) is None
-
-
-async def test_a_caller_whose_records_are_refused_lets_others_have_their_turn() -> None:
+async def test_a_caller_that_need_not_wait_for_a_stuck_node_lets_others_have_their_turn() -> None:
     world = World(32, 1, 2)
     task = asyncio.current_task()
-    world.crowd(0, caller=task)
-    world.now = MAX_BLOCK
+    world.fill(0, caller=task)
+    world.now = STUCK_AFTER
     others = 0
 
     def count() -> None:
@@ -360,8 +348,22 @@ async def test_a_caller_whose_records_are_refused_lets_others_have_their_turn() 
     for _ in range(10):
         asyncio.get_running_loop().call_soon(count)
         world.admission.stands_in_line(task)
-        await world.admission.drain(asyncio.current_task())
+        await world.admission.drain(task)
     assert others == 10
+
+
+async def test_a_patient_caller_waits_for_a_stuck_node_until_it_has_room() -> None:
+    world = World(32, 1, 2)
+    thread = object()
+    world.fill(0, caller=thread)
+    turn = world.admission.turn(thread, patient=True)
+    assert turn is not None
+    world.now = 100 * STUCK_AFTER
+    world.round()
+    assert not turn.done()
+    for _ in range(3):
+        await world.deliver_first()
+    assert turn.done()
 
 
 async def test_a_delivery_shows_that_a_node_is_not_stuck() -> None:
@@ -384,9 +386,6 @@ async def test_a_record_beyond_the_capacity_stands_in_line_while_its_node_is_wai
         world.accumulator.wait_in_line(record)
     world.accumulator.wait_in_line(record, over_capacity=True)
     assert record in world.accumulator.line
-    record.sent, record.deadline = MAX_BLOCK, 2 * MAX_BLOCK
-    with pytest.raises(BufferExhaustedError):
-        world.accumulator.wait_in_line(record, over_capacity=True)
 
 
 async def test_who_waits_for_a_partition_that_moves_finds_out_where() -> None:
