@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from weakref import WeakKeyDictionary
 
 from aioproducer.accumulator.batch_sizes import BatchSizes
 from aioproducer.accumulator.batching_rules import BatchingRules
@@ -59,7 +60,8 @@ class RecordAccumulator:
         """Into the batches that records have joined by :meth:`append`, while they are open."""
         self.crowded = False
         """Somewhere there is no room for more records: see :meth:`last_has_room`."""
-        self.stalled: dict[object, dict[PartitionQueue | None, None]] = {}
+        self.stalled: WeakKeyDictionary[object, dict[PartitionQueue | None, None]]
+        self.stalled = WeakKeyDictionary()
         """By caller, where its records had to stand in line since it asked for room last."""
         self.last_waiting: PartitionQueue | None = None
         """Where the record has to wait that was sent last, if its topic is known."""

@@ -67,15 +67,9 @@ class Admission:
 
     def stands_in_line(self, caller: object) -> None:
         """The record sent last stands in line; ``caller``, a task or a thread, sent it."""
-        queues = self._stalled.get(caller)
-        if queues is None:
-            queues = self._stalled[caller] = {}
-            if isinstance(caller, asyncio.Task):
-                caller.add_done_callback(self._forget_caller)
-        queues[self._accumulator.last_waiting] = None
-
-    def _forget_caller(self, caller: object) -> None:
-        self._stalled.pop(caller, None)
+        if caller is not None:
+            queues = self._stalled.setdefault(caller, {})
+            queues[self._accumulator.last_waiting] = None
 
     # --- callers of drain() ------------------------------------------------------------------
 
@@ -100,7 +94,7 @@ class Admission:
         """
         if self._closed is not None:
             raise anew(self._closed)
-        stalled = self._stalled.pop(caller, {})
+        stalled = {} if caller is None else self._stalled.pop(caller, {})
         last = self._accumulator.short_way.last
         sent_last = self._accumulator.last_waiting if last is None else last.owner
         if (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from random import Random
 
 import pytest
@@ -22,6 +23,10 @@ from aioproducer.sender.admission import Admission
 
 BATCH = 1000
 MAX_BLOCK = 60.0
+
+
+class Caller:
+    """Stands for a task or a thread."""
 
 
 class World:
@@ -260,7 +265,7 @@ async def test_drains_that_gave_up_leave_the_line() -> None:
 
 async def test_a_caller_waits_for_the_node_of_its_last_record_alone() -> None:
     world = World(32, 1, 2)
-    me = object()
+    me = Caller()
     world.fill(0, caller=me)
     assert world.admission.turn(me) is not None
     world.send(1)
@@ -270,13 +275,13 @@ async def test_a_caller_waits_for_the_node_of_its_last_record_alone() -> None:
 
 async def test_a_caller_waits_for_every_node_where_its_records_stand_in_line() -> None:
     world = World(32, 1, 2, 3)
-    me = object()
+    me = Caller()
     world.fill(0, caller=me)
     world.fill(1, caller=me)
     world.send(2)
     assert world.accumulator.last_has_room()
     assert not world.has_room(me)
-    assert world.has_room(object())
+    assert world.has_room(Caller())
     assert [world.admission.turn(me) is not None for _ in range(3)] == [True, True, False]
 
 
@@ -288,6 +293,7 @@ async def test_a_task_that_is_done_is_forgotten() -> None:
 
     await asyncio.create_task(send())
     await asyncio.sleep(0)
+    gc.collect()
     assert not world.admission._stalled
 
 
@@ -309,7 +315,7 @@ async def test_memory_that_comes_back_serves_whom_it_can() -> None:
 
 async def test_nobody_else_waits_for_a_node_that_is_stuck() -> None:
     world = World(32, 1, 2)
-    owner, other = object(), object()
+    owner, other = Caller(), Caller()
     world.crowd(0, caller=owner)
     turns = [world.admission.turn(caller) for caller in (owner, other, None)]
     assert None not in turns
@@ -323,7 +329,7 @@ async def test_nobody_else_waits_for_a_node_that_is_stuck() -> None:
 
 async def test_a_stuck_node_is_not_waited_for_before_its_line_is_half_full() -> None:
     world = World(32, 1, 2)
-    owner = object()
+    owner = Caller()
     world.fill(0, caller=owner)
     turn = world.admission.turn(owner)
     assert turn is not None
@@ -354,7 +360,7 @@ async def test_a_caller_that_need_not_wait_for_a_stuck_node_lets_others_have_the
 
 async def test_a_patient_caller_waits_for_a_stuck_node_until_it_has_room() -> None:
     world = World(32, 1, 2)
-    thread = object()
+    thread = Caller()
     world.fill(0, caller=thread)
     turn = world.admission.turn(thread, patient=True)
     assert turn is not None
@@ -400,7 +406,7 @@ async def test_who_waits_for_a_partition_that_moves_finds_out_where() -> None:
 
 async def test_records_for_an_unknown_topic_make_only_their_own_callers_wait() -> None:
     world = World(32, 1, 2, line=4_000)
-    owner = object()
+    owner = Caller()
     while not world.accumulator.line.is_crowded(None):
         world.send(0, topic="unknown", caller=owner)
     assert world.admission.turn(owner) is not None
