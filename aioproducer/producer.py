@@ -442,7 +442,9 @@ class Producer:
         Use it between sends whose futures you do not await. Source: ``StreamWriter.drain``. It
         waits for the brokers for which the caller's records had to stand in line, and for that of
         the record sent last; for no other. A broker that has delivered nothing for a second is
-        waited for only where the caller's own records stand in line, while that line is half full.
+        waited for only where the caller's own records stand in line, while that line is half full,
+        unless it leads all partitions. The caller is the task: bound the wait by
+        ``asyncio.timeout()``, for ``asyncio.wait_for()`` of Python 3.11 makes a task of its own.
 
         While there is room it does not look where it is called: from another loop or thread it is
         refused only where it would wait, and ``send()`` always.

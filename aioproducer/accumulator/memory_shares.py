@@ -142,7 +142,12 @@ class MemoryShares:
         return self._silent_since.get(node, float("inf"))
 
     def is_stuck(self, node: NodeKey, now: float) -> bool:
-        """Whether ``node`` has had records and delivered none for :data:`STUCK_AFTER`."""
+        """Whether ``node`` has had records and delivered none for :data:`STUCK_AFTER`.
+
+        A node that leads all partitions is not: no caller could go on without it.
+        """
+        if len(self._led) == 1 and node in self._led:
+            return False
         return now - self.silent_since(node) >= STUCK_AFTER
 
     def allocate(self, queue: PartitionQueue, size: int, now: float) -> bytearray | None:

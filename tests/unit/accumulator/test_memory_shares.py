@@ -220,6 +220,15 @@ def test_a_full_node_presses_and_the_others_do_not(world: World) -> None:
     assert not world.shares.pressure(2)
 
 
+def test_a_node_that_leads_all_partitions_is_not_stuck() -> None:
+    world = World()
+    only = world.queue(1)
+    assert world.take(only)
+    assert not world.shares.is_stuck(1, START + 10 * STUCK_AFTER), "nobody could go on without it"
+    world.queue(2)
+    assert world.shares.is_stuck(1, START + 10 * STUCK_AFTER)
+
+
 def test_a_node_is_stuck_when_it_has_delivered_nothing_for_long(world: World) -> None:
     hog = world.queue(1)
     assert not world.shares.is_stuck(1, START + 1_000), "it has nothing to deliver"
