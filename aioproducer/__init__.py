@@ -4,6 +4,7 @@ from aioproducer import errors
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import (
     AbortableTransactionError,
+    AuthenticationError,
     BootstrapError,
     BrokerConnectionError,
     BufferExhaustedError,
@@ -26,6 +27,9 @@ from aioproducer.errors import (
     ProtocolError,
     RecordTooLargeError,
     SerializationError,
+    SslAuthenticationError,
+    TokenEndpointError,
+    TokenError,
     TransactionAbortedError,
     TransactionError,
     UsageError,
@@ -59,6 +63,10 @@ __accelerated__ = acceleration.ACCELERATED
 """Whether the compiled innermost loops are in use."""
 
 __all__ = [
+    "TokenEndpointError",
+    "TokenError",
+    "SslAuthenticationError",
+    "AuthenticationError",
     "AbortableTransactionError",
     "BootstrapError",
     "BrokerConnectionError",

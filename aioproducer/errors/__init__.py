@@ -21,7 +21,12 @@
     ├── NetworkError                            (ConnectionError)
     │   ├── BootstrapError                      no bootstrap server answered; each with its reason
     │   ├── BrokerConnectionError               one broker's connection failed or broke
-    │   └── ProtocolError                       the peer does not speak Kafka
+    │   ├── ProtocolError                       the peer does not speak Kafka
+    │   └── TokenEndpointError                  the token endpoint did not answer at present
+    ├── AuthenticationError                     a login failed, or a peer can't be trusted
+    │   ├── SslAuthenticationError              the TLS handshake failed
+    │   ├── TokenError                          no token can be had
+    │   └── SaslAuthenticationFailedError, …    (KafkaError) the broker refused the login
     ├── UnsupportedVersionError                 the broker is too old or too new for a request
     ├── TransactionError
     │   ├── AbortableTransactionError           the transaction fails; the next one can work
@@ -50,6 +55,7 @@ from aioproducer.errors.broker import (
     FencedLeaderEpochError,
     GroupAuthorizationFailedError,
     IllegalGenerationError,
+    IllegalSaslStateError,
     InconsistentTopicIdError,
     InvalidGroupIdError,
     InvalidProducerEpochError,
@@ -96,10 +102,12 @@ from aioproducer.errors.broker import (
     UnlistedRetriableError,
     UnsupportedCompressionTypeError,
     UnsupportedForMessageFormatError,
+    UnsupportedSaslMechanismError,
     code_name,
 )
 from aioproducer.errors.client import (
     AbortableTransactionError,
+    AuthenticationError,
     BootstrapError,
     BrokerConnectionError,
     BufferExhaustedError,
@@ -121,6 +129,9 @@ from aioproducer.errors.client import (
     RecordTooLargeError,
     RequestTimeoutError,
     SerializationError,
+    SslAuthenticationError,
+    TokenEndpointError,
+    TokenError,
     TransactionAbortedError,
     TransactionError,
     UnsupportedVersionError,
@@ -133,6 +144,7 @@ from aioproducer.errors.table import explain, kafka_error
 
 __all__ = [
     "AbortableTransactionError",
+    "AuthenticationError",
     "BootstrapError",
     "BrokerConnectionError",
     "BrokerNotAvailableError",
@@ -153,6 +165,7 @@ __all__ = [
     "FencedLeaderEpochError",
     "GroupAuthorizationFailedError",
     "IllegalGenerationError",
+    "IllegalSaslStateError",
     "IllegalStateError",
     "InconsistentTopicIdError",
     "InvalidGroupIdError",
@@ -198,8 +211,11 @@ __all__ = [
     "RequestTimeoutError",
     "SaslAuthenticationFailedError",
     "SerializationError",
+    "SslAuthenticationError",
     "StaleMemberEpochError",
     "ThrottlingQuotaExceededError",
+    "TokenEndpointError",
+    "TokenError",
     "TopicAuthorizationFailedError",
     "TransactionAbortableError",
     "TransactionAbortedError",
@@ -215,12 +231,13 @@ __all__ = [
     "UnlistedRetriableError",
     "UnsupportedCompressionTypeError",
     "UnsupportedForMessageFormatError",
+    "UnsupportedSaslMechanismError",
     "UnsupportedVersionError",
     "UsageError",
     "Written",
     "WrongLoopError",
     "anew",
-    "explain",
     "code_name",
+    "explain",
     "kafka_error",
 ]

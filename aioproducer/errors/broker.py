@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from aioproducer.errors.client import (
     AbortableTransactionError,
+    AuthenticationError,
     FatalTransactionError,
     ProducerError,
     RecordTooLargeError,
@@ -171,8 +172,16 @@ class KafkaStorageError(KafkaError):
     """The broker's disk failed; another replica takes over."""
 
 
-class SaslAuthenticationFailedError(KafkaError):
-    """The broker refused the credentials."""
+class UnsupportedSaslMechanismError(KafkaError, AuthenticationError):
+    """The broker does not offer the SASL mechanism on this listener."""
+
+
+class IllegalSaslStateError(KafkaError, AuthenticationError):
+    """The broker did not expect a login, or this step of it."""
+
+
+class SaslAuthenticationFailedError(KafkaError, AuthenticationError):
+    """The broker refused the credentials, or gave no proof that it knows them."""
 
 
 class UnknownProducerIdError(KafkaError):

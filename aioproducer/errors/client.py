@@ -119,6 +119,27 @@ class ProtocolError(NetworkError):
     """The peer sent bytes that are not Kafka's protocol; its connection was closed."""
 
 
+class AuthenticationError(ProducerError):
+    """A broker refused the login, or can't be trusted. The producer does not try again at once."""
+
+
+class SslAuthenticationError(AuthenticationError):
+    """The TLS handshake failed: a certificate, a host name, a protocol version, or no TLS at all.
+
+    Source: Kafka's ``SslAuthenticationException``.
+    """
+
+
+class TokenError(AuthenticationError):
+    """No token can be had: the provider or the token endpoint refused, or gave nothing usable."""
+
+
+class TokenEndpointError(NetworkError):
+    """The token endpoint did not answer at present; the producer asks it again."""
+
+    written = Written.NO
+
+
 class TransactionError(ProducerError):
     """The root of what goes wrong with a transaction as a whole."""
 

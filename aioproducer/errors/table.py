@@ -121,7 +121,12 @@ TABLE: Final = (
     # A disk may fail after the followers have read from it.
     Row(ErrorCode.kafka_storage_error, broker.KafkaStorageError, _RETRIABLE,
         refresh=True, written=_MAYBE),
-    Row(ErrorCode.sasl_authentication_failed, broker.SaslAuthenticationFailedError, _REFUSED),
+    Row(ErrorCode.unsupported_sasl_mechanism, broker.UnsupportedSaslMechanismError, _REFUSED,
+        advice="set sasl_mechanism to one that this listener offers"),
+    Row(ErrorCode.illegal_sasl_state, broker.IllegalSaslStateError, _REFUSED,
+        advice="check that security_protocol is that of this listener"),
+    Row(ErrorCode.sasl_authentication_failed, broker.SaslAuthenticationFailedError, _REFUSED,
+        advice="check the credentials, and that sasl_mechanism is the one they are for"),
     Row(ErrorCode.unknown_producer_id, broker.UnknownProducerIdError, _MISNUMBERED),
     Row(ErrorCode.listener_not_found, broker.ListenerNotFoundError, _RETRIABLE, refresh=True),
     Row(ErrorCode.fenced_leader_epoch, broker.FencedLeaderEpochError, _RETRIABLE, refresh=True),

@@ -1,0 +1,43 @@
+"""The two shapes of a login: a mechanism with its credentials, and one exchange with one broker.
+
+Source: RFC 4422, and ``SaslClientAuthenticator`` of Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+__all__ = ["Exchange", "Mechanism"]
+
+
+class Exchange(Protocol):
+    """One login at one broker, as a sequence of responses to challenges. It does no I/O itself,
+    unless :attr:`blocking` says so."""
+
+    blocking: ClassVar[bool]
+    """A step takes long (a key derivation, a question to a KDC): run it beside the event loop."""
+
+    complete: bool
+    """The client has nothing more to say, and the server has proved what it has to."""
+
+    def step(self, challenge: bytes) -> bytes:
+        """The response to ``challenge``; the first challenge is empty.
+
+        Raises:
+            AuthenticationError: the server can't be trusted, or has said that it refuses.
+        """
+
+
+class Mechanism(Protocol):
+    """A SASL mechanism with the credentials of a producer; it serves all connections."""
+
+    name: str
+    """As brokers know it: ``SCRAM-SHA-256``."""
+
+    async def begin(self, host: str) -> Exchange:
+        """Start a login at the broker ``host``; gets a token where one is needed.
+
+        Raises:
+            AuthenticationError: there are no credentials, or they can't be used. Final.
+            NetworkError: they can't be had at present (a token endpoint is down, say).
+        """
