@@ -63,11 +63,8 @@ __accelerated__ = acceleration.ACCELERATED
 """Whether the compiled innermost loops are in use."""
 
 __all__ = [
-    "TokenEndpointError",
-    "TokenError",
-    "SslAuthenticationError",
-    "AuthenticationError",
     "AbortableTransactionError",
+    "AuthenticationError",
     "BootstrapError",
     "BrokerConnectionError",
     "BufferExhaustedError",
@@ -107,6 +104,9 @@ __all__ = [
     "SendReport",
     "SerializationError",
     "Serializer",
+    "SslAuthenticationError",
+    "TokenEndpointError",
+    "TokenError",
     "TopicPartition",
     "TransactionAbortedError",
     "TransactionError",

@@ -23,6 +23,7 @@ from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
 from aioproducer.model import BootstrapId, BootstrapServer, PartitionInfo, TransactionHandle
 from aioproducer.network.client import ClientSettings, NetworkClient
 from aioproducer.network.connection import ConnectionSettings
+from aioproducer.network.opening import SocketSettings
 from aioproducer.network.resolve import canonical_names
 from aioproducer.partitioning import (
     ConsistentRandomPartitioner,
@@ -107,11 +108,15 @@ class Engine:
             monotonic,
         )
         self._refresher = MetadataRefresher(
-            self.metadata, self.client, self.accumulator, self._ratios
+            self.metadata, self.client, self.accumulator, self._ratios, self._login_refused
         )
         self._sender = self._make_sender(config)
         self._sender_task: asyncio.Task[None] | None = None
         self._hurried: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def _login_refused(self, error: ProducerError) -> None:
+        if self.transactions is not None:
+            self.transactions.login_refused(error)
 
     def _backoff(self) -> ExponentialBackoff:
         config = self._config
@@ -181,8 +186,7 @@ class Engine:
                     client_id=client_id,
                     software_version=__version__,
                     request_timeout=config.request_timeout_ms / 1000,
-                    send_buffer_bytes=config.send_buffer_bytes,
-                    receive_buffer_bytes=config.receive_buffer_bytes,
+                    socket=SocketSettings(config.send_buffer_bytes, config.receive_buffer_bytes),
                 ),
                 max_in_flight=config.max_in_flight_requests_per_connection,
                 request_timeout=config.request_timeout_ms / 1000,
@@ -383,7 +387,7 @@ class Engine:
                     self.transactions.close(ProducerClosedError(_LEFT_BEHIND))
                 closed = ProducerClosedError("the producer is closed; make a new Producer")
                 self.admission.close(closed)
-                self.metadata.close(closed)
+                self.metadata.tell_waiting(closed)
                 self.client.close()
                 self.accumulator.pool.close()
                 await self._owner.close()
@@ -417,7 +421,7 @@ class Engine:
             steps.callback(self.client.close)
             steps.callback(self._compressors.shutdown, cancel_futures=True)
             steps.callback(self.admission.close, error)
-            steps.callback(self.metadata.close, error)
+            steps.callback(self.metadata.tell_waiting, error)
             if self.transactions is not None:
                 steps.callback(self.transactions.close, error)
             steps.callback(self.accumulator.flushes.fail, error)

@@ -82,6 +82,14 @@ class TransactionCalls:
             if not waiter.done():
                 waiter.set_result(None)
 
+    def login_refused(self, error: ProducerError) -> None:
+        """No broker lets the producer in: whoever waits for its id gets ``error``."""
+        if self.manager.state is _S.INITIALIZING:
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_exception(anew(error))
+
     def close(self, error: ProducerError) -> None:
         """Nothing will move any more: whoever waits gets ``error``."""
         self._refusal = error

@@ -6,7 +6,7 @@ They stand in order of arrival, so the oldest is first to reach its ``max_block_
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice, takewhile
 
 from aioproducer.accumulator.buffer_pool import BufferPool
@@ -168,6 +168,11 @@ class WaitingLine:
     def await_topic(self, record: WaitingRecord) -> None:
         """Note that ``record`` waits for the metadata of its topic."""
         self._awaiting_topic.setdefault(record.topic, {})[record] = None
+
+    @property
+    def awaited_topics(self) -> Collection[str]:
+        """The topics whose metadata records wait for."""
+        return self._awaiting_topic.keys()
 
     def awaiting(self, topic: str) -> list[WaitingRecord]:
         """The records that wait for the metadata of ``topic``."""

@@ -159,8 +159,8 @@ class Metadata:
         """``future`` was told, or its caller gave up."""
         self._details_awaited.discard(topic, future)
 
-    def close(self, error: ProducerError) -> None:
-        """Nothing will be asked any more: whoever waits for a topic gets ``error``."""
+    def tell_waiting(self, error: ProducerError) -> None:
+        """Whoever waits for a topic gets ``error``."""
         self._awaited.close(error)
         self._details_awaited.close(error)
 

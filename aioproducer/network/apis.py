@@ -25,17 +25,20 @@ class Api(IntEnum):
     METADATA = 3
     OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     INIT_PRODUCER_ID = 22
     ADD_PARTITIONS_TO_TXN = 24
     ADD_OFFSETS_TO_TXN = 25
     END_TXN = 26
     TXN_OFFSET_COMMIT = 28
+    SASL_AUTHENTICATE = 36
 
 
 SUPPORTED: Final[Mapping[Api, tuple[int, int]]] = {
     Api.PRODUCE: (7, 13),
     Api.METADATA: (4, 13),
+    Api.SASL_HANDSHAKE: (1, 1),  # version 0 is for tokens without Kafka's framing
     Api.API_VERSIONS: (0, 4),
     Api.FIND_COORDINATOR: (1, 6),
     Api.INIT_PRODUCER_ID: (0, 5),
@@ -43,6 +46,7 @@ SUPPORTED: Final[Mapping[Api, tuple[int, int]]] = {
     Api.ADD_OFFSETS_TO_TXN: (0, 4),
     Api.END_TXN: (0, 5),
     Api.TXN_OFFSET_COMMIT: (0, 5),
+    Api.SASL_AUTHENTICATE: (0, 2),  # from 1 on with the session's lifetime (KIP-368)
     Api.OFFSET_FETCH: (7, 8),  # from 7 on without open transactions; later ones are for members
 }
 """The lowest and highest version of each request that this client can express."""
@@ -74,6 +78,11 @@ class BrokerVersions:
         self.features = features
         self._ranges = {key: (lowest, highest) for key, lowest, highest in ranges}
         self._chosen: dict[Api, int] = {}
+
+    @property
+    def known(self) -> bool:
+        """Whether the broker has said anything."""
+        return bool(self._ranges)
 
     def highest(self, api: Api) -> int | None:
         """The highest version that the broker speaks."""

@@ -15,6 +15,7 @@ from kio.static.protocol import RequestPayload, ResponsePayload
 
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.errors import (
+    AuthenticationError,
     BrokerConnectionError,
     ProducerError,
     RequestTimeoutError,
@@ -23,7 +24,12 @@ from aioproducer.errors import (
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import NodeId, Peer
 from aioproducer.network.apis import NO_FEATURES, Api, Features
-from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
+from aioproducer.network.connection import (
+    Connection,
+    ConnectionEvents,
+    ConnectionSettings,
+    ConnectionState,
+)
 from aioproducer.network.frames import EncodedPayload, understand
 from aioproducer.network.in_flight import InFlightRequest
 from aioproducer.network.metadata_answer import MetadataAnswer
@@ -33,6 +39,11 @@ from aioproducer.tasks import TaskOwner
 logger = logging.getLogger(__name__)
 
 _NEVER: Final = float("inf")
+
+LOGIN_BACKOFF: Final = 1.0
+LOGIN_BACKOFF_MAX: Final = 60.0
+"""Seconds to wait after a login that a broker refused, doubled each time: directories lock the
+accounts of those who try again and again."""
 
 
 class _NotSentError(BrokerConnectionError):
@@ -97,6 +108,8 @@ class _NodeState:
     failures: int = 0
     setup_failures: int = 0
     not_before: float = 0.0
+    refused_logins: int = 0
+    """One after the other."""
     last_error: ProducerError | None = None
     inexpressible: set[Api] = field(default_factory=set)
     """Requests that it has no version for, by what it told the connection before."""
@@ -121,13 +134,23 @@ class NetworkClient:
     """The newest that was told on any of the connections, when the last of them was opened."""
     _nodes: dict[NodeId, _NodeState] = field(default_factory=dict)
     _completed: list[Completion] = field(default_factory=list)
+    _refused: set[NodeId] = field(default_factory=set)
+    """Whose last login failed."""
     _closed: bool = False
     _next_end: float = _NEVER
     """Before this no connection is overdue or idle; often none is then either."""
     _shortest: float = field(init=False)
+    _events: ConnectionEvents = field(init=False)
 
     def __post_init__(self) -> None:
         self._shortest = min(self.settings.request_timeout, self.settings.max_idle)
+        self._events = ConnectionEvents(
+            ready=self._on_ready,
+            renewed=lambda _: self.wake(),
+            response=self._on_response,
+            left=self._on_left,
+            oddity=self._on_oddity,
+        )
 
     # --- questions -------------------------------------------------------------------------
 
@@ -215,6 +238,19 @@ class NetworkClient:
             if state.last_error is not None
         }
 
+    @property
+    def has_refused_logins(self) -> bool:
+        """Whether the last login at any broker failed."""
+        return bool(self._refused)
+
+    def refusal(self, nodes: Iterable[Peer]) -> AuthenticationError | None:
+        """The error of a failed login, if none of ``nodes`` is reached and each was tried."""
+        states = [self._nodes.get(node.id) for node in nodes]
+        errors = [state and state.last_error for state in states]
+        if None in errors or any(_is_ready(state) for state in self._nodes.values()):
+            return None
+        return next((error for error in errors if isinstance(error, AuthenticationError)), None)
+
     # --- actions ---------------------------------------------------------------------------
 
     def connect(self, node: Peer, now: float) -> None:
@@ -233,12 +269,10 @@ class NetworkClient:
         state.connection = connection = Connection(
             node,
             self.settings.connection,
+            self._events,
             setup_timeout=backoff.delay(state.setup_failures + 1),
             clock=self.clock,
-            on_ready=self._on_ready,
-            on_response=self._on_response,
-            on_left=self._on_left,
-            on_oddity=self._on_oddity,
+            random=self.random,
         )
         self.owner.start(self._run(state, connection), name=f"aioproducer-connection-{node.id}")
 
@@ -316,6 +350,7 @@ class NetworkClient:
         ]
         for node in gone:
             del self._nodes[node]
+            self._refused.discard(node)
             self.metrics.forget_node(node)
 
     def close(self) -> None:
@@ -337,7 +372,8 @@ class NetworkClient:
 
     def _on_ready(self, connection: Connection) -> None:
         state = self._nodes[connection.node.id]
-        state.failures = state.setup_failures = 0
+        state.failures = state.setup_failures = state.refused_logins = 0
+        self._refused.discard(connection.node.id)
         state.last_error = None
         self.features = max(
             (
@@ -397,19 +433,25 @@ class NetworkClient:
             self.metrics.connection_closed(now)
         else:
             state.setup_failures += 1
-        backoff = ExponentialBackoff(
-            self.settings.reconnect_backoff, self.settings.reconnect_backoff_max, self.random
-        )
-        state.not_before = now + backoff.delay(state.failures)
+        refused = isinstance(reason, AuthenticationError)
+        if refused:
+            self._refused.add(node.id)
+            state.refused_logins += 1
+        first, longest = self.settings.reconnect_backoff, self.settings.reconnect_backoff_max
+        if refused:
+            first, longest = max(first, LOGIN_BACKOFF), max(longest, LOGIN_BACKOFF_MAX)
+        backoff = ExponentialBackoff(first, longest, self.random)
+        state.not_before = now + backoff.delay(state.refused_logins or state.failures)
         if not self._closed:
             first_failure = not was_ready and state.setup_failures == 1
-            level = logging.WARNING if first_failure else logging.INFO
+            level = logging.WARNING if first_failure or refused else logging.INFO
             what = "ended" if was_ready else "failed"
             logger.log(level, "Connection to %s %s: %s", node, what, reason)
+        lost = BrokerConnectionError(str(reason)) if refused else reason
         for request in connection.in_flight.clear():
             if request.context is not None:
                 latency = now - request.sent
-                self._complete(Completion(request.context, node.id, None, reason, latency))
+                self._complete(Completion(request.context, node.id, None, lost, latency))
         self.wake()
 
     def _complete(self, completion: Completion) -> None:

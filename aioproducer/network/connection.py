@@ -1,4 +1,4 @@
-"""One connection to one broker: connect, agree on versions, write requests, read responses.
+"""One connection to one broker: connect, log in, write requests, read responses.
 
 On any doubt about what arrives, the connection ends and every request on it fails with the reason.
 """
@@ -6,23 +6,24 @@ On any doubt about what arrives, the connection ends and every request on it fai
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-import socket
-from collections.abc import Callable
-from contextlib import suppress
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache, partial
-from typing import Any, NoReturn
+from random import Random
+from typing import Any, Final, NamedTuple, NoReturn
 
 from kio.static.protocol import RequestPayload, ResponsePayload
 
+from aioproducer.auth.mechanism import Mechanism
 from aioproducer.errors import (
+    AuthenticationError,
     BrokerConnectionError,
-    NetworkError,
     ProducerError,
     ProtocolError,
+    anew,
 )
 from aioproducer.model import Peer
 from aioproducer.network import frames
@@ -30,25 +31,40 @@ from aioproducer.network.apis import Api, BrokerVersions, request_module, respon
 from aioproducer.network.frames import EncodedPayload
 from aioproducer.network.handshake import ApiVersionsHandshake
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
+from aioproducer.network.login import log_in
 from aioproducer.network.metadata_answer import MetadataAnswer
-from aioproducer.network.resolve import resolve
+from aioproducer.network.opening import SocketSettings, open_stream
+from aioproducer.network.stream import ResponseProtocol, ResponseReader
 
-logger = logging.getLogger(__name__)
+RENEWED_AT: Final = (0.85, 0.95)
+"""The part of a session's lifetime after which the connection logs in again; by chance, so that
+not all connections do so at once. Source: Kafka's ``SaslClientAuthenticator``."""
 
-OnResponse = Callable[["Connection", InFlightRequest, ResponsePayload | MetadataAnswer, int], None]
-OnLeft = Callable[["Connection", InFlightRequest], None]
-OnOddity = Callable[["Connection", str], None]
+
+class ConnectionEvents(NamedTuple):
+    """Whom a connection tells what."""
+
+    ready: Callable[[Connection], None]
+    """Requests may be sent."""
+    renewed: Callable[[Connection], None]
+    """The same, again: it had to log in once more."""
+    response: Callable[[Connection, InFlightRequest, ResponsePayload | MetadataAnswer, int], None]
+    """An answer of so many bytes. It raises :class:`ProtocolError` if that can't be true."""
+    left: Callable[[Connection, InFlightRequest], None]
+    """A request that gets no answer has left for the socket."""
+    oddity: Callable[[Connection, str], None]
+    """Something is odd and does no harm."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """What a connection needs to know. Times are seconds, sizes bytes (-1: the system's own)."""
+    """What a connection needs to know. Times are seconds; ``mechanism`` None: no login."""
 
     client_id: str
     software_version: str
     request_timeout: float
-    send_buffer_bytes: int
-    receive_buffer_bytes: int
+    socket: SocketSettings
+    mechanism: Mechanism | None = None
 
 
 class ConnectionState(Enum):
@@ -59,77 +75,18 @@ class ConnectionState(Enum):
     CLOSED = "closed"
 
 
-class ResponseReader(asyncio.StreamReader):
-    """Passes on each whole response in the callback that brought the end of it.
-
-    So no task has to wake up for it, which would take another iteration of the event loop.
-    """
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, on_response: Callable[[bytes], None]
-    ) -> None:
-        super().__init__(loop=loop)
-        self.ended: asyncio.Future[NoReturn] = loop.create_future()
-        """Gets the error that ends the stream."""
-        self._responses = frames.ResponseCutter()
-        self._on_response = on_response
-
-    def feed_data(self, data: Any) -> None:
-        """Called by the stream's protocol: ``data``, bytes, has come."""
-        if self.ended.done():
-            return
-        self._responses.feed(data)
-        try:
-            while (body := self._responses.take()) is not None:
-                self._on_response(body)
-        except Exception as error:
-            self.set_exception(error)
-
-    def feed_eof(self) -> None:
-        """Called by the stream's protocol: nothing more will come."""
-        self.set_exception(asyncio.IncompleteReadError(self._responses.partial, None))
-
-    def set_exception(self, exc: BaseException) -> None:
-        """Called by the stream's protocol: the connection is lost."""
-        if not self.ended.done():
-            self.ended.set_exception(exc)
-            self.ended.exception()
-
-
-class ResponseProtocol(asyncio.StreamReaderProtocol):
-    """Tells when what was held up has left for the socket."""
-
-    def __init__(
-        self, reader: ResponseReader, loop: asyncio.AbstractEventLoop, on_left: Callable[[], None]
-    ) -> None:
-        super().__init__(reader, loop=loop)
-        self._on_left = on_left
-
-    def resume_writing(self) -> None:
-        """Called by the transport: its buffer is below its lower limit again."""
-        super().resume_writing()
-        self._on_left()
-
-
 class Connection:
-    """A connection that lives as long as its :meth:`run`.
-
-    ``on_ready`` is called once requests may be sent, ``on_response`` for each answer (if it raises
-    :class:`ProtocolError`, the answer can't be true), ``on_left`` when a request that gets no
-    answer has left for the socket, ``on_oddity`` with what is odd and does no harm.
-    """
+    """A connection that lives as long as its :meth:`run`."""
 
     def __init__(
         self,
         node: Peer,
         settings: ConnectionSettings,
+        events: ConnectionEvents,
         *,
         setup_timeout: float,
         clock: Callable[[], float],
-        on_ready: Callable[[Connection], None],
-        on_response: OnResponse,
-        on_left: OnLeft,
-        on_oddity: OnOddity,
+        random: Random,
     ) -> None:
         self.node = node
         self.state = ConnectionState.CONNECTING
@@ -140,15 +97,14 @@ class Connection:
         self.throttled_until = 0.0
         """Until then the broker wants no request."""
         self._settings = settings
+        self._events = events
         self._setup_timeout = setup_timeout
         self._clock = clock
-        self._on_ready = on_ready
-        self._on_response = on_response
-        self._tell_left = on_left
-        self._tell_oddity = on_oddity
+        self._random = random
         self._correlation_id = 0
-        self._handshake = ApiVersionsHandshake()
-        self._handshake_bound = asyncio.Timeout(None)
+        self._renewing = False
+        self._answer: asyncio.Future[tuple[InFlightRequest, bytes]] | None = None
+        """To the connection's own last question."""
         self._reader: ResponseReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._abort_reason: ProducerError | None = None
@@ -160,6 +116,7 @@ class Connection:
         """Whether requests may be sent: versions are agreed on, and the end is not near."""
         return (
             self.state is ConnectionState.READY
+            and not self._renewing
             and self._reader is not None
             and not self._reader.ended.done()
             and self._writer is not None
@@ -206,7 +163,7 @@ class Connection:
         assert self._writer is not None
         if not self._writer.transport.get_write_buffer_size():
             for request in self.in_flight.left():
-                self._tell_left(self, request)
+                self._events.left(self, request)
 
     def abort(self, reason: ProducerError) -> None:
         """End the connection at once; its requests fail with ``reason``."""
@@ -220,7 +177,7 @@ class Connection:
     async def run(self) -> ProducerError:
         """Connect and read responses until the connection ends; returns why it did."""
         try:
-            await self._live(await self._connect())
+            await self._live(await self._open())
         except (ProducerError, OSError, EOFError) as error:
             return self._abort_reason or self._explain(error)
         finally:
@@ -230,7 +187,14 @@ class Connection:
                 with suppress(OSError):
                     await self._writer.wait_closed()
 
-    def _explain(self, error: Exception) -> NetworkError:
+    def _explain(self, error: Exception) -> ProducerError:
+        tls = self._settings.socket.tls
+        if isinstance(error, ssl.SSLError) and tls is not None:
+            error = tls.explain(error, self.node.host)
+        if isinstance(error, AuthenticationError):
+            explained = anew(error)
+            explained.args = (f"{self.node}: {error}",)
+            return explained
         if isinstance(error, ProtocolError):
             return ProtocolError(f"{self.node}: {error}")
         if isinstance(error, asyncio.IncompleteReadError):
@@ -238,81 +202,111 @@ class Connection:
             if error.partial:
                 when = f" inside a response ({len(error.partial)} bytes of it had come)"
             elif not self.was_ready:
-                when = " before it said which versions it speaks; is it Kafka's plain-text port?"
+                when = f" before it {self._expected}"
             return BrokerConnectionError(f"{self.node} closed the connection{when}")
         return BrokerConnectionError(f"{self.node}: {error}")
 
-    async def _connect(self) -> ResponseReader:
-        """Try every address of the host, each for the set-up timeout."""
-        reasons = []
-        try:
-            async with asyncio.timeout(self._setup_timeout):
-                addresses = await resolve(self.node.host, self.node.port)
-        except TimeoutError:
-            raise BrokerConnectionError(
-                f"the name {self.node.host!r} was not resolved in {self._setup_timeout:.1f} s"
-            ) from None
-        for host, port in addresses:
-            try:
-                async with asyncio.timeout(self._setup_timeout):
-                    self._reader, self._writer = await self._open(host, port)
-            except TimeoutError:
-                reasons.append(f"{host}: no connection within {self._setup_timeout:.1f} s")
-            except OSError as error:
-                reasons.append(f"{host}: {os.strerror(error.errno) if error.errno else error}")
-            else:
-                self._set_socket_options(self._writer.get_extra_info("socket"))
-                if self._abort_reason is not None:
-                    raise self._abort_reason
-                return self._reader
-        raise BrokerConnectionError("; ".join(reasons))
+    @property
+    def _expected(self) -> str:
+        """What a broker that was reached does next."""
+        port = "TLS" if self._settings.socket.tls else "plain-text"
+        if self.versions.known and self._settings.mechanism:
+            return f"accepted the {self._settings.mechanism.name} login"
+        return f"said which versions it speaks; is it Kafka's {port} port?"
 
-    async def _open(self, host: str, port: int) -> tuple[ResponseReader, asyncio.StreamWriter]:
-        """As :func:`asyncio.open_connection`, with a reader of our own."""
+    async def _open(self) -> ResponseReader:
         loop = asyncio.get_running_loop()
         reader = ResponseReader(loop, self._receive)
-        protocol = ResponseProtocol(reader, loop, self._look_what_left)
-        transport, _ = await loop.create_connection(lambda: protocol, host, port)
-        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
-
-    def _set_socket_options(self, sock: socket.socket) -> None:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._settings.send_buffer_bytes >= 0:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._settings.send_buffer_bytes)
-        if self._settings.receive_buffer_bytes >= 0:
-            size = self._settings.receive_buffer_bytes
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+        transport, protocol = await open_stream(
+            self.node,
+            self._settings.socket,
+            self._setup_timeout,
+            lambda: ResponseProtocol(reader, loop, self._look_what_left),
+        )
+        self._reader, self._writer = reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+        if self._abort_reason is not None:
+            raise self._abort_reason
+        return reader
 
     async def _live(self, reader: ResponseReader) -> NoReturn:
-        """Agree on versions, within a bound; then let the reader do the work until it ends."""
+        """Agree on versions and log in, within a bound; then let the reader do the work."""
+        async with self._bounded("answer an ApiVersions request"):
+            await self._agree_on_versions()
+        session = await self._log_in()
+        self.versions.choose(Api.METADATA)  # else there is nothing to ask of this broker
+        self.state = ConnectionState.READY
+        self.was_ready = True
+        self._events.ready(self)
+        while session is not None:
+            await asyncio.wait([reader.ended], timeout=self._renewal(session))
+            if reader.ended.done():
+                break
+            session = await self._renew()
+        await reader.ended
+
+    @asynccontextmanager
+    async def _bounded(self, what: str) -> AsyncIterator[None]:
+        bound = asyncio.timeout(self._settings.request_timeout)
         try:
-            async with self._handshake_bound as bound:
-                now = asyncio.get_running_loop().time()
-                bound.reschedule(now + self._settings.request_timeout)
-                self._ask_for_versions()
-                await reader.ended
+            async with bound:
+                yield
         except TimeoutError:
-            if not self._handshake_bound.expired():
+            if not bound.expired():
                 raise
             raise BrokerConnectionError(
-                f"accepted the connection, but did not answer an ApiVersions request within "
+                f"accepted the connection, but did not {what} within "
                 f"{self._settings.request_timeout:.1f} s. Is it a Kafka broker, and is this its "
-                "plain-text port?"
+                f"{'TLS' if self._settings.socket.tls else 'plain-text'} port?"
             ) from None
 
-    def _ask_for_versions(self) -> bool:
-        """Send the next question of the handshake; False: there is none any more."""
-        version = self._handshake.next_version
-        if version is None:
-            return False
-        self.send(
-            Api.API_VERSIONS,
-            self._api_versions_request(version),
-            None,
-            timeout=self._settings.request_timeout,
-        )
-        return True
+    async def _agree_on_versions(self) -> None:
+        handshake = ApiVersionsHandshake()
+        while (version := handshake.next_version) is not None:
+            request, body = await self._question(
+                Api.API_VERSIONS, self._api_versions_request(version)
+            )
+            assert request.response is not None
+            handshake.receive(request.response, body)
+        self.versions = handshake.versions
+
+    async def _log_in(self) -> float | None:
+        """Log in, where that is configured; how many seconds the session lasts, None: no end."""
+        mechanism = self._settings.mechanism
+        if mechanism is None:
+            return None
+        async with self._bounded(f"end the {mechanism.name} login"):
+            return await log_in(mechanism, self.node.host, self.versions, self._ask)
+
+    def _renewal(self, session: float) -> float:
+        """After how many seconds to log in again. Source: ``SaslClientAuthenticator``."""
+        return session * self._random.uniform(*RENEWED_AT)
+
+    async def _renew(self) -> float | None:
+        """Log in again on the connection, behind what is in flight (KIP-368)."""
+        self._renewing = True
+        session = await self._log_in()
+        self._renewing = False
+        self._events.renewed(self)
+        return session
+
+    async def _ask(self, api: Api, payload: RequestPayload) -> ResponsePayload:
+        request, body = await self._question(api, payload)
+        assert request.response is not None
+        return frames.decode_response(request.response, body).response
+
+    async def _question(self, api: Api, payload: RequestPayload) -> tuple[InFlightRequest, bytes]:
+        """Send a request of the connection's own; its answer. Raises why there is none."""
+        assert self._reader is not None
+        answer: asyncio.Future[tuple[InFlightRequest, bytes]]
+        answer = self._answer = asyncio.get_running_loop().create_future()
+        used = self.last_used
+        self.send(api, payload, None, timeout=self._settings.request_timeout)
+        self.last_used = used  # it is no use that keeps a connection open
+        either: list[asyncio.Future[Any]] = [answer, self._reader.ended]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            await self._reader.ended
+        return answer.result()
 
     def _api_versions_request(self, version: int) -> RequestPayload:
         module = request_module(Api.API_VERSIONS, version)
@@ -328,10 +322,10 @@ class Connection:
 
     def _receive(self, body: bytes) -> None:
         request = self.in_flight.answered(frames.correlation_id(body))
-        if self.state is ConnectionState.READY:
+        if request.context is not None:
             self._read_frame(request, body)
-        else:
-            self._shake_hands(request, body)
+        elif self._answer is not None and not self._answer.done():
+            self._answer.set_result((request, body))
 
     def _read_frame(self, request: InFlightRequest, body: bytes) -> None:
         assert request.response is not None
@@ -342,7 +336,7 @@ class Connection:
                 response, left_over = self._metadata_answer(request, body), 0
             else:
                 response, left_over = frames.decode_response(request.response, body)
-            self._on_response(self, request, response, len(body) + frames.LENGTH_BYTES)
+            self._events.response(self, request, response, len(body) + frames.LENGTH_BYTES)
         except ProtocolError:
             self.in_flight.restore(request)
             raise
@@ -359,23 +353,11 @@ class Connection:
         )
 
     def _tell_left_over(self, request: InFlightRequest) -> None:
-        self._tell_oddity(self, f"{request.label} responses end with bytes that mean nothing")
+        self._events.oddity(self, f"{request.label} responses end with bytes that mean nothing")
 
     def _refuse(self, error: ProtocolError) -> None:
         """End the connection, for what it brought can't be understood."""
         self.abort(self._explain(error))
-
-    def _shake_hands(self, request: InFlightRequest, body: bytes) -> None:
-        assert request.response is not None
-        self._handshake.receive(request.response, body)
-        if self._ask_for_versions():
-            return
-        self.versions = self._handshake.versions
-        self.versions.choose(Api.METADATA)  # else there is nothing to ask of this broker
-        self._handshake_bound.reschedule(None)
-        self.state = ConnectionState.READY
-        self.was_ready = True
-        self._on_ready(self)
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from itertools import islice
 from typing import Final
 
@@ -20,6 +20,7 @@ from aioproducer.errors import (
     ProducerError,
     ProtocolError,
     RequestTimeoutError,
+    anew,
     explain,
     kafka_error,
 )
@@ -46,7 +47,9 @@ class MetadataRefresher:
         client: NetworkClient,
         accumulator: RecordAccumulator,
         ratios: CompressionRatios,
+        on_refusal: Callable[[ProducerError], None] = lambda error: None,
     ) -> None:
+        self._on_refusal = on_refusal
         self._metadata = metadata
         self._client = client
         self._accumulator = accumulator
@@ -63,6 +66,8 @@ class MetadataRefresher:
         ``now`` is what it returns while more of an answer is left.
         """
         self._now = now
+        if self._client.has_refused_logins:
+            self._refuse_waiting()
         if self._taking is not None:
             self._take_in()
             return now
@@ -85,6 +90,19 @@ class MetadataRefresher:
         asked, detailed = self._metadata.start(now), frozenset(self._metadata.detailed)
         self._client.send(node.id, MetadataRequest(asked, detailed))
         return None
+
+    def _refuse_waiting(self) -> None:
+        """No broker lets the producer in, so nobody waits in vain for what only brokers know."""
+        refusal = self._client.refusal(self._metadata.peers)
+        if refusal is None:
+            return
+        for topic in list(self._accumulator.line.awaited_topics):
+            failed = self._accumulator.fail_waiting(
+                self._accumulator.line.awaiting(topic), anew(refusal)
+            )
+            self._client.metrics.records_failed(topic, failed, self._now)
+        self._metadata.tell_waiting(refusal)
+        self._on_refusal(refusal)
 
     def _forget_idle_topics(self, now: float) -> None:
         idle = frozenset(

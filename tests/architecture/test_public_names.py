@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 PUBLIC = {
     "AbortableTransactionError",
+    "AuthenticationError",
     "BootstrapError",
     "BrokerConnectionError",
     "BufferExhaustedError",
@@ -57,6 +58,9 @@ PUBLIC = {
     "SendReport",
     "SerializationError",
     "Serializer",
+    "SslAuthenticationError",
+    "TokenEndpointError",
+    "TokenError",
     "TopicPartition",
     "TransactionAbortedError",
     "TransactionError",

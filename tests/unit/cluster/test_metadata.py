@@ -474,7 +474,7 @@ def test_replicas_are_asked_for_anew_and_given_to_those_who_want_them() -> None:
     it.wait_for_details("t4", late, NOW)
     assert "t4" not in it.idle_topics(NOW + 1e6)
     closed = ProducerError("closed")
-    it.close(closed)
+    it.tell_waiting(closed)
     assert late.results == [closed]
 
 
@@ -544,7 +544,7 @@ def test_who_waits_when_nothing_is_asked_any_more_is_told_why() -> None:
     it = metadata()
     waiters = [waiting(it), waiting(it, "other")]
     error = ProducerError("closed")
-    it.close(error)
+    it.tell_waiting(error)
     assert [each.results for each in waiters] == [[error], [error]]
 
 

@@ -10,6 +10,7 @@ import io
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from random import Random
 from typing import Any, TypeAlias, cast
 
 import pytest
@@ -21,10 +22,16 @@ from kio.static.primitive import i16, i32Timedelta
 
 from aioproducer.errors import BrokerConnectionError, NetworkError, ProtocolError
 from aioproducer.model import BootstrapId, BootstrapServer, Node
-from aioproducer.network import connection as connection_module
+from aioproducer.network import opening
 from aioproducer.network.apis import Api, request_module, response_type
-from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
+from aioproducer.network.connection import (
+    Connection,
+    ConnectionEvents,
+    ConnectionSettings,
+    ConnectionState,
+)
 from aioproducer.network.in_flight import InFlightRequest
+from aioproducer.network.opening import SocketSettings
 
 NOTHING = i32Timedelta.parse(datetime.timedelta(0))
 LONG, SHORT = 5.0, 0.02
@@ -97,23 +104,28 @@ class Owner:
             "client_id": "tester",
             "software_version": "1.2.3",
             "request_timeout": LONG,
-            "send_buffer_bytes": -1,
-            "receive_buffer_bytes": -1,
+            "socket": SocketSettings(-1, -1),
         }
         self.now = 100.0
         self.ready = asyncio.Event()
+        self.renewed = asyncio.Event()
+        self.respond: Callable[..., None] = self._on_response
         self.answers: asyncio.Queue[tuple[Any, Any, int]] = asyncio.Queue()
         self.left: list[Any] = []
         self.oddities: list[str] = []
         self.connection = Connection(
             node,
             ConnectionSettings(**{**settings, **changes}),
+            ConnectionEvents(
+                ready=lambda _: self.ready.set(),
+                renewed=lambda _: self.renewed.set(),
+                response=lambda *told: self.respond(*told),
+                left=lambda _, request: self.left.append(request.context),
+                oddity=lambda _, what: self.oddities.append(what),
+            ),
             setup_timeout=LONG,
             clock=lambda: self.now,
-            on_ready=lambda _: self.ready.set(),
-            on_response=self._on_response,
-            on_left=lambda _, request: self.left.append(request.context),
-            on_oddity=lambda _, what: self.oddities.append(what),
+            random=Random(1),
         )
 
     def _on_response(self, _: Connection, request: InFlightRequest, response: Any, n: int) -> None:
@@ -279,7 +291,7 @@ async def test_a_request_without_answer_is_in_flight_until_it_has_left() -> None
             pass
 
     async with broker(script) as node:
-        owner = Owner(node, send_buffer_bytes=4096)
+        owner = Owner(node, socket=SocketSettings(4096, -1))
         running = owner.run()
         await owner.ready.wait()
         sent = stuck = 0
@@ -326,7 +338,7 @@ async def test_socket_options() -> None:
         await peer.handshake()
 
     async with broker(script) as node:
-        owner = Owner(node, send_buffer_bytes=20_000, receive_buffer_bytes=30_000)
+        owner = Owner(node, socket=SocketSettings(20_000, 30_000))
         running = owner.run()
         await owner.ready.wait()
         assert owner.connection._writer is not None
@@ -524,7 +536,7 @@ async def test_an_answer_that_its_reader_refuses_counts_as_none() -> None:
 
     async with broker(script) as node:
         owner = Owner(node)
-        owner.connection._on_response = refuse
+        owner.respond = refuse
         running = owner.run()
         await owner.ready.wait()
         owner.ask("first")
@@ -594,7 +606,7 @@ async def test_an_error_of_ours_is_none_of_the_connection() -> None:
 
     async with broker(script) as node:
         owner = Owner(node)
-        owner.connection._on_response = explode
+        owner.respond = explode
         running = owner.run()
         await owner.ready.wait()
         owner.ask("first")
@@ -731,7 +743,7 @@ def addresses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     async def resolve(host: str, port: int) -> list[tuple[str, int]]:
         return found
 
-    monkeypatch.setattr(connection_module, "resolve", resolve)
+    monkeypatch.setattr(opening, "resolve", resolve)
     return found
 
 
@@ -756,12 +768,12 @@ async def test_when_no_address_answers_each_has_its_reason(
     addresses += [("10.0.0.1", 1), ("127.0.0.1", 1), ("10.0.0.2", 1)]
     owner = Owner(Node(1, "kafka", 9092))
 
-    async def open_connection(host: str, port: int) -> Any:
-        if host.startswith("10."):
+    async def open_connection(name: str, address: tuple[str, int], *_: Any) -> Any:
+        if address[0].startswith("10."):
             await asyncio.get_running_loop().create_future()
         raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
 
-    monkeypatch.setattr(owner.connection, "_open", open_connection)
+    monkeypatch.setattr(opening, "_open", open_connection)
     owner.connection._setup_timeout = SHORT
     reason = str(await run(owner))
     assert "10.0.0.1: no connection within 0.0 s" in reason
@@ -777,7 +789,7 @@ async def test_a_resolver_that_hangs_ends_after_the_setup_timeout(
         await asyncio.get_running_loop().create_future()
         raise AssertionError
 
-    monkeypatch.setattr(connection_module, "resolve", resolve)
+    monkeypatch.setattr(opening, "resolve", resolve)
     owner = Owner(Node(1, "kafka", 9092))
     owner.connection._setup_timeout = SHORT
     assert "'kafka' was not resolved" in str(await run(owner))

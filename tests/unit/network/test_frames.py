@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.request_header.v1.header import RequestHeader as RequestHeaderV1
 from kio.schema.request_header.v2.header import RequestHeader as RequestHeaderV2
 from kio.serial import entity_reader, entity_writer
-from kio.static.primitive import i32Timedelta
+from kio.static.primitive import i32Timedelta, i64Timedelta
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.cluster.metadata import Asked
@@ -53,6 +53,7 @@ EACH = [
     (api, version) for api, (low, high) in SUPPORTED.items() for version in range(low, high + 1)
 ]
 TOPIC_ID = UUID(int=5)
+HOUR = i64Timedelta.parse(datetime.timedelta(hours=1))
 
 
 QUESTIONS: dict[Api, Question] = {
@@ -81,6 +82,10 @@ def payload(api: Api, version: int) -> Any:
         return module.ApiVersionsRequest(
             client_software_name="aioproducer", client_software_version="1.2.3"
         )
+    if api is Api.SASL_HANDSHAKE:
+        return request_module(api, version).SaslHandshakeRequest(mechanism="PLAIN")
+    if api is Api.SASL_AUTHENTICATE:
+        return request_module(api, version).SaslAuthenticateRequest(auth_bytes=b"response")
     request: Request
     if api is Api.PRODUCE:
         request = ProduceRequest(
@@ -152,6 +157,8 @@ def test_the_versions_that_are_covered_here() -> None:
         Api.PRODUCE: (7, 13),
         Api.METADATA: (4, 13),
         Api.FIND_COORDINATOR: (1, 6),
+        Api.SASL_HANDSHAKE: (1, 1),
+        Api.SASL_AUTHENTICATE: (0, 2),
         Api.API_VERSIONS: (0, 4),
         Api.INIT_PRODUCER_ID: (0, 5),
         Api.ADD_PARTITIONS_TO_TXN: (0, 3),
@@ -279,6 +286,15 @@ def response(api: Api, version: int) -> Any:
         )
     if api is Api.PRODUCE:
         return _produce_response(parts, version)
+    if api is Api.SASL_HANDSHAKE:
+        return parts.SaslHandshakeResponse(
+            error_code=ErrorCode.none, mechanisms=("PLAIN", "SCRAM-SHA-256")
+        )
+    if api is Api.SASL_AUTHENTICATE:
+        lasts: dict[str, Any] = {} if version < 1 else {"session_lifetime": HOUR}
+        return parts.SaslAuthenticateResponse(
+            error_code=ErrorCode.none, error_message="why", auth_bytes=b"challenge", **lasts
+        )
     if api in QUESTIONS:
         return _transaction_response(api, parts, version, nothing)
     partition = parts.MetadataResponsePartition(

@@ -27,14 +27,20 @@ from aioproducer.model import Node
 from aioproducer.network import client as client_module
 from aioproducer.network.apis import NO_FEATURES, Api, BrokerVersions, Features, response_type
 from aioproducer.network.client import ClientSettings, Completion, NetworkClient
-from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
+from aioproducer.network.connection import (
+    Connection,
+    ConnectionEvents,
+    ConnectionSettings,
+    ConnectionState,
+)
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
+from aioproducer.network.opening import SocketSettings
 from aioproducer.network.throttling import MAX_THROTTLE
 from aioproducer.tasks import TaskOwner
 
 ONE, TWO, THREE = (Node(number, f"host{number}", 9092) for number in (1, 2, 3))
 SETTINGS = ClientSettings(
-    connection=ConnectionSettings("c", "1", 30.0, -1, -1),
+    connection=ConnectionSettings("c", "1", 30.0, SocketSettings(-1, -1)),
     max_in_flight=2,
     request_timeout=30.0,
     setup_timeout=10.0,
@@ -53,14 +59,13 @@ class NoJitter(Random):
 class Played:
     """Stands in for a Connection: the test says what happens to it."""
 
-    def __init__(self, node: Node, settings: ConnectionSettings, **given: Any) -> None:
+    def __init__(
+        self, node: Node, settings: ConnectionSettings, events: ConnectionEvents, **given: Any
+    ) -> None:
         self.node = node
         self.setup_timeout: float = given["setup_timeout"]
         self.clock: Callable[[], float] = given["clock"]
-        self.on_ready: Callable[[Any], None] = given["on_ready"]
-        self.on_response: Callable[[Any, InFlightRequest, Any, int], None] = given["on_response"]
-        self.on_left: Callable[[Any, InFlightRequest], None] = given["on_left"]
-        self.on_oddity: Callable[[Any, str], None] = given["on_oddity"]
+        self.events: Any = events
         self.throttled_until = 0.0
         self.state = ConnectionState.CONNECTING
         self.was_ready = False
@@ -106,11 +111,11 @@ class Played:
     def becomes_ready(self) -> None:
         self.state = ConnectionState.READY
         self.was_ready = True
-        self.on_ready(self)
+        self.events.ready(self)
 
     def everything_left(self) -> None:
         for request in self.in_flight.left():
-            self.on_left(self, request)
+            self.events.left(self, request)
 
     async def breaks(self, reason: ProducerError | None = None) -> None:
         if not self._end.done():
@@ -210,7 +215,7 @@ def answer(connection: Played, response: Any = "response") -> None:
     first, rest = requests[0], requests[1:]
     for each in rest:
         connection.in_flight.add(each)
-    connection.on_response(connection, first, response, 50)
+    connection.events.response(connection, first, response, 50)
 
 
 def test_what_is_played_is_what_there_is() -> None:
@@ -441,7 +446,7 @@ async def test_an_answer_that_cannot_be_true_has_no_effect(world: World, wrong: 
     world.client.send(1, Ask("ask"))
     request = connection.in_flight.answered(1)
     with pytest.raises(ProtocolError, match=str(wrong)):
-        connection.on_response(connection, request, Wrong(wrong), 100)
+        connection.events.response(connection, request, Wrong(wrong), 100)
     assert world.outcomes() == []
 
 
@@ -452,7 +457,7 @@ async def test_what_is_odd_is_logged_once_for_each_broker(
     for node in (ONE, TWO, ONE):
         connection = await world.connected(node)
         for what in ("left over", "left over", "other"):
-            connection.on_oddity(connection, what)
+            connection.events.oddity(connection, what)
         await connection.breaks()
         world.now += 10
     said = [each.getMessage() for each in caplog.records if "ignored" in each.getMessage()]
@@ -564,7 +569,7 @@ def asks_for_a_pause(world: World, node: int, seconds: float) -> None:
     connection.send(Api.METADATA, "before", Ask("before"), timeout=1.0)
     request = connection.in_flight.clear()[-1]
     said = SimpleNamespace(throttle_time=timedelta(seconds=seconds))
-    connection.on_response(connection, request, said, 100)
+    connection.events.response(connection, request, said, 100)
 
 
 async def test_a_throttled_broker_gets_nothing_for_as_long_as_it_asked(world: World) -> None:

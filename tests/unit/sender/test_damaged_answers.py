@@ -16,6 +16,7 @@ from aioproducer.network import frames
 from aioproducer.network.apis import Api, response_type
 from aioproducer.network.client import Request
 from aioproducer.network.handshake import ApiVersionsHandshake
+from aioproducer.network.login import session_lifetime
 from aioproducer.sender.produce import EncodedBatch, ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.sender.transaction_requests import TransactionRequest
@@ -55,6 +56,9 @@ def asked(api: Api) -> Request | None:
 
 
 def read(api: Api, version: int, wire: bytes) -> Any:
+    if api in (Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE):
+        said: Any = frames.decode_response(response_type(api, version), wire).response
+        return int(said.error_code), session_lifetime(said)
     request, kind = asked(api), response_type(api, version)
     if isinstance(request, MetadataRequest):
         answer = unread(kind, wire)

@@ -224,6 +224,8 @@ class Network:
     def least_loaded(self, nodes: Iterable[Node], now: float) -> Node | None:
         return next((node for node in nodes if self.can_send(node.id, now)), None)
 
+    has_refused_logins = False
+
     def failures(self) -> dict[int, ProducerError]:
         return {}
 

@@ -69,6 +69,8 @@ class Network:
             return None
         return next((node for node in nodes if self.can_send(node.id, now)), None)
 
+    has_refused_logins = False
+
     def failures(self) -> dict[int, ProducerError]:
         return self.reasons
 

@@ -119,6 +119,8 @@ class Network:
     def least_loaded(self, nodes: Iterable[Peer], now: float) -> Peer | None:
         return next((node for node in nodes if self.can_send(node.id, now)), None)
 
+    has_refused_logins = False
+
     def failures(self) -> dict[NodeId, ProducerError]:
         return self.reasons
 

@@ -1,0 +1,114 @@
+"""The SASL login on a connection: SaslHandshake, then SaslAuthenticate until both sides agree.
+
+Source: KIP-43, KIP-152, and KIP-368 for logins that are renewed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
+
+from kio.static.protocol import RequestPayload
+
+from aioproducer.auth.mechanism import Exchange, Mechanism
+from aioproducer.errors import (
+    AuthenticationError,
+    BrokerConnectionError,
+    ProducerError,
+    SaslAuthenticationFailedError,
+    explain,
+    kafka_error,
+)
+from aioproducer.network.apis import Api, BrokerVersions, request_module
+from aioproducer.threads import ThreadForEach
+
+Ask: TypeAlias = Callable[[Api, RequestPayload], Awaitable[Any]]
+"""Sends a request on the connection, and returns the response."""
+
+MAX_ROUNDS: Final = 20
+"""Steps of one login; SCRAM takes 2, and Kerberos a few."""
+
+LONGEST_SESSION: Final = 30 * 24 * 3600.0
+"""Seconds; nobody's clock is trusted for longer."""
+
+_SHOWN: Final = 500
+"""Characters of a broker's message that are shown."""
+
+_STEPS: Final = ThreadForEach("aioproducer-login")
+"""Not asyncio's default executor; a KDC that does not answer holds up no other login."""
+
+
+async def log_in(
+    mechanism: Mechanism, host: str, versions: BrokerVersions, ask: Ask
+) -> float | None:
+    """Log in; for how many seconds the broker lets the session last, None: without end.
+
+    Raises:
+        AuthenticationError: the broker refuses, or can't be trusted.
+        NetworkError: a token can't be had at present.
+    """
+    module = request_module(Api.SASL_HANDSHAKE, versions.choose(Api.SASL_HANDSHAKE))
+    answer = await ask(Api.SASL_HANDSHAKE, module.SaslHandshakeRequest(mechanism=mechanism.name))
+    if answer.error_code:
+        offered = ", ".join(map(str, answer.mechanisms)) or "none"
+        said = f"this listener offers {offered}; set sasl_mechanism"
+        raise _refused(mechanism, int(answer.error_code), said)
+    try:
+        exchange = await mechanism.begin(host)
+    except ProducerError:
+        raise
+    except Exception as error:
+        raise _broken(mechanism, error) from None
+    return await _authenticate(mechanism, exchange, versions, ask)
+
+
+async def _authenticate(
+    mechanism: Mechanism, exchange: Exchange, versions: BrokerVersions, ask: Ask
+) -> float | None:
+    module = request_module(Api.SASL_AUTHENTICATE, versions.choose(Api.SASL_AUTHENTICATE))
+    said = await _step(mechanism, exchange, b"")
+    for _ in range(MAX_ROUNDS):
+        answer = await ask(Api.SASL_AUTHENTICATE, module.SaslAuthenticateRequest(auth_bytes=said))
+        if answer.error_code:
+            raise _refused(mechanism, int(answer.error_code), answer.error_message)
+        if exchange.complete and not answer.auth_bytes:
+            return session_lifetime(answer)
+        said = await _step(mechanism, exchange, answer.auth_bytes)
+        if exchange.complete and not said:
+            return session_lifetime(answer)
+    raise SaslAuthenticationFailedError(
+        f"{mechanism.name}: the broker has not ended the login after {MAX_ROUNDS} steps"
+    )
+
+
+async def _step(mechanism: Mechanism, exchange: Exchange, challenge: bytes) -> bytes:
+    try:
+        if not exchange.blocking:
+            return exchange.step(challenge)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(_STEPS, exchange.step, challenge)
+    except ProducerError:
+        raise
+    except Exception as error:
+        raise _broken(mechanism, error) from None
+
+
+def _broken(mechanism: Mechanism, error: Exception) -> AuthenticationError:
+    """Without the error's own text, which may hold a secret."""
+    return AuthenticationError(f"the {mechanism.name} login failed: {type(error).__name__}")
+
+
+def session_lifetime(answer: Any) -> float | None:
+    """Seconds that a SaslAuthenticate response gives the session; None: it does not end."""
+    lifetime = getattr(answer, "session_lifetime", None)
+    seconds = 0.0 if lifetime is None else lifetime.total_seconds()
+    return min(seconds, LONGEST_SESSION) if seconds > 0 else None
+
+
+def _refused(mechanism: Mechanism, code: int, said: str | None) -> ProducerError:
+    """A code that is no verdict on the login ends the connection, which is tried again soon."""
+    said = said and "".join(each if each.isprintable() else " " for each in said[:_SHOWN])
+    refused = f"{mechanism.name} login refused: {explain(code, said)}"
+    error = kafka_error(code, refused)
+    return error if isinstance(error, AuthenticationError) else BrokerConnectionError(refused)

@@ -1,0 +1,114 @@
+"""The way to a broker: every address of its name, TCP, and TLS where it is configured."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+from aioproducer.errors import AuthenticationError, BrokerConnectionError, ProducerError
+from aioproducer.model import Peer
+from aioproducer.network.resolve import resolve
+from aioproducer.threads import ThreadForEach
+
+_Stream = TypeVar("_Stream", bound=asyncio.BaseProtocol)
+
+_CONTEXTS: Final = ThreadForEach("aioproducer-tls")
+_NOT_BY_TLS: Final = (ConnectionRefusedError, BlockingIOError)
+
+TLS_SHUTDOWN_TIMEOUT: Final = 1.0
+"""Seconds for the goodbyes of TLS; who does not answer is cut off."""
+
+
+class TlsContexts(Protocol):
+    """Where the TLS context of a new connection comes from."""
+
+    def current(self) -> ssl.SSLContext:
+        """The context; may read files, so it is called beside the event loop."""
+
+    def explain(self, error: Exception, host: str) -> ProducerError:
+        """The error of a handshake that failed, or that the peer refused behind its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketSettings:
+    """Sizes in bytes (-1: the system's own); ``tls`` None: plain text."""
+
+    send_buffer_bytes: int
+    receive_buffer_bytes: int
+    tls: TlsContexts | None = None
+
+
+async def open_stream(
+    peer: Peer,
+    settings: SocketSettings,
+    timeout: float,
+    make_protocol: Callable[[], _Stream],
+) -> tuple[asyncio.Transport, _Stream]:
+    """Try every address of the host, each for ``timeout`` seconds, TLS included.
+
+    Raises:
+        BrokerConnectionError: nobody answers there.
+        AuthenticationError: the TLS handshake failed, so another address would not help.
+    """
+    try:
+        async with asyncio.timeout(timeout):
+            addresses = await resolve(peer.host, peer.port)
+    except TimeoutError:
+        raise BrokerConnectionError(
+            f"the name {peer.host!r} was not resolved in {timeout:.1f} s"
+        ) from None
+    reasons = []
+    for host, port in addresses:
+        try:
+            async with asyncio.timeout(timeout):
+                return await _open(peer.host, (host, port), settings, timeout, make_protocol)
+        except TimeoutError:
+            reasons.append(f"{host}: no connection within {timeout:.1f} s")
+        except OSError as error:
+            reasons.append(f"{host}: {_explained(error, peer.host, settings.tls)}")
+    raise BrokerConnectionError("; ".join(reasons))
+
+
+def _explained(error: OSError, host: str, tls: TlsContexts | None) -> str:
+    if not isinstance(error, _NOT_BY_TLS) and tls is not None:
+        explained = tls.explain(error, host)
+        if isinstance(explained, AuthenticationError):
+            raise explained from error
+        return str(explained)
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+async def _open(
+    name: str,
+    address: tuple[str, int],
+    settings: SocketSettings,
+    timeout: float,
+    make_protocol: Callable[[], _Stream],
+) -> tuple[asyncio.Transport, _Stream]:
+    loop = asyncio.get_running_loop()
+    tls: dict[str, Any] = {}
+    if settings.tls is not None:
+        context = await loop.run_in_executor(_CONTEXTS, settings.tls.current)
+        tls = {
+            "ssl": context,
+            "server_hostname": name,
+            "ssl_handshake_timeout": timeout,
+            "ssl_shutdown_timeout": TLS_SHUTDOWN_TIMEOUT,
+        }
+    transport, protocol = await loop.create_connection(make_protocol, *address, **tls)
+    _set_options(transport.get_extra_info("socket"), settings)
+    return transport, protocol
+
+
+def _set_options(sock: socket.socket, settings: SocketSettings) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if settings.send_buffer_bytes >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
+    if settings.receive_buffer_bytes >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)

@@ -1,0 +1,185 @@
+"""The login of a connection: what is asked, what the answers mean, and how it ends."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i64Timedelta
+
+from aioproducer.errors import (
+    AuthenticationError,
+    BrokerConnectionError,
+    IllegalSaslStateError,
+    NetworkError,
+    SaslAuthenticationFailedError,
+    TokenEndpointError,
+    UnsupportedSaslMechanismError,
+)
+from aioproducer.network.apis import Api, BrokerVersions, response_type
+from aioproducer.network.login import LONGEST_SESSION, MAX_ROUNDS, log_in
+
+VERSIONS = BrokerVersions([(17, 0, 1), (36, 0, 2)])
+SECRET = "open sesame"
+
+
+class Exchange:
+    """Says ``says``, one after the other; complete after the last."""
+
+    blocking = False
+
+    def __init__(self, says: Sequence[bytes]) -> None:
+        self.says = list(says)
+        self.heard: list[bytes] = []
+        self.complete = False
+
+    def step(self, challenge: bytes) -> bytes:
+        self.heard.append(challenge)
+        said = self.says.pop(0)
+        self.complete = not self.says
+        return said
+
+
+class Blocking(Exchange):
+    blocking = True
+
+
+class Mechanism:
+    name = "TEST-1"
+
+    def __init__(self, exchange: Any) -> None:
+        self.exchange = exchange
+        self.hosts: list[str] = []
+
+    async def begin(self, host: str) -> Any:
+        self.hosts.append(host)
+        if isinstance(self.exchange, Exception):
+            raise self.exchange
+        return self.exchange
+
+
+class Broker:
+    """Answers with ``answers``; what it was sent is in ``asked``."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[Any] = []
+
+    async def ask(self, api: Api, payload: Any) -> Any:
+        self.asked.append(payload)
+        return self.answers.pop(0)
+
+    async def log_in(self, exchange: Any) -> float | None:
+        self.mechanism = Mechanism(exchange)
+        return await log_in(self.mechanism, "kafka-7", VERSIONS, self.ask)
+
+
+def offers(*mechanisms: str, code: ErrorCode = ErrorCode.none) -> Any:
+    parts: Any = importlib.import_module(response_type(Api.SASL_HANDSHAKE, 1).__module__)
+    return parts.SaslHandshakeResponse(error_code=code, mechanisms=mechanisms)
+
+
+def says(
+    data: bytes = b"", code: ErrorCode = ErrorCode.none, why: str | None = None, seconds: float = 0
+) -> Any:
+    parts: Any = importlib.import_module(response_type(Api.SASL_AUTHENTICATE, 2).__module__)
+    lifetime = i64Timedelta.parse(datetime.timedelta(seconds=seconds))
+    return parts.SaslAuthenticateResponse(
+        error_code=code, error_message=why, auth_bytes=data, session_lifetime=lifetime
+    )
+
+
+async def test_one_message_is_enough_where_the_mechanism_says_so() -> None:
+    broker = Broker(offers("TEST-1"), says())
+    assert await broker.log_in(Exchange([b"name and password"])) is None
+    handshake, authenticate = broker.asked
+    assert handshake.mechanism == "TEST-1"
+    assert authenticate.auth_bytes == b"name and password"
+    assert broker.mechanism.hosts == ["kafka-7"]
+
+
+@pytest.mark.parametrize("kind", [Exchange, Blocking])
+async def test_challenges_and_responses_alternate_until_the_servers_proof(
+    kind: type[Exchange],
+) -> None:
+    exchange = kind([b"first", b"second", b""])
+    broker = Broker(offers(), says(b"challenge"), says(b"proof", seconds=90))
+    assert await broker.log_in(exchange) == 90.0
+    assert exchange.heard == [b"", b"challenge", b"proof"]
+    assert [each.auth_bytes for each in broker.asked[1:]] == [b"first", b"second"]
+
+
+async def test_an_empty_answer_before_the_end_is_a_challenge_too() -> None:
+    exchange = Exchange([b"first", b"second", b""])
+    broker = Broker(offers(), says(b"challenge"), *[says(b"")] * 3)
+    assert await broker.log_in(exchange) is None, "the exchange was asked, and decides"
+    assert exchange.heard == [b"", b"challenge", b""]
+
+
+async def test_a_session_is_never_longer_than_a_month() -> None:
+    broker = Broker(offers(), says(seconds=1e9))
+    assert await broker.log_in(Exchange([b"x"])) == LONGEST_SESSION
+
+
+async def test_the_mechanisms_of_the_listener_are_named() -> None:
+    broker = Broker(offers("PLAIN", "GSSAPI", code=ErrorCode.unsupported_sasl_mechanism))
+    with pytest.raises(UnsupportedSaslMechanismError, match=r"TEST-1 .* PLAIN, GSSAPI"):
+        await broker.log_in(Exchange([b"x"]))
+    assert not broker.mechanism.hosts, "no token is spent on it"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (ErrorCode.sasl_authentication_failed, SaslAuthenticationFailedError),
+        (ErrorCode.illegal_sasl_state, IllegalSaslStateError),
+    ],
+)
+async def test_a_refusal_is_final_and_says_what_the_broker_said(
+    code: ErrorCode, kind: type[AuthenticationError]
+) -> None:
+    broker = Broker(offers(), says(code=code, why="Invalid\x1b[31m credentials " + "x" * 9999))
+    with pytest.raises(kind, match=r"TEST-1 login refused: .* credentials") as caught:
+        await broker.log_in(Exchange([SECRET.encode()]))
+    assert SECRET not in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+    assert len(str(caught.value)) < 1_000
+
+
+async def test_another_error_passes() -> None:
+    broker = Broker(offers(), says(code=ErrorCode.unknown_server_error))
+    with pytest.raises(BrokerConnectionError, match="UNKNOWN_SERVER_ERROR"):
+        await broker.log_in(Exchange([b"x"]))
+
+
+async def test_a_broker_that_never_ends_it_is_left() -> None:
+    broker = Broker(offers(), *[says(b"more")] * 99)
+    with pytest.raises(SaslAuthenticationFailedError, match=f"after {MAX_ROUNDS} steps"):
+        await broker.log_in(Exchange([b"x"] * 99))
+
+
+async def test_a_fault_in_a_step_ends_the_login_and_shows_no_secret() -> None:
+    class Faulty(Exchange):
+        def step(self, challenge: bytes) -> bytes:
+            raise ZeroDivisionError(SECRET)
+
+    broker = Broker(offers(), says())
+    with pytest.raises(AuthenticationError, match="ZeroDivisionError") as caught:
+        await broker.log_in(Faulty([]))
+    assert SECRET not in repr(caught.value)
+    assert caught.value.__cause__ is None
+
+
+async def test_a_fault_in_a_provider_ends_the_login() -> None:
+    with pytest.raises(AuthenticationError, match="KeyError"):
+        await Broker(offers()).log_in(KeyError(SECRET))
+
+
+async def test_a_token_that_cannot_be_had_at_present_is_no_refusal() -> None:
+    with pytest.raises(TokenEndpointError) as caught:
+        await Broker(offers()).log_in(TokenEndpointError("it is down"))
+    assert isinstance(caught.value, NetworkError)
