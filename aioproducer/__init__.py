@@ -1,6 +1,7 @@
 """aioproducer: the Kafka producer that asyncio deserves."""
 
 from aioproducer import errors
+from aioproducer.check import ClusterCheck, TopicCheck
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import (
     AbortableTransactionError,
@@ -69,6 +70,7 @@ __all__ = [
     "BrokerConnectionError",
     "BufferExhaustedError",
     "CommitUnconfirmedError",
+    "ClusterCheck",
     "ConfigError",
     "ConsistentRandomPartitioner",
     "ConsumerGroupMetadata",
@@ -107,6 +109,7 @@ __all__ = [
     "SslAuthenticationError",
     "TokenEndpointError",
     "TokenError",
+    "TopicCheck",
     "TopicPartition",
     "TransactionAbortedError",
     "TransactionError",

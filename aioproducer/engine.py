@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from random import Random
 from time import monotonic
@@ -20,8 +20,8 @@ from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
 from aioproducer.errors import ProducerClosedError, ProducerError, anew
 from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
-from aioproducer.model import BootstrapId, BootstrapServer, PartitionInfo, TransactionHandle
-from aioproducer.network.client import ClientSettings, NetworkClient
+from aioproducer.model import BootstrapId, BootstrapServer, Node, PartitionInfo, TransactionHandle
+from aioproducer.network.client import ClientSettings, NetworkClient, Request
 from aioproducer.network.connection import ConnectionSettings
 from aioproducer.network.opening import SocketSettings
 from aioproducer.network.resolve import canonical_names
@@ -35,6 +35,7 @@ from aioproducer.records.compression import Compression, compression
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.sender.admission import Admission
 from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.inquiries import Inquiries
 from aioproducer.sender.overdue import OverdueRecords
 from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.refresher import MetadataRefresher
@@ -110,6 +111,7 @@ class Engine:
         self._refresher = MetadataRefresher(
             self.metadata, self.client, self.accumulator, self._ratios, self._login_refused
         )
+        self._inquiries = Inquiries(self.client, self.metadata)
         self._sender = self._make_sender(config)
         self._sender_task: asyncio.Task[None] | None = None
         self._hurried: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -237,6 +239,7 @@ class Engine:
             clock=monotonic,
             serve_waiters=self.admission.serve,
             elsewhere=self._compressors.run,
+            inquiries=self._inquiries,
             transactions=self._manager,
         )
 
@@ -313,6 +316,31 @@ class Engine:
                 self.admission.stands_in_line(caller)
         self._wakeup.wake()
 
+    async def inquire(self, request: Request | None, node: Node | None = None) -> Any:
+        """What ``node``, or any broker, answers; with no request, when it can be asked.
+
+        Raises why there is no answer; without ``node`` it waits until a broker lets the producer in
+        or each has refused the login.
+        """
+        told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._inquiries.ask(request, told, node)
+        self._wakeup.wake()
+        answer = await told
+        if isinstance(answer, ProducerError):
+            raise anew(answer)
+        return answer
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """What the whole cluster has agreed to support (KIP-584)."""
+        return self.client.features.levels
+
+    def why_no_answer(self) -> str:
+        """What each broker that could be asked has said last."""
+        reasons = self.client.failures()
+        peers = self.metadata.peers
+        return "; ".join(str(reasons.get(each.id) or f"{each}: no answer yet") for each in peers)
+
     async def topic(self, topic: str, patience: float) -> TopicInfo:
         """What is known of ``topic``, waited for up to ``patience`` seconds.
 
@@ -388,6 +416,7 @@ class Engine:
                 closed = ProducerClosedError("the producer is closed; make a new Producer")
                 self.admission.close(closed)
                 self.metadata.tell_waiting(closed)
+                self._inquiries.close(closed)
                 self.client.close()
                 self.accumulator.pool.close()
                 await self._owner.close()
@@ -422,6 +451,7 @@ class Engine:
             steps.callback(self._compressors.shutdown, cancel_futures=True)
             steps.callback(self.admission.close, error)
             steps.callback(self.metadata.tell_waiting, error)
+            steps.callback(self._inquiries.close, error)
             if self.transactions is not None:
                 steps.callback(self.transactions.close, error)
             steps.callback(self.accumulator.flushes.fail, error)

@@ -31,6 +31,7 @@ from aioproducer.arguments import (
 from aioproducer.arrow import is_arrow, read_columns
 from aioproducer.bulk import Crowd
 from aioproducer.bulk_columns import ColumnSender
+from aioproducer.check import ClusterCheck, check
 from aioproducer.config import ProducerConfig, ProducerOptions
 from aioproducer.engine import Engine
 from aioproducer.entrance import Entrance
@@ -461,6 +462,34 @@ class Producer:
     def turn(self, caller: object) -> asyncio.Future[None] | None:
         """A future for when ``caller`` may send more; None: now. For the blocking shell."""
         return self._running().admission.turn(caller, patient=True) if self._crowd.crowded else None
+
+    async def check(
+        self,
+        timeout: float | None = None,
+        *,
+        topics: Iterable[str] = (),
+        transactional_id: str | None = None,
+    ) -> ClusterCheck:
+        """Connect, log in, and find out whether this producer can write. It writes nothing.
+
+        For the start of an application, and for health checks. Each topic has to exist, its leaders
+        have to be reached, and the principal has to be allowed to write to it.
+
+        Args:
+            timeout: seconds; None: ``max_block_ms``.
+            topics: the names of the topics that the application writes to.
+            transactional_id: its coordinator is looked for; the id is not taken.
+
+        Raises:
+            AuthenticationError: a broker refused the login, or TLS failed.
+            BootstrapError: it took longer; the message has each broker's last error.
+            BrokerConnectionError: the leader of a topic can't be reached.
+            KafkaError: a topic does not exist, or the principal lacks a right; one class each.
+        """
+        check_timeout(timeout)
+        engine = self._running()
+        bound = self.config.max_block_ms / 1000 if timeout is None else timeout
+        return await check(engine, topics, transactional_id, bound)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until every record sent before has its fate, delivered or failed.

@@ -20,6 +20,7 @@ from kio.static.protocol import ResponsePayload
 
 from aioproducer.cluster.metadata_response import MetadataNews, Piece, read_metadata
 from aioproducer.errors import ProtocolError
+from aioproducer.network import frames
 from aioproducer.network.array_lengths import walk_header
 
 Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
@@ -76,6 +77,14 @@ class MetadataAnswer:
             self._on_refusal(refusal)
             raise refusal from error
         return news
+
+    def whole(self) -> Any:
+        """The response at once, for those who ask about few topics. Raises as :meth:`read`."""
+        try:
+            return frames.decode_response(self._kind, self._body).response
+        except ProtocolError as refusal:
+            self._on_refusal(refusal)
+            raise
 
     def pieces(self) -> Iterator[Piece]:
         """Its parts in their order."""

@@ -20,6 +20,7 @@ from aioproducer.records.compression import Compression
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.sender.completer import RECORDS_PER_SLICE, BatchCompleter
+from aioproducer.sender.inquiries import Inquiries, Inquiry
 from aioproducer.sender.outcomes import Deliver, Outcome, decide, decide_error
 from aioproducer.sender.overdue import OverdueRecords
 from aioproducer.sender.produce import (
@@ -74,6 +75,7 @@ class Sender:
         clock: Callable[[], float],
         serve_waiters: Callable[[float], float | None],
         elsewhere: Callable[[Callable[[], None]], Awaitable[None]],
+        inquiries: Inquiries,
         transactions: TransactionManager | None = None,
     ) -> None:
         self._settings = settings
@@ -93,6 +95,7 @@ class Sender:
         self._wakeup = wakeup
         self._clock = clock
         self._serve_waiters = serve_waiters
+        self._inquiries = inquiries
         self._transactions = transactions
         self._elsewhere = elsewhere
         """Runs a call off the event loop."""
@@ -123,6 +126,7 @@ class Sender:
         return _earliest(
             self._serve_waiters(now),
             self._producer_id.step(now),
+            self._inquiries.step(now),
             self._send_ready(now),
             self._refresher.step(now),  # again: only now it is known which leaders are missing
             self._client.poll(now),
@@ -299,6 +303,8 @@ class Sender:
                 self._refresher.completed(refresh, completion, now)
             case InitProducerIdRequest() | TransactionRequest():
                 self._producer_id.completed(completion, now)
+            case Inquiry() as inquiry:
+                self._inquiries.completed(inquiry, completion)
 
     def _handle_produce(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         node = completion.node

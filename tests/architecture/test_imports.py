@@ -62,6 +62,7 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
         "sender": {
             "admission",
             "completer",
+            "inquiries",
             "overdue",
             "producer_id",
             "refresher",

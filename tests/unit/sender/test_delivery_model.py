@@ -46,6 +46,7 @@ from aioproducer.model import Node, RecordMetadata
 from aioproducer.network.client import Completion, NetworkClient
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.inquiries import Inquiries
 from aioproducer.sender.overdue import OverdueRecords
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.producer_id import ProducerIdRequester
@@ -356,6 +357,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             clock=clock,
             serve_waiters=self.hand_out_memory,
             elsewhere=asyncio.to_thread,
+            inquiries=Inquiries(client, metadata),
         )
         self.metadata = metadata
         self.life = self.sender.run()

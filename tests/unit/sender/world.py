@@ -42,6 +42,7 @@ from aioproducer.network.metadata_answer import MetadataAnswer
 from aioproducer.records.compression import Compression
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.inquiries import Inquiries
 from aioproducer.sender.overdue import OverdueRecords
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.producer_id import ProducerIdRequester
@@ -253,6 +254,7 @@ class World:
             clock=lambda: self.now,
             serve_waiters=self._serve_waiters,
             elsewhere=asyncio.to_thread,
+            inquiries=Inquiries(client, self.metadata),
             transactions=self._manager,
         )
 

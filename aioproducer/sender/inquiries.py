@@ -1,0 +1,116 @@
+"""Requests on behalf of a caller, who waits for the answer in a future of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kio.static.protocol import RequestPayload
+
+from aioproducer.cluster.metadata import Metadata
+from aioproducer.errors import NetworkError, ProducerError
+from aioproducer.model import Peer
+from aioproducer.network.apis import Api
+from aioproducer.network.client import Completion, NetworkClient, Request
+from aioproducer.network.frames import EncodedPayload
+
+
+class InquiryFuture(Protocol):
+    """All that is known here of the future of somebody who asks."""
+
+    def done(self) -> bool:
+        """Whether its caller gave up."""
+
+    def set_result(self, result: Any, /) -> None:
+        """What the request has read in the answer, or a :class:`ProducerError`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inquiry:
+    """A request, and who waits for its answer."""
+
+    request: Request | None
+    """None: nothing is asked; a connection that is ready is enough."""
+    future: InquiryFuture
+    node: Peer | None
+    """The only one to ask; None: any."""
+    failure: ProducerError | None
+    """The last of ``node`` before it was asked."""
+    answered: bool = True
+
+    @property
+    def api(self) -> Api:
+        """Which request."""
+        assert self.request is not None
+        return self.request.api
+
+    def build(self, version: int) -> RequestPayload | EncodedPayload:
+        """The request in ``version``."""
+        assert self.request is not None
+        return self.request.build(version)
+
+    def read(self, response: Any) -> Any:
+        """What the response says."""
+        assert self.request is not None
+        return self.request.read(response)
+
+    def tell(self, answer: Any) -> None:
+        """The caller gets ``answer``, unless it gave up."""
+        if not self.future.done():
+            self.future.set_result(answer)
+
+
+class Inquiries:
+    """Those that wait for a connection; the client has the others."""
+
+    def __init__(self, client: NetworkClient, metadata: Metadata) -> None:
+        self._client = client
+        self._metadata = metadata
+        self._waiting: list[Inquiry] = []
+
+    def ask(self, request: Request | None, future: InquiryFuture, node: Peer | None) -> None:
+        """Ask ``node``, or any, as soon as it is ready."""
+        failure = None if node is None else self._client.failures().get(node.id)
+        self._waiting.append(Inquiry(request, future, node, failure))
+
+    def step(self, now: float) -> float | None:
+        """Send what can be sent; when to look again by the clock alone."""
+        deadline: float | None = None
+        for inquiry in list(self._waiting):
+            later = None if inquiry.future.done() else self._try(inquiry, now)
+            if later is None:
+                self._waiting.remove(inquiry)
+            elif deadline is None or later < deadline:
+                deadline = later
+        return None if deadline == float("inf") else deadline
+
+    def _try(self, inquiry: Inquiry, now: float) -> float | None:
+        """When to try again; None: it was sent, or has an answer. Infinite: when woken."""
+        peers = self._metadata.peers if inquiry.node is None else [inquiry.node]
+        node = inquiry.node or self._client.least_loaded(peers, now)
+        if node is not None and self._client.ready(node, now):
+            if inquiry.request is None:
+                inquiry.tell(None)
+            else:
+                self._client.send(node.id, inquiry)
+            return None
+        error: ProducerError | None = self._client.refusal(peers)
+        if inquiry.node is not None:
+            error = self._client.failures().get(inquiry.node.id)
+        if error is not None and error is not inquiry.failure:
+            inquiry.tell(error)
+            return None
+        return self._client.next_chance(peers, now) or float("inf")
+
+    def completed(self, inquiry: Inquiry, completion: Completion) -> None:
+        """The answer to an inquiry, or why there is none."""
+        if isinstance(completion.error, NetworkError) and inquiry.node is None:
+            self._waiting.append(inquiry)  # another broker may answer
+        else:
+            inquiry.tell(completion.said if completion.error is None else completion.error)
+
+    def close(self, error: ProducerError) -> None:
+        """Nothing will be asked any more."""
+        for inquiry in self._waiting:
+            inquiry.tell(error)
+        self._waiting.clear()
