@@ -5,11 +5,12 @@ Source: Kafka's ``NetworkClient`` and ``ClusterConnectionStates``.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 from kio.static.protocol import RequestPayload, ResponsePayload
 
@@ -352,6 +353,12 @@ class NetworkClient:
             del self._nodes[node]
             self._refused.discard(node)
             self.metrics.forget_node(node)
+
+    def part(self) -> list[asyncio.Future[NoReturn]]:
+        """Say goodbye to brokers whose connections would lose what they hold (``acks=0``)."""
+        connections = [state.connection for state in self._nodes.values()]
+        partings = [connection.part() for connection in connections if connection is not None]
+        return [parting for parting in partings if parting is not None]
 
     def close(self) -> None:
         """Abort every connection and open none any more."""

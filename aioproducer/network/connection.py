@@ -165,6 +165,18 @@ class Connection:
             for request in self.in_flight.left():
                 self._events.left(self, request)
 
+    def part(self) -> asyncio.Future[NoReturn] | None:
+        """Say goodbye once all has left that TLS buffers; the future of the end, None: no need.
+
+        ``abort()`` would drop it, and nobody answers for requests without answer (``acks=0``).
+        """
+        if self._settings.socket.tls is None or not self.usable:
+            return None
+        assert self._writer is not None
+        assert self._reader is not None
+        self._writer.close()
+        return self._reader.ended
+
     def abort(self, reason: ProducerError) -> None:
         """End the connection at once; its requests fail with ``reason``."""
         if self._abort_reason is None:
