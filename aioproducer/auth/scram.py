@@ -1,0 +1,233 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512: both sides prove that they know the password.
+
+Source: RFC 5802 and RFC 7677; Kafka's ``ScramSaslClient`` and ``ScramFormatter``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from base64 import b64encode
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import ClassVar, Final
+
+from aioproducer.auth.credentials import prepared, sendable
+from aioproducer.auth.scram_messages import (
+    ServerError,
+    ServerFirst,
+    UnreadableError,
+    sasl_name,
+    server_final,
+    server_first,
+)
+from aioproducer.config.secret import MASK, Secret
+from aioproducer.errors import ConfigError, IllegalSaslStateError, SaslAuthenticationFailedError
+
+__all__ = ["MAX_ITERATIONS", "MIN_ITERATIONS", "Scram", "ScramExchange"]
+
+MIN_ITERATIONS: Final = 4096
+"""As RFC 7677 and Kafka require: fewer would make the proof worth a dictionary attack."""
+MAX_ITERATIONS: Final = 1_000_000
+"""A server that asks for more wants to keep this machine busy: it would take seconds a login.
+Kafka's own tools refuse to make credentials with more than 16,384."""
+
+_HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+_REMEMBERED: Final = 4
+"""Salted passwords that are kept: one is enough for a cluster whose brokers share credentials."""
+_GS2_HEADER: Final = "n,,"
+
+
+class _Key:
+    """Bytes derived from a password, never shown."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+
+    def __repr__(self) -> str:
+        return f"_Key({MASK!r})"
+
+
+class Scram:
+    """SCRAM with one user.
+
+    ``tokenauth``: the user name is the id of a delegation token and the password its HMAC (KIP-48,
+    ``tokenauth="true"`` in the JAAS line).
+
+    ``saslprep``: names and passwords are prepared as RFC 5802 has it. Kafka's brokers and tools
+    store them as they are; with a password that SASLprep changes (one with a ligature or a
+    no-break space, say), a login at them needs ``saslprep=False``.
+
+    Raises:
+        ConfigError: the mechanism is unknown; the name or the password is empty, has a NUL, is not
+            UTF-8, or SASLprep prohibits it.
+    """
+
+    __slots__ = ("_extensions", "_keys", "_new_nonce", "_password", "_username", "name")
+
+    def __init__(
+        self,
+        name: str,
+        username: str,
+        password: Secret,
+        *,
+        tokenauth: bool = False,
+        saslprep: bool = True,
+        new_nonce: Callable[[], str] = lambda: secrets.token_urlsafe(24),
+    ) -> None:
+        if name not in _HASHES:
+            raise ConfigError(f"{name!r} is none of SCRAM's mechanisms: {', '.join(_HASHES)}")
+        accept = prepared if saslprep else sendable
+        self.name = name
+        self._username = accept(f"{name}: the user name", Secret(username))
+        self._password = accept(f"{name}: the password", password)
+        self._extensions = ",tokenauth=true" if tokenauth else ""
+        self._new_nonce = new_nonce
+        self._keys: tuple[tuple[bytes, int, _Key], ...] = ()
+        """Replaced, never changed: exchanges run in threads of their own."""
+
+    async def begin(self, host: str) -> ScramExchange:
+        """Start a login; the host plays no part in it."""
+        return ScramExchange(self, self._new_nonce())
+
+    def client_first(self, nonce: str) -> str:
+        """The first message, without the header that says that no channel is bound."""
+        return f"n={sasl_name(self._username.reveal())},r={nonce}{self._extensions}"
+
+    def salted_password(self, salt: bytes, iterations: int) -> _Key:
+        """The password's key; takes long, unless a login with the same salt has succeeded."""
+        for known_salt, known_iterations, key in self._keys:
+            if (known_salt, known_iterations) == (salt, iterations):
+                return key
+        password = self._password.reveal().encode()
+        return _Key(hashlib.pbkdf2_hmac(_HASHES[self.name], password, salt, iterations))
+
+    def remember(self, salt: bytes, iterations: int, key: _Key) -> None:
+        """Keep a key that a server has proved to know, so that logging in again is cheap."""
+        others = [each for each in self._keys if each[:2] != (salt, iterations)]
+        self._keys = ((salt, iterations, key), *others[: _REMEMBERED - 1])
+
+
+class _State(Enum):
+    FIRST = auto()
+    """The client's first message comes next."""
+    KEYED = auto()
+    """The server names salt and iterations next."""
+    PROVED = auto()
+    """The server signs next."""
+    OVER = auto()
+
+
+class ScramExchange:
+    """One login: first message, proof, and the check of the server's signature.
+
+    ``complete`` only becomes true when the signature was checked, and that step's response is
+    empty: there is nothing to send any more. A server that says that the login is done before that
+    has proved nothing; whoever drives the exchange must refuse a login that is not complete.
+    """
+
+    blocking: ClassVar[bool] = True
+    __slots__ = ("_key", "_mechanism", "_nonce", "_offer", "_state", "complete")
+
+    def __init__(self, mechanism: Scram, nonce: str) -> None:
+        self._mechanism = mechanism
+        self._nonce = nonce
+        self._state = _State.FIRST
+        self._offer: ServerFirst | None = None
+        self._key: _Key | None = None
+        self.complete = False
+
+    def step(self, challenge: bytes) -> bytes:
+        """See :class:`aioproducer.auth.mechanism.Exchange`.
+
+        Raises:
+            SaslAuthenticationFailedError: the server refuses, can't be trusted, or does not speak
+                SCRAM. The exchange is over.
+            IllegalSaslStateError: the exchange is over.
+        """
+        state, self._state = self._state, _State.OVER
+        if state is _State.FIRST and not challenge:
+            self._state = _State.KEYED
+            return f"{_GS2_HEADER}{self._mechanism.client_first(self._nonce)}".encode()
+        if state is _State.KEYED:
+            response = self._prove(challenge)
+            self._state = _State.PROVED
+            return response
+        if state is _State.PROVED:
+            self._check(challenge)
+            self.complete = True
+            return b""
+        raise IllegalSaslStateError(
+            f"{self._mechanism.name}: the server sent a challenge that the login has no place for"
+        )
+
+    def _prove(self, challenge: bytes) -> bytes:
+        try:
+            offer = server_first(challenge)
+        except UnreadableError as error:
+            raise self._refused(f"the server's first message is unusable: {error}") from None
+        if isinstance(offer, ServerError):
+            raise self._refused(f"the server refused the login: {offer.reason}")
+        if not offer.nonce.startswith(self._nonce) or len(offer.nonce) == len(self._nonce):
+            raise self._refused(
+                "the server's nonce does not extend the client's: it may be the recording of"
+                " another login, and can't be trusted"
+            )
+        if not MIN_ITERATIONS <= offer.iterations <= MAX_ITERATIONS:
+            raise self._refused(
+                f"the server asks for {offer.iterations} iterations; {MIN_ITERATIONS} are the"
+                f" least that is safe, and {MAX_ITERATIONS} the most that this client computes."
+                " Make the user's credentials anew with a count between them"
+            )
+        self._offer = offer
+        self._key = self._mechanism.salted_password(offer.salt, offer.iterations)
+        return f"{self._without_proof(offer)},p={self._proof(offer, self._key)}".encode()
+
+    def _check(self, challenge: bytes) -> None:
+        try:
+            signature = server_final(challenge)
+        except UnreadableError as error:
+            raise self._refused(f"the server's last message is unusable: {error}") from None
+        if isinstance(signature, ServerError):
+            raise self._refused(f"the server refused the login: {signature.reason}")
+        offer, key = self._offer, self._key
+        if offer is None or key is None or not self._is_signed(offer, key, signature):
+            raise self._refused(
+                "the server's signature is wrong: it does not know the user's credentials, and"
+                " can't be trusted"
+            )
+        self._mechanism.remember(offer.salt, offer.iterations, key)
+        self._offer = self._key = None
+
+    def _proof(self, offer: ServerFirst, key: _Key) -> str:
+        client_key = self._hmac(key.raw, b"Client Key")
+        stored_key = hashlib.new(self._hash, client_key).digest()
+        signature = self._hmac(stored_key, self._login(offer))
+        proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
+        return b64encode(proof).decode()
+
+    def _is_signed(self, offer: ServerFirst, key: _Key, signature: bytes) -> bool:
+        expected = self._hmac(self._hmac(key.raw, b"Server Key"), self._login(offer))
+        return hmac.compare_digest(signature, expected)
+
+    def _login(self, offer: ServerFirst) -> bytes:
+        """The messages of this login, which both sides sign."""
+        first = self._mechanism.client_first(self._nonce)
+        return f"{first},{offer.text},{self._without_proof(offer)}".encode()
+
+    def _without_proof(self, offer: ServerFirst) -> str:
+        return f"c={b64encode(_GS2_HEADER.encode()).decode()},r={offer.nonce}"
+
+    @property
+    def _hash(self) -> str:
+        return _HASHES[self._mechanism.name]
+
+    def _hmac(self, key: bytes, message: bytes) -> bytes:
+        return hmac.digest(key, message, self._hash)
+
+    def _refused(self, what: str) -> SaslAuthenticationFailedError:
+        self._offer = self._key = None
+        return SaslAuthenticationFailedError(f"{self._mechanism.name}: {what}")
