@@ -122,6 +122,15 @@ def test_importing_the_package_loads_no_shell_and_no_extra() -> None:
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ended.stdout.split())
     assert "aioproducer.producer" in loaded
-    unwanted = {"typer", "rich", "click", "confluent_kafka", "uvloop", "pyspark", "fastavro"}
+    unwanted = {
+        "typer",
+        "rich",
+        "click",
+        "confluent_kafka",
+        "uvloop",
+        "pyspark",
+        "fastavro",
+        "gssapi",
+    }
     unwanted |= {"aioproducer.cli", "aioproducer.testing", "aioproducer.spark"}
     assert not loaded & unwanted

@@ -1,0 +1,308 @@
+"""GSSAPI: Kerberos tickets, from a keytab or from a ticket cache.
+
+Source: RFC 4752; Kafka's ``SaslClientAuthenticator`` and Java's ``GssKrb5Client``. The package
+``gssapi`` (extra ``gssapi``) talks to MIT Kerberos, which reads ``krb5.conf`` and asks the KDC.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from hashlib import sha256
+from threading import Lock
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from aioproducer.auth.kerberos_options import KerberosOptions
+from aioproducer.errors import (
+    ConfigError,
+    IllegalSaslStateError,
+    MissingExtraError,
+    ProducerError,
+    SaslAuthenticationFailedError,
+    TokenEndpointError,
+)
+
+if TYPE_CHECKING:
+    import gssapi
+    from gssapi.raw.misc import GSSError
+
+__all__ = ["Gssapi", "GssapiExchange"]
+
+_NO_LAYER: Final = 0x01
+"""The bit that says that messages after the login are neither signed nor encrypted by GSSAPI, the
+only way Kafka knows."""
+
+_KRB5: Final = 0x96C73A00
+"""Where the error codes of MIT's krb5 begin; those of RFC 4120 come first."""
+_PASSING: Final = {
+    _KRB5 + 21: "the principal is not valid yet",
+    _KRB5 + 29: "the KDC's service is unavailable",
+    _KRB5 + 33: "the ticket is not valid yet",
+    _KRB5 + 34: "the request was taken for a replay",
+    _KRB5 + 155: "no KDC's address can be resolved",
+    _KRB5 + 156: "no KDC answers",
+}
+_ADVICE: Final = {
+    _KRB5
+    + 6: "The KDC does not know the client's principal: see the principal in sasl_jaas_config",
+    _KRB5 + 7: "The KDC does not know the brokers' principal: service name and host name must be"
+    " those of the brokers (sasl_kerberos_service_name, bootstrap_servers, advertised listeners)",
+    _KRB5 + 31: "The keytab's key is not the principal's any more: make a new keytab",
+    _KRB5 + 32: "The ticket has expired: get a new one, with kinit for instance",
+    _KRB5 + 37: "The clocks of this machine and the KDC or the broker differ too much",
+    _KRB5 + 154: "krb5.conf names no KDC for the realm, and DNS has none",
+}
+
+
+class Gssapi:
+    """Kerberos with the tickets of one principal.
+
+    ``keytab``: the file with the principal's key; tickets are got with it, anew before they expire,
+    and kept in memory. Without one, and with ``use_ticket_cache``, tickets are taken from a cache
+    (``ticket_cache``, or the default one), where somebody else renews them: ``kinit``, ``k5start``.
+    The cache is read again at each login.
+
+    Raises:
+        MissingExtraError: the package ``gssapi`` is not installed, or lacks its C library.
+        ConfigError: the service has no name.
+    """
+
+    __slots__ = ("_acquiring", "_options", "name")
+
+    def __init__(
+        self,
+        service_name: str = "kafka",
+        *,
+        principal: str | None = None,
+        keytab: str | None = None,
+        ticket_cache: str | None = None,
+        use_ticket_cache: bool | None = None,
+    ) -> None:
+        if not service_name or "@" in service_name or "/" in service_name:
+            raise ConfigError(
+                f"sasl_kerberos_service_name={service_name!r} is no service's name: it is the part"
+                " of the brokers' principal before the '/', such as 'kafka'"
+            )
+        _require_library()
+        if use_ticket_cache is None:
+            use_ticket_cache = keytab is None or ticket_cache is not None
+        self.name = "GSSAPI"
+        self._acquiring = Lock()
+        """One login at a time asks the KDC; the others find the ticket in memory."""
+        self._options = KerberosOptions(
+            service_name, principal, keytab, use_ticket_cache, ticket_cache
+        )
+
+    @classmethod
+    def of(cls, options: KerberosOptions) -> Gssapi:
+        """With the options of a JAAS line."""
+        return cls(
+            options.service_name,
+            principal=options.principal,
+            keytab=options.keytab,
+            ticket_cache=options.ticket_cache,
+            use_ticket_cache=options.use_ticket_cache,
+        )
+
+    async def begin(self, host: str) -> GssapiExchange:
+        """Start a login at ``service@host``; the KDC is asked by the first step."""
+        return GssapiExchange(self, f"{self._options.service_name}@{host}")
+
+    def credentials(self) -> gssapi.Credentials:
+        """Credentials that last; blocks while the KDC is asked.
+
+        Raises:
+            GSSError: there are none.
+        """
+        from gssapi.raw.misc import GSSError
+
+        with self._acquiring:
+            if not self._options.use_ticket_cache:
+                return self._acquire(self._of_keytab())
+            try:
+                return self._acquire(self._of_ticket_cache())
+            except GSSError:
+                if self._options.keytab is None:
+                    raise
+                return self._acquire(self._of_keytab())
+
+    @property
+    def source(self) -> str:
+        """The place that tickets come from, for messages."""
+        options = self._options
+        keytab = f"the keytab {options.keytab}"
+        cache = f"the ticket cache {options.ticket_cache or '(the default one)'}"
+        whose = f" for {options.principal}" if options.principal else ""
+        if not options.use_ticket_cache:
+            return keytab + whose
+        return (cache if options.keytab is None else f"{cache} and {keytab}") + whose
+
+    def _acquire(self, store: dict[str | bytes, str | bytes]) -> gssapi.Credentials:
+        import gssapi
+
+        principal = self._options.principal
+        name = principal and gssapi.Name(principal, gssapi.NameType.kerberos_principal)
+        credentials = gssapi.Credentials(
+            name=name or None,
+            usage="initiate",
+            mechs=[gssapi.MechType.kerberos],
+            store=store or None,
+        )
+        _ = credentials.lifetime  # an error where tickets have expired
+        return credentials
+
+    def _of_keytab(self) -> dict[str | bytes, str | bytes]:
+        """MIT Kerberos gets tickets when the cache in memory has none, or old ones.
+
+        The cache is named after its tickets: the producers of a process share them.
+        """
+        keytab = self._options.keytab or ""
+        owner = sha256(f"{keytab}\0{self._options.principal or ''}".encode()).hexdigest()
+        return {"client_keytab": keytab, "ccache": f"MEMORY:aioproducer-{owner[:32]}"}
+
+    def _of_ticket_cache(self) -> dict[str | bytes, str | bytes]:
+        cache = self._options.ticket_cache
+        return {} if cache is None else {"ccache": cache}
+
+
+class _State(Enum):
+    CONTEXT = auto()
+    """Tokens go to and fro until both sides have a security context."""
+    LAYER = auto()
+    """The server offers its security layers next."""
+    OVER = auto()
+
+
+class GssapiExchange:
+    """One login: the tokens of a security context, then the agreement on no security layer.
+
+    ``complete`` becomes true with the last response, which must still be sent. The server proved
+    itself before that: the context is mutual, and its offer was signed.
+    """
+
+    blocking: ClassVar[bool] = True
+    __slots__ = ("_context", "_mechanism", "_state", "_target", "complete")
+
+    def __init__(self, mechanism: Gssapi, target: str) -> None:
+        self._mechanism = mechanism
+        self._target = target
+        self._context: gssapi.SecurityContext | None = None
+        self._state = _State.CONTEXT
+        self.complete = False
+
+    def step(self, challenge: bytes) -> bytes:
+        """See :class:`aioproducer.auth.mechanism.Exchange`.
+
+        Raises:
+            SaslAuthenticationFailedError: there is no ticket, or the server can't be trusted.
+            TokenEndpointError: the KDC does not answer at present.
+            IllegalSaslStateError: the server sent a challenge out of turn.
+        """
+        from gssapi.raw.misc import GSSError
+
+        state, self._state = self._state, _State.OVER
+        try:
+            if state is _State.CONTEXT and self._context is None and not challenge:
+                return self._begin()
+            if state is _State.CONTEXT and self._context is not None and challenge:
+                return self._go_on(self._context, challenge)
+            if state is _State.LAYER and self._context is not None and challenge:
+                return self._agree(self._context, challenge)
+        except GSSError as error:
+            failure = self._failure(error)
+        else:
+            raise IllegalSaslStateError(
+                f"GSSAPI: the server of {self._target} sent"
+                f" {'a' if challenge else 'an empty'} challenge that the login has no place for"
+            )
+        raise failure
+
+    def _begin(self) -> bytes:
+        import gssapi
+
+        self._context = gssapi.SecurityContext(
+            name=gssapi.Name(self._target, gssapi.NameType.hostbased_service),
+            creds=self._mechanism.credentials(),
+            mech=gssapi.MechType.kerberos,
+            flags=gssapi.RequirementFlag.mutual_authentication | gssapi.RequirementFlag.integrity,
+            usage="initiate",
+        )
+        token = self._context.step()
+        self._state = _State.CONTEXT
+        return token or b""
+
+    def _go_on(self, context: gssapi.SecurityContext, challenge: bytes) -> bytes:
+        import gssapi
+
+        token = context.step(challenge)
+        if not context.complete:
+            self._state = _State.CONTEXT
+            return token or b""
+        wanted = {
+            gssapi.RequirementFlag.mutual_authentication,
+            gssapi.RequirementFlag.integrity,
+        }
+        if not wanted <= set(context.actual_flags):
+            raise self._refused("the server did not prove that it is the one named in the ticket")
+        self._state = _State.LAYER
+        return token or b""
+
+    def _agree(self, context: gssapi.SecurityContext, challenge: bytes) -> bytes:
+        """Section 3.1 of RFC 4752: a bit mask of layers, and a size that no layer has a use for."""
+        offer = context.unwrap(challenge).message
+        if len(offer) != 4:
+            raise self._refused(f"its offer of security layers has {len(offer)} bytes, not 4")
+        if not offer[0] & _NO_LAYER:
+            raise self._refused(
+                "it demands a security layer, which Kafka's protocol has no place for; use SASL_SSL"
+            )
+        principal = str(context.initiator_name).encode()
+        response: bytes = context.wrap(bytes([_NO_LAYER, 0, 0, 0]) + principal, False).message
+        self.complete = True
+        return response
+
+    def _refused(self, what: str) -> SaslAuthenticationFailedError:
+        return SaslAuthenticationFailedError(f"GSSAPI: the login at {self._target} failed: {what}")
+
+    def _failure(self, error: GSSError) -> ProducerError:
+        """``error`` as one of ours; its text names principals, realms and files, never a key."""
+        import gssapi
+
+        code = error.min_code & 0xFFFFFFFF
+        said = "; ".join(_sentences(error))
+        if (passing := _PASSING.get(code)) is not None:
+            return TokenEndpointError(
+                f"GSSAPI: no ticket for {self._target} at present, {passing}: {said}"
+            )
+        no_ticket = (
+            gssapi.exceptions.MissingCredentialsError,
+            gssapi.exceptions.ExpiredCredentialsError,
+            gssapi.exceptions.InvalidCredentialsError,
+        )
+        advice = _ADVICE.get(code, "")
+        if isinstance(error, no_ticket) and not advice:
+            advice = (
+                f"No usable ticket comes from {self._mechanism.source}: see that the file is there,"
+                " may be read, has the principal, and that tickets in it have not expired (klist)"
+            )
+        return self._refused(f"{said}. {advice}".rstrip(". ") + ".")
+
+
+def _sentences(error: GSSError) -> list[str]:
+    """What the library says of both codes, the general and Kerberos' own."""
+    general = error.get_all_statuses(error.maj_code, True)
+    return [*general, *error.get_all_statuses(error.min_code, False)]
+
+
+def _require_library() -> None:
+    try:
+        import gssapi  # noqa: F401
+    except ImportError as error:
+        missing = MissingExtraError(
+            "GSSAPI needs the package gssapi: pip install 'aioproducer[gssapi]'. For Linux it has"
+            " no wheels, and is compiled when it is installed; on Debian that needs: apt-get"
+            " install libkrb5-dev gcc python3-dev; to run, libgssapi-krb5-2 is enough."
+            f" The import failed with: {error}"
+        )
+    else:
+        return
+    raise missing
