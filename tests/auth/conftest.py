@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import NoReturn
 
 import pytest
 
 from aioproducer.testing.kerberos import KerberosRealm, KerberosUnavailableError
-
-
-def say_that_there_is_no_kerberos(what: object) -> NoReturn:
-    """Skip the test, or fail it where Kerberos is required."""
-    if os.environ.get("AIOPRODUCER_REQUIRE_KERBEROS") == "1":
-        pytest.fail(f"AIOPRODUCER_REQUIRE_KERBEROS=1, but there is none: {what}", pytrace=False)
-    pytest.skip(f"NO KERBEROS HERE, NOTHING IS PROVED: {what}")
+from tests.auth.requirement import say_that_there_is_no_kerberos
 
 
 def started(stack: ExitStack, lifetime: int) -> KerberosRealm:
