@@ -1,0 +1,275 @@
+"""The context of TLS connections, made from the options, and anew when their files change."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from ipaddress import ip_address
+from threading import Lock
+from typing import Any, Final, TypeAlias
+
+from aioproducer.auth.cipher_suites import CipherSuites
+from aioproducer.auth.keystores import (
+    Complaint,
+    Identity,
+    Store,
+    identity_of_pem,
+    read_identity,
+    read_trusted,
+    trusted_of_pem,
+)
+from aioproducer.auth.pem import pem_blocks
+from aioproducer.auth.private_file import private_file
+from aioproducer.auth.tls_options import TlsOptions
+from aioproducer.config.secret import Secret
+from aioproducer.errors import ConfigError
+
+__all__ = ["CipherSuiteError", "TlsContexts", "TlsOptions", "server_name"]
+
+logger = logging.getLogger(__name__)
+
+_Signature: TypeAlias = tuple[tuple[int, ...] | None, ...]
+
+_LONGEST_PASSWORD: Final = 1024
+"""OpenSSL takes no longer one, in bytes."""
+
+
+class CipherSuiteError(ssl.SSLError):
+    """The broker chose a cipher suite of TLS 1.3 that ``ssl_cipher_suites`` leaves out."""
+
+
+class TlsContexts:
+    """Gives each new connection its context: the same one until a file of the options changes.
+
+    A file that can't be used, as it is half written perhaps, leaves the old context in use, says so
+    once in the log, and is tried again for the next connection. Threads may share the object.
+    """
+
+    def __init__(self, options: TlsOptions) -> None:
+        self.options = options
+        self._lock = Lock()
+        """Guards what follows."""
+        self._context: ssl.SSLContext | None = None
+        self._made_of: _Signature = ()
+        self._complaint = ""
+        if options.context is not None and options.context.verify_mode is ssl.CERT_NONE:
+            logger.warning(
+                "ssl_context verifies no certificate (verify_mode is CERT_NONE): whoever is on the "
+                "way to a broker can read and change everything, passwords included"
+            )
+
+    def get(self) -> ssl.SSLContext:
+        """The context for a connection that is being made.
+
+        This blocks: it asks for the state of up to three files, and sometimes reads them, which
+        takes milliseconds, and with PKCS#12 up to a second (a key is derived from the password). So
+        call it in a thread.
+
+        Raises:
+            ConfigError: there is no context yet, and a file can't be used.
+            MissingExtraError: a file is in PKCS#12, and there is no ``cryptography``.
+        """
+        if self.options.context is not None:
+            return self.options.context
+        with self._lock:
+            seen = self._signature()  # before the files are read: what changes then, is read again
+            if self._context is None:
+                self._context, self._made_of = make_context(self.options), seen
+            elif seen != self._made_of:
+                self._renew(seen)
+            return self._context
+
+    def _renew(self, seen: _Signature) -> None:
+        try:
+            context = make_context(self.options)
+        except ConfigError as error:
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                logger.warning("The certificates in use stay in use. The new ones: %s", error)
+            return
+        self._context, self._made_of, self._complaint = context, seen, ""
+        logger.info("New connections use the new content of the keystore or truststore")
+
+    def _signature(self) -> _Signature:
+        options = self.options
+        paths = (options.keystore_location, options.truststore_location, options.crl_location)
+        return tuple(_state_of(path) for path in paths if path is not None)
+
+
+def _state_of(path: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev)
+
+
+def server_name(host: str) -> str:
+    """The name of a broker's host as its certificate has it; for ``server_hostname`` of asyncio.
+
+    A dot at the end says that a name is complete, and ``%eth0`` through which interface an IPv6
+    address is reached; neither is part of a certificate, or of SNI (RFC 6066).
+    """
+    bare = host.rstrip(".").partition("%")[0]
+    try:
+        return str(ip_address(bare.strip("[]")))
+    except ValueError:
+        return bare
+
+
+def make_context(options: TlsOptions) -> ssl.SSLContext:
+    """A new context; it blocks, see :meth:`TlsContexts.get`. Raises as that does."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = options.verifies_host
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.minimum_version, context.maximum_version = options.versions
+    if suites := options.suites:
+        _choose(context, suites)
+    _trust(context, options)
+    if options.has_identity:
+        _identify(context, options)
+    if options.crl_location is not None:
+        _check_revocation(context, options.crl_location)
+    return context
+
+
+def _choose(context: ssl.SSLContext, suites: CipherSuites) -> None:
+    if suites.tls12:
+        try:
+            context.set_ciphers(":".join(suites.tls12))
+        except ssl.SSLError:
+            offered = set()
+        else:
+            offered = {each["name"] for each in context.get_ciphers()}
+        if missing := [name for name in suites.tls12 if name not in offered]:
+            raise ConfigError(
+                f"ssl_cipher_suites names {', '.join(missing)}, which {ssl.OPENSSL_VERSION} of "
+                "this Python doesn't have, or refuses as too weak"
+            )
+    if suites.restricts_tls13:
+        context.sslobject_class = _only(suites.tls13)
+
+
+def _only(suites: frozenset[str]) -> type[ssl.SSLObject]:
+    """A TLS connection that ends its handshake with an error unless one of ``suites`` is in use.
+
+    Python's ssl has no way to offer fewer suites of TLS 1.3.
+    """
+
+    class OnlyChosenSuites(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            super().do_handshake()
+            name, version, _ = self.cipher() or ("none", "", 0)
+            if version == "TLSv1.3" and name not in suites:
+                raise CipherSuiteError(1, f"the broker chose {name}")
+
+    return OnlyChosenSuites
+
+
+def _trust(context: ssl.SSLContext, options: TlsOptions) -> None:
+    if options.truststore_certificates is not None:
+        name = "ssl_truststore_certificates"
+        found = trusted_of_pem(name, Secret(options.truststore_certificates))
+    elif options.truststore_location is not None:
+        store = Store(
+            "ssl_truststore",
+            options.truststore_type,
+            options.truststore_location,
+            options.truststore_password,
+        )
+        name = store.name
+        found = read_trusted(store, _read(store.name, store.location))
+    else:
+        context.load_default_certs()
+        return
+    certificates = _usable(found)
+    # As in Java, whatever is in a trust store is trusted, not only roots.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(cadata=certificates)
+    except ssl.SSLError as error:
+        raise ConfigError(f"{name} has a damaged certificate ({error.reason or error})") from None
+
+
+def _identify(context: ssl.SSLContext, options: TlsOptions) -> None:
+    if options.keystore_location is not None:
+        store = Store(
+            "ssl_keystore",
+            options.keystore_type,
+            options.keystore_location,
+            options.keystore_password,
+        )
+        name = store.name
+        content = _read(store.name, store.location)
+        found = read_identity(store, content, options.key_password)
+    else:
+        name = "ssl_keystore_key with ssl_keystore_certificate_chain"
+        chain = Secret(options.keystore_certificate_chain or "")
+        key = options.keystore_key or Secret("")
+        found = identity_of_pem(name, key, chain, options.key_password)
+    if complaint := _load_identity(context, _usable(found)):
+        raise ConfigError(f"{name}: {complaint}")
+
+
+def _load_identity(context: ssl.SSLContext, identity: Identity) -> str:
+    """Why the key and its certificates can't be used. The error itself is let go: its traceback
+    would hold the password."""
+    asked = False
+
+    def password() -> bytes:
+        # Without it OpenSSL would ask at the terminal, and wait.
+        nonlocal asked
+        asked = True
+        given = identity.key_password
+        return b"" if given is None else given.reveal().encode()[:_LONGEST_PASSWORD]
+
+    content = Secret(identity.key.reveal() + identity.chain)
+    try:
+        with private_file(content) as path:
+            context.load_cert_chain(path, password=password)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            return (
+                "the private key belongs to another certificate than the first one; the client's "
+                "own certificate has to be the first"
+            )
+        if asked and identity.key_password is None:
+            return "the private key is encrypted: set ssl_key_password"
+        if asked:
+            return "ssl_key_password is wrong, or the private key is damaged"
+        return f"the private key or a certificate is damaged or refused ({error.reason or error})"
+    except OSError as error:
+        return f"no file can be made for the private key for a moment ({error})"
+    return ""
+
+
+def _check_revocation(context: ssl.SSLContext, location: str) -> None:
+    name = f"ssl_crl_location={location!r}"
+    lists = pem_blocks(_read(name, location)).revocation_lists
+    if not lists:
+        raise ConfigError(f"{name} has no revocation list: -----BEGIN X509 CRL-----")
+    try:
+        # Only the lists of the file: certificates beside them would be trusted.
+        with private_file(Secret("".join(lists))) as path:
+            context.load_verify_locations(cafile=path)
+    except OSError as error:
+        raise ConfigError(f"{name} has a damaged revocation list ({error})") from None
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
+
+
+def _read(name: str, path: str) -> Secret:
+    """The bytes of a file, as Latin-1."""
+    try:
+        with open(path, "rb") as file:
+            return Secret(file.read().decode("latin-1"))
+    except OSError as error:
+        raise ConfigError(f"{name} can't be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise ConfigError(f"{name} can't be read: {error}") from None
+
+
+def _usable(found: Any) -> Any:
+    if isinstance(found, Complaint):
+        raise ConfigError(found.text)
+    return found

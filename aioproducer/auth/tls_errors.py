@@ -1,0 +1,300 @@
+"""Failed TLS handshakes in words: what happened, and which option or file to look at.
+
+A refusal, by either side, is final (:class:`SslAuthenticationError`). A connection that broke, or
+brought bytes that make no sense, passes (:class:`BrokerConnectionError`): the next one may work.
+
+In TLS 1.3 a broker refuses a client's certificate after the client's handshake has ended; it is an
+error of the first read then.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from aioproducer.auth.tls import CipherSuiteError, TlsOptions
+from aioproducer.errors import BrokerConnectionError, SslAuthenticationError
+
+__all__ = ["explain_tls"]
+
+TlsError: TypeAlias = SslAuthenticationError | BrokerConnectionError
+
+_ALERT: Final = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_(?:ALERT_)?(\w+)")
+
+_NO_TLS: Final = frozenset(
+    {
+        "BAD_RECORD_TYPE",
+        "HTTP_REQUEST",
+        "HTTPS_PROXY_REQUEST",
+        "PACKET_LENGTH_TOO_LONG",
+        "RECORD_TOO_SMALL",
+        "UNKNOWN_PROTOCOL",
+        "WRONG_VERSION_NUMBER",
+    }
+)
+_VERSIONS: Final = frozenset(
+    {"NO_PROTOCOLS_AVAILABLE", "UNSUPPORTED_PROTOCOL", "VERSION_TOO_LOW", "WRONG_SSL_VERSION"}
+)
+_CIPHERS: Final = frozenset(
+    {"NO_CIPHERS_AVAILABLE", "UNKNOWN_CIPHER_RETURNED", "WRONG_CIPHER_RETURNED"}
+)
+_WEAK: Final = frozenset(
+    {
+        "CA_KEY_TOO_SMALL",
+        "CA_MD_TOO_WEAK",
+        "DH_KEY_TOO_SMALL",
+        "EE_KEY_TOO_SMALL",
+        "UNSAFE_LEGACY_RENEGOTIATION_DISABLED",
+        "WRONG_SIGNATURE_TYPE",
+    }
+)
+
+_OF_IDENTITY: Final = {
+    "BAD_CERTIFICATE": "it got no client certificate, or one that it can't use",
+    "CERTIFICATE_EXPIRED": "the client certificate has expired, or isn't valid yet",
+    "CERTIFICATE_REQUIRED": "it wants a client certificate, and got none",
+    "CERTIFICATE_REVOKED": "the client certificate was revoked",
+    "CERTIFICATE_UNKNOWN": "it doesn't accept the client certificate",
+    "UNKNOWN_CA": "it doesn't trust the authority of the client certificate",
+    "UNSUPPORTED_CERTIFICATE": "the client certificate is of a kind that it doesn't accept",
+    "ACCESS_DENIED": "the client certificate gives no access",
+    "DECRYPT_ERROR": "the client's signature does not fit its certificate",
+}
+"""Alerts of a broker about the client's certificate."""
+
+_HANDSHAKE_FAILURE: Final = (
+    "no version and cipher suite of TLS suits both sides, or it wants a client certificate"
+)
+_VERSION_ADVICE: Final = (
+    "ssl_enabled_protocols here and ssl.enabled.protocols of the broker have no version of TLS in "
+    "common; TLSv1.2 is the oldest that is possible here"
+)
+_SUITES_ADVICE: Final = (
+    "Compare ssl_cipher_suites and ssl_enabled_protocols with what the broker's listener allows"
+)
+
+_DATES: Final = {9: "isn't valid yet", 10: "has expired"}
+_HOST_MISMATCH, _ADDRESS_MISMATCH = 62, 64
+_UNTRUSTED: Final = {
+    2: "an authority above its certificate isn't trusted here",
+    7: "a certificate of it is signed by another key than that of the authority trusted here, "
+    "which has the same name",
+    18: "its certificate is self-signed, and isn't trusted here",
+    19: "the root of its certificate isn't trusted here",
+    20: "the authority of its certificate isn't trusted here, or it doesn't send all certificates "
+    "between its own and the root",
+    21: "the authority of its certificate isn't trusted here",
+}
+_OF_THE_BROKER: Final = {
+    24: "a certificate above its own isn't that of an authority",
+    26: "its certificate isn't one for servers (extended key usage)",
+    66: "the key of its certificate is too short",
+    67: "the key of an authority above its certificate is too short",
+    68: "a certificate of it is signed with a hash that is too weak",
+    79: "a certificate above its own isn't that of an authority",
+}
+_REVOKED: Final = 23
+_OF_REVOCATION_LISTS: Final = {
+    3: "has no list of an authority of the broker's certificate; it needs one of each",
+    11: "has a list that isn't valid yet; look at the clock of this machine, too",
+    12: "has a list that has expired; put the authority's newest one there",
+}
+"""OpenSSL's codes of X509_verify_cert."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Everything that is known when a handshake failed."""
+
+    peer: object
+    host: str
+    options: TlsOptions
+    timeout: float | None
+    secured: bool
+
+    def final(self, what: str, advice: str = "") -> SslAuthenticationError:
+        return SslAuthenticationError(f"{self.peer}: {what}{f'. {advice}' if advice else ''}")
+
+    def passing(self, what: str, advice: str = "") -> BrokerConnectionError:
+        return BrokerConnectionError(f"{self.peer}: {what}{f'. {advice}' if advice else ''}")
+
+
+def explain_tls(
+    error: BaseException,
+    peer: object,
+    *,
+    host: str,
+    options: TlsOptions,
+    timeout: float | None = None,
+    secured: bool = False,
+) -> TlsError:
+    """What ``error``, raised by ssl or asyncio, means for the user.
+
+    ``peer``: the broker, as messages call it. ``host``: the name that its certificate has to have.
+    ``timeout``: seconds that the handshake had. ``secured``: the handshake had ended here, but the
+    broker had answered nothing yet.
+    """
+    failure = _Failure(peer, host, options, timeout, secured)
+    match error:
+        case ssl.SSLCertVerificationError():
+            return _distrust(failure, error)
+        case CipherSuiteError():
+            return failure.final(
+                f"{error.strerror}, a cipher suite that ssl_cipher_suites leaves out",
+                _SUITES_ADVICE,
+            )
+        case TimeoutError():
+            return _too_slow(failure)
+        case ConnectionAbortedError() if "taking longer" in str(error):  # asyncio's own words
+            return _too_slow(failure)
+        case ConnectionRefusedError():
+            return failure.passing(os.strerror(error.errno) if error.errno else str(error))
+        case ssl.SSLEOFError() | ssl.SSLZeroReturnError() | EOFError() | ConnectionError():
+            return _closed(failure)
+        case ssl.SSLError():
+            return _tls_error(failure, error)
+        case ValueError():
+            return failure.final(f"{host!r} can't be the name of a host in TLS ({error})")
+    return failure.passing(str(getattr(error, "strerror", None) or error))
+
+
+def _too_slow(failure: _Failure) -> TlsError:
+    within = "" if failure.timeout is None else f" within {failure.timeout:.1f} s"
+    return failure.passing(
+        f"accepted the connection, but did not end the TLS handshake{within}",
+        "Is it a listener with TLS? If it is a slow one, give it more time",
+    )
+
+
+def _closed(failure: _Failure) -> TlsError:
+    if failure.secured:
+        return failure.passing(
+            "closed the connection after the TLS handshake, before any answer",
+            f"If it always does, it may refuse the client's certificate: {_identity(failure)}",
+        )
+    return failure.passing(
+        "closed the connection in the TLS handshake",
+        "If it always does: its port may be one without TLS (see security_protocol), or it has no "
+        "version or cipher suite in common with ssl_enabled_protocols and ssl_cipher_suites, or it "
+        f"refuses the client's certificate: {_identity(failure)}",
+    )
+
+
+def _tls_error(failure: _Failure, error: ssl.SSLError) -> TlsError:
+    reason = getattr(error, "reason", None) or ""  # errors not raised by OpenSSL have none
+    if alert := _ALERT.fullmatch(reason):
+        return _refused(failure, alert[1])
+    if reason in _NO_TLS and not failure.secured:
+        return failure.final(
+            "answered something that isn't TLS",
+            "Its port is one without TLS, or not Kafka's: use that of its listener with TLS, or "
+            "security_protocol PLAINTEXT or SASL_PLAINTEXT",
+        )
+    if reason in _VERSIONS:
+        return failure.final("chose a version of TLS that isn't enabled here", _VERSION_ADVICE)
+    if reason in _CIPHERS:
+        return failure.final("chose a cipher suite that isn't enabled here", _SUITES_ADVICE)
+    if reason in _WEAK:
+        return failure.final(
+            f"uses cryptography that OpenSSL refuses as too weak ({reason})",
+            "Give the broker new keys and certificates",
+        )
+    where = "TLS stream" if failure.secured else "TLS handshake"
+    return failure.passing(f"the {where} is damaged ({reason or error})")
+
+
+def _refused(failure: _Failure, alert: str) -> TlsError:
+    """The broker ended the handshake with an alert."""
+    said = f"refused the TLS connection (alert {alert.lower()})"
+    if alert in _OF_IDENTITY:
+        return failure.final(f"{said}: {_OF_IDENTITY[alert]}", _sentence(_identity(failure)))
+    if alert == "HANDSHAKE_FAILURE":
+        return failure.final(
+            f"{said}: {_HANDSHAKE_FAILURE}", f"{_SUITES_ADVICE}; {_identity(failure)}"
+        )
+    if alert == "PROTOCOL_VERSION":
+        return failure.final(said, _VERSION_ADVICE)
+    if alert == "INSUFFICIENT_SECURITY":
+        return failure.final(said, _SUITES_ADVICE)
+    if alert == "UNRECOGNIZED_NAME":
+        return failure.final(
+            f"{said}: it doesn't know the name {failure.host!r}",
+            "Look at bootstrap_servers, and at advertised.listeners of the broker",
+        )
+    return failure.passing(said)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _identity(failure: _Failure) -> str:
+    """Where the client's certificate comes from."""
+    options = failure.options
+    if options.context is not None:
+        return "look at what load_cert_chain() of your ssl_context got"
+    if options.keystore_location is not None:
+        source = f"ssl_keystore_location={options.keystore_location!r}"
+    elif options.keystore_key is not None:
+        source = "ssl_keystore_certificate_chain"
+    else:
+        return (
+            "none is configured; set ssl_keystore_location, or ssl_keystore_key with "
+            "ssl_keystore_certificate_chain"
+        )
+    return f"look at {source} here, and at ssl.truststore.* of the broker"
+
+
+def _distrust(failure: _Failure, error: ssl.SSLCertVerificationError) -> TlsError:
+    """The client refuses the certificate of the broker."""
+    code = getattr(error, "verify_code", 0)
+    if code in _UNTRUSTED:
+        return failure.final(_UNTRUSTED[code], _trust(failure.options))
+    if code in _OF_THE_BROKER:
+        return failure.final(_OF_THE_BROKER[code], "The broker needs another certificate")
+    if code in _OF_REVOCATION_LISTS:
+        return failure.final(
+            f"ssl_crl_location={failure.options.crl_location!r} {_OF_REVOCATION_LISTS[code]}"
+        )
+    if code in _DATES:
+        return failure.final(
+            f"its certificate, or that of an authority above it, {_DATES[code]}",
+            "Look at the clock of this machine, too",
+        )
+    if code == _REVOKED:
+        return failure.final(
+            "its certificate, or that of an authority above it, was revoked",
+            f"The list is in ssl_crl_location={failure.options.crl_location!r}",
+        )
+    if code in (_HOST_MISMATCH, _ADDRESS_MISMATCH):
+        return _other_host(failure)
+    return failure.final(f"its certificate is refused: {error}")
+
+
+def _other_host(failure: _Failure) -> TlsError:
+    return failure.final(
+        f"its certificate does not name the host {failure.host!r}",
+        "Use a name that it has, in bootstrap_servers and in advertised.listeners of the broker, "
+        "or give the broker a certificate with this one (subjectAltName). "
+        + (
+            "Your ssl_context has check_hostname=True"
+            if failure.options.context is not None
+            else "ssl_endpoint_identification_algorithm='' would accept that of any host"
+        ),
+    )
+
+
+def _trust(options: TlsOptions) -> str:
+    if options.context is not None:
+        return "Load the certificate of its authority into your ssl_context"
+    if options.truststore_location is not None:
+        return f"Is its authority in ssl_truststore_location={options.truststore_location!r}?"
+    if options.truststore_certificates is not None:
+        return "Is its authority among ssl_truststore_certificates?"
+    return (
+        "Only the authorities of this system are trusted: name the broker's own by "
+        "ssl_truststore_location (PEM or PKCS#12) or ssl_truststore_certificates (PEM)"
+    )
