@@ -199,18 +199,14 @@ def kafka_broker_properties(
     prefix = f"listener.name.{listener.lower()}." if listener else ""
     properties = {
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.key": _one_line(server.key_pem()),
-        "ssl.keystore.certificate.chain": _one_line(server.chain_pem),
+        "ssl.keystore.key": server.key_pem(),
+        "ssl.keystore.certificate.chain": server.chain_pem,
         "ssl.client.auth": client_auth,
     }
     if trusts is not None:
         properties["ssl.truststore.type"] = "PEM"
-        properties["ssl.truststore.certificates"] = _one_line(trusts.pem)
+        properties["ssl.truststore.certificates"] = trusts.pem
     return {f"{prefix}{name}": value for name, value in properties.items()}
-
-
-def _one_line(pem: str) -> str:
-    return " ".join(pem.split("\n"))
 
 
 def _pem(certificate: x509.Certificate) -> str:

@@ -26,7 +26,7 @@ VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 NAMES = {ssl.TLSVersion.TLSv1_2: "TLSv1.2", ssl.TLSVersion.TLSv1_3: "TLSv1.3"}
 
 
-@pytest.fixture(params=VERSIONS, ids=NAMES.values())
+@pytest.fixture(params=VERSIONS, ids=list(NAMES.values()))
 def version(request: pytest.FixtureRequest) -> ssl.TLSVersion:
     chosen: ssl.TLSVersion = request.param
     return chosen

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
 from types import TracebackType
+from typing import Self
 
 from aioproducer.auth.tls import TlsContexts, TlsOptions, server_name
 from aioproducer.auth.tls_errors import explain_tls
@@ -40,7 +41,7 @@ class ServerThread:
                 accepted.settimeout(PATIENT)
                 self._serve(accepted)
 
-    def __enter__(self) -> ServerThread:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
