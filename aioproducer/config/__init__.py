@@ -7,10 +7,17 @@
     producer_config.py  ProducerConfig            cross_checks.py       what options ask of others
     properties.py       Java's .properties files  jaas.py               the JAAS line in them
     names.py            names that are no option  document.py           the README's tables
+
+    tls_options.py, sasl_options.py, token_options.py   the rows of security
+    security_kinds.py   their values              security_checks.py    what they ask of others
+    login.py            the kinds of logins       configured_login.py   which of them is asked for
+    login_sources.py    keyword and JAAS line     oauth_login.py        where tokens come from
 """
 
+from aioproducer.config.configured_login import login_of
 from aioproducer.config.jaas import JaasEntry, parse_jaas
 from aioproducer.config.keywords import ProducerOptions
+from aioproducer.config.login import Login
 from aioproducer.config.options import (
     ADAPTIVE_LINGER_MS,
     AcksOption,
@@ -32,6 +39,8 @@ __all__ = [
     "RecoveryStrategy",
     "SecurityProtocol",
     "JaasEntry",
+    "Login",
+    "login_of",
     "parse_jaas",
     "Secret",
 ]

@@ -2,6 +2,7 @@
 
 The rules are those of Java's ``ProducerConfig.postProcessParsedConfig`` and ``KafkaProducer.
 configureDeliveryTimeout`` in Kafka 4: an explicit contradiction is an error, a default gives way.
+Those of security stand in ``security_checks.py``.
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from aioproducer.config.kinds import INT_MAX
 from aioproducer.config.options import ADAPTIVE_LINGER_MS
+from aioproducer.config.security_checks import settle_security
 from aioproducer.errors import ConfigError
 
 if TYPE_CHECKING:
     from aioproducer.config.producer_config import ProducerConfig
 
-__all__ = ["AVAILABLE_PROTOCOLS", "MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "settle"]
-
-AVAILABLE_PROTOCOLS: Final[frozenset[str]] = frozenset({"PLAINTEXT"})
+__all__ = ["MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "settle"]
 
 MAX_IN_FLIGHT_FOR_IDEMPOTENCE: Final = 5
 """Brokers remember the last five batches of a producer and partition."""
@@ -31,30 +31,14 @@ def settle(config: ProducerConfig) -> Iterator[tuple[str, object]]:
     """The options whose effective value differs from the one that ``config`` holds.
 
     Raises:
-        ConfigError: options contradict each other, or ask for what this version does not have.
+        ConfigError: options contradict each other, or lack what they need.
     """
-    _check_security(config)
     _check_memory(config)
     _warn_without_effect(config)
+    yield from settle_security(config)
     yield from _settle_delivery_timeout(config)
     yield from _settle_idempotence(config)
     yield from _settle_reconnect_backoff(config)
-
-
-def _check_security(config: ProducerConfig) -> None:
-    protocol = config.security_protocol
-    if protocol not in AVAILABLE_PROTOCOLS:
-        available = ", ".join(sorted(AVAILABLE_PROTOCOLS))
-        raise ConfigError(
-            f"security_protocol={protocol!r} is not available in this version; it has {available}"
-        )
-    if protocol.startswith("SASL_"):
-        return
-    for name in ("sasl_mechanism", "sasl_jaas_config"):
-        if getattr(config, name) is not None:
-            raise ConfigError(
-                f"{name} needs a SASL security_protocol, which is not available in this version"
-            )
 
 
 def _check_memory(config: ProducerConfig) -> None:

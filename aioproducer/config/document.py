@@ -10,10 +10,10 @@ import ast
 import inspect
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from aioproducer.config import options
 from aioproducer.config.names import WITHOUT_EFFECT
 from aioproducer.config.option import Group, Option
 from aioproducer.config.options import OPTIONS, OptionTable
@@ -61,11 +61,12 @@ def write(path: Path) -> None:
 
 @cache
 def meanings() -> dict[str, str]:
-    """The docstring under each field of the table, on one line."""
+    """The docstring under each field of the table and of its bases, on one line."""
     found: dict[str, str] = {}
-    for node in ast.walk(ast.parse(inspect.getsource(options))):
-        if isinstance(node, ast.ClassDef) and node.name == OptionTable.__name__:
-            for row, text in zip(node.body, node.body[1:], strict=False):
+    for table in OptionTable.__mro__[:-1]:
+        for node in ast.parse(inspect.getsource(table)).body:
+            body = node.body if isinstance(node, ast.ClassDef) else []
+            for row, text in pairwise(body):
                 match row, text:
                     case (
                         ast.AnnAssign(target=ast.Name(id=name)),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import Enum
 from typing import Any, Final, TypeVar
 
@@ -27,6 +28,9 @@ class Group(Enum):
     NETWORK = "Network"
     HOOKS = "Serializers, partitioner, interceptors"
     SECURITY = "Security"
+    TLS = "Security: TLS"
+    SASL = "Security: logins (SASL)"
+    TOKENS = "Security: OAuth tokens"
     TRANSACTIONS = "Transactions"
     METRICS = "Metrics"
 
@@ -118,9 +122,10 @@ def required_option(kind: Kind[T], group: Group, importance: Importance) -> T:
 
 
 def options_of(table: type) -> dict[str, Option]:
-    """The rows of a dataclass made with :func:`option`, by their Python names."""
+    """The rows of a dataclass made with :func:`option`, by their Python names, group by group."""
     rows: dict[str, Option] = {}
-    for row in fields(table):
+    groups = list(Group)
+    for row in sorted(fields(table), key=lambda row: _group_of(row, groups)):
         facts: _Facts | None = row.metadata.get(_KEY)
         if facts is None:
             continue
@@ -135,3 +140,8 @@ def options_of(table: type) -> dict[str, Option]:
             kafka_default=facts.kafka_default,
         )
     return rows
+
+
+def _group_of(row: Field[Any], groups: Sequence[Group]) -> int:
+    facts: _Facts | None = row.metadata.get(_KEY)
+    return len(groups) if facts is None else groups.index(facts.group)

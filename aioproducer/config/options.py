@@ -1,4 +1,5 @@
-"""The option table. Every option and every default value of the producer stands here, once.
+"""The option table. Every option and every default value of the producer stands here, once, and
+those of security in ``tls_options.py``, ``sasl_options.py`` and ``token_options.py``.
 
 Names, defaults, ranges and importance are those of ``org.apache.kafka.clients.producer.
 ProducerConfig`` in Kafka 4.3; ``kafka_default`` marks where a default differs and the meaning says
@@ -30,13 +31,12 @@ from aioproducer.config.kinds import (
     Bytes,
     Choice,
     Integer,
-    JaasLine,
     Milliseconds,
     Nullable,
     Text,
 )
 from aioproducer.config.option import Group, Importance, option, options_of, required_option
-from aioproducer.config.secret import Secret
+from aioproducer.config.token_options import TokenOptions
 
 __all__ = [
     "ADAPTIVE_LINGER_MS",
@@ -65,8 +65,9 @@ HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class OptionTable:
-    """The options with the types that :class:`ProducerConfig` holds them in."""
+class OptionTable(TokenOptions):
+    """The options with the types that :class:`ProducerConfig` holds them in; those of TLS, logins
+    and tokens stand in files of their own."""
 
     bootstrap_servers: tuple[Address, ...] = required_option(Addresses(), Group.ESSENTIALS, HIGH)
     """The brokers to ask first; they tell the rest of the cluster, so two or three are enough.
@@ -235,16 +236,7 @@ class OptionTable:
     security_protocol: SecurityProtocol = option(
         Choice(SecurityProtocol), "PLAINTEXT", Group.SECURITY, MEDIUM
     )
-    """How brokers are spoken to. This version has `PLAINTEXT` alone and refuses the others."""
-
-    sasl_mechanism: str | None = option(
-        Nullable(Text(empty=False)), None, Group.SECURITY, MEDIUM, kafka_default="GSSAPI"
-    )
-    """How to authenticate. Not available in this version."""
-
-    sasl_jaas_config: Secret | None = option(Nullable(JaasLine()), None, Group.SECURITY, MEDIUM)
-    """The JAAS line that Java clients take their credentials from; never shown. Not available in
-    this version."""
+    """How brokers are spoken to: with TLS or without, with a login (SASL) or without."""
 
     transactional_id: str | None = option(Nullable(Text(empty=False)), None, Group.TRANSACTIONS)
     """The name under which transactions survive a restart. With it, everything that is sent is part

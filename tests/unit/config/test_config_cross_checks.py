@@ -161,20 +161,6 @@ def test_batch_must_fit_into_three_quarters_of_the_memory() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"security_protocol": "SSL"}, "'SSL' is not available in this version; it has PLAINTEXT"),
-        ({"security_protocol": "sasl_ssl"}, "'SASL_SSL' is not available"),
-        ({"sasl_mechanism": "PLAIN"}, "sasl_mechanism needs a SASL security_protocol"),
-        ({"sasl_jaas_config": "M required;"}, "sasl_jaas_config needs a SASL security_protocol"),
-    ],
-)
-def test_what_this_version_does_not_have_is_refused(options: dict[str, Any], reason: str) -> None:
-    with pytest.raises(ConfigError, match=reason):
-        config(**options)
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
         ({"enable_idempotence": False}, "transactional_id needs enable_idempotence=True"),
         ({"acks": 1}, "transactional_id needs acks='all', not '1': change that"),
         ({"retries": 0}, "transactional_id needs retries above 0"),
@@ -187,6 +173,6 @@ def test_transactions_need_idempotence(options: dict[str, Any], reason: str) -> 
     assert config(transactional_id="t").enable_idempotence
 
 
-def test_a_first_unavailable_option_does_not_hide_a_malformed_one() -> None:
+def test_a_contradiction_does_not_hide_a_malformed_one() -> None:
     with pytest.raises(ConfigError, match="security_protocol='TLS'"):
         config(security_protocol="TLS", transactional_id="t")

@@ -9,11 +9,13 @@ import pytest
 from aioproducer.config import ProducerConfig, ProducerOptions, Secret
 from aioproducer.config.document import meanings
 from aioproducer.config.names import BY_JAVA_NAME, WITHOUT_EFFECT
-from aioproducer.config.option import Importance
+from aioproducer.config.option import Group, Importance
 from aioproducer.config.options import OPTIONS
 from aioproducer.errors import ConfigError
 
 INT_MAX = 2**31 - 1
+
+OAUTH = "org.apache.kafka.common.security.oauthbearer"
 
 # Printed by kafka-clients 4.3.1: name, default, importance; lists and nulls as Python writes them.
 KAFKA_4 = [
@@ -56,6 +58,49 @@ KAFKA_4 = [
     ("socket.connection.setup.timeout.ms", 10000, "MEDIUM"),
     ("transaction.timeout.ms", 60000, "LOW"),
     ("transactional.id", None, "LOW"),
+    ("sasl.client.callback.handler.class", None, "MEDIUM"),
+    ("sasl.kerberos.service.name", None, "MEDIUM"),
+    ("sasl.login.callback.handler.class", None, "MEDIUM"),
+    ("sasl.login.class", None, "MEDIUM"),
+    ("sasl.login.connect.timeout.ms", None, "LOW"),
+    ("sasl.login.read.timeout.ms", None, "LOW"),
+    ("sasl.login.refresh.buffer.seconds", 300, "LOW"),
+    ("sasl.login.refresh.min.period.seconds", 60, "LOW"),
+    ("sasl.login.refresh.window.factor", 0.8, "LOW"),
+    ("sasl.login.refresh.window.jitter", 0.05, "LOW"),
+    ("sasl.login.retry.backoff.max.ms", 10000, "LOW"),
+    ("sasl.login.retry.backoff.ms", 100, "LOW"),
+    ("sasl.oauthbearer.assertion.algorithm", "RS256", "MEDIUM"),
+    ("sasl.oauthbearer.assertion.claim.aud", None, "MEDIUM"),
+    ("sasl.oauthbearer.assertion.claim.exp.seconds", 300, "LOW"),
+    ("sasl.oauthbearer.assertion.claim.iss", None, "MEDIUM"),
+    ("sasl.oauthbearer.assertion.claim.jti.include", False, "MEDIUM"),
+    ("sasl.oauthbearer.assertion.claim.nbf.seconds", 60, "LOW"),
+    ("sasl.oauthbearer.assertion.claim.sub", None, "MEDIUM"),
+    ("sasl.oauthbearer.assertion.file", None, "MEDIUM"),
+    ("sasl.oauthbearer.assertion.private.key.file", None, "MEDIUM"),
+    ("sasl.oauthbearer.assertion.private.key.passphrase", None, "MEDIUM"),
+    ("sasl.oauthbearer.assertion.template.file", None, "MEDIUM"),
+    ("sasl.oauthbearer.client.credentials.client.id", None, "MEDIUM"),
+    ("sasl.oauthbearer.client.credentials.client.secret", None, "MEDIUM"),
+    ("sasl.oauthbearer.header.urlencode", False, "LOW"),
+    ("sasl.oauthbearer.jwt.retriever.class", f"{OAUTH}.DefaultJwtRetriever", "MEDIUM"),
+    ("sasl.oauthbearer.scope", None, "MEDIUM"),
+    ("sasl.oauthbearer.token.endpoint.url", None, "MEDIUM"),
+    ("ssl.cipher.suites", (), "LOW"),
+    ("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), "MEDIUM"),
+    ("ssl.endpoint.identification.algorithm", "https", "LOW"),
+    ("ssl.key.password", None, "HIGH"),
+    ("ssl.keystore.certificate.chain", None, "HIGH"),
+    ("ssl.keystore.key", None, "HIGH"),
+    ("ssl.keystore.location", None, "HIGH"),
+    ("ssl.keystore.password", None, "HIGH"),
+    ("ssl.keystore.type", "JKS", "MEDIUM"),
+    ("ssl.protocol", "TLSv1.3", "MEDIUM"),
+    ("ssl.truststore.certificates", None, "HIGH"),
+    ("ssl.truststore.location", None, "HIGH"),
+    ("ssl.truststore.password", None, "HIGH"),
+    ("ssl.truststore.type", "JKS", "MEDIUM"),
 ]
 DIFFERENT: list[tuple[str, object, str]] = [
     ("client.id", None, "MEDIUM"),  # Java: "", replaced by producer-N
@@ -65,6 +110,22 @@ DIFFERENT: list[tuple[str, object, str]] = [
     ("sasl.mechanism", None, "MEDIUM"),  # Java: GSSAPI
 ]
 REQUIRED = "bootstrap.servers"
+OF_OUR_OWN = {
+    "ssl.context",
+    "ssl.crl.location",
+    "sasl.username",
+    "sasl.password",
+    "sasl.kerberos.principal",
+    "sasl.kerberos.keytab",
+    "sasl.aws.profile.name",
+    "sasl.aws.role.arn",
+    "sasl.aws.role.session.name",
+    "sasl.aws.role.external.id",
+    "sasl.aws.sts.region",
+    "sasl.aws.region",
+    "sasl.oauthbearer.token.provider",
+    "sasl.oauthbearer.extensions",
+}
 
 
 def config(**options: Any) -> ProducerConfig:
@@ -81,7 +142,9 @@ def test_default_and_importance(java_name: str, default: object, importance: str
 
 
 def test_the_defaults_above_are_all_of_them() -> None:
-    assert set(BY_JAVA_NAME) == {row[0] for row in KAFKA_4 + DIFFERENT} | {REQUIRED}
+    javas = {row[0] for row in KAFKA_4 + DIFFERENT} | {REQUIRED}
+    assert set(BY_JAVA_NAME) == javas | OF_OUR_OWN
+    assert not javas & OF_OUR_OWN
     assert [name for name, option in OPTIONS.items() if option.required] == ["bootstrap_servers"]
     assert not set(BY_JAVA_NAME) & set(WITHOUT_EFFECT)
 
@@ -93,7 +156,13 @@ def test_every_default_passes_its_own_check_unchanged() -> None:
 
 
 def test_the_keywords_are_the_options() -> None:
-    assert list(ProducerOptions.__annotations__) == list(OPTIONS)
+    assert ProducerOptions.__annotations__.keys() == OPTIONS.keys()
+
+
+def test_the_options_stand_group_by_group() -> None:
+    groups = [option.group for option in OPTIONS.values()]
+    assert list(dict.fromkeys(groups)) == list(Group)
+    assert groups == sorted(groups, key=list(Group).index)
 
 
 def test_every_option_has_a_meaning_and_a_difference_is_explained() -> None:
@@ -140,6 +209,10 @@ RANGES: list[tuple[str, list[Any], list[Any]]] = [
     ("compression_type", ["none", "gzip", "snappy", "lz4", "zstd"], ["brotli", "", None, 1]),
     ("client_dns_lookup", ["resolve_canonical_bootstrap_servers_only"], ["default"]),
     ("metadata_recovery_strategy", ["none", "rebootstrap"], [None, "never"]),
+    ("ssl_truststore_type", ["JKS", "PKCS12", "PEM"], ["BCFKS", None]),
+    ("ssl_endpoint_identification_algorithm", ["https", ""], [None, "LDAPS"]),
+    ("ssl_context", [None], ["TLS", 5, object]),
+    ("ssl_enabled_protocols", [("TLSv1.3",)], [None, 5, [1], b"TLSv1.3"]),
 ]
 
 
@@ -202,6 +275,84 @@ def test_a_long_value_is_cut_in_the_message() -> None:
     assert len(str(caught.value)) < 300
 
 
-def test_a_secret_is_typed_as_such() -> None:
-    assert OPTIONS["sasl_jaas_config"].kind.secret
-    assert isinstance(OPTIONS["sasl_jaas_config"].accept("M required;"), Secret)
+SECRETS = [
+    "ssl_truststore_password",
+    "ssl_truststore_certificates",
+    "ssl_keystore_password",
+    "ssl_keystore_key",
+    "ssl_keystore_certificate_chain",
+    "ssl_key_password",
+    "sasl_password",
+    "sasl_jaas_config",
+    "sasl_oauthbearer_client_credentials_client_secret",
+    "sasl_oauthbearer_assertion_private_key_passphrase",
+]
+
+
+def test_what_kafka_hides_is_secret() -> None:
+    assert [name for name, option in OPTIONS.items() if option.kind.secret] == SECRETS
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_is_typed_as_such_and_not_shown(name: str) -> None:
+    option = OPTIONS[name]
+    made = option.accept("M required;")
+    assert isinstance(made, Secret)
+    assert option.accept(made) == made == option.accept_property("M required;")
+    with pytest.raises(ConfigError) as caught:
+        option.accept(b"hunter2")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("ssl_enabled_protocols", "TLSv1.2, TLSv1.3,", ("TLSv1.2", "TLSv1.3")),
+        ("ssl_cipher_suites", "", ()),
+        ("sasl_login_refresh_window_factor", "0.9", 0.9),
+        ("sasl_oauthbearer_extensions", "a=1, b=x=y", (("a", "1"), ("b", "x=y"))),
+        ("sasl_oauthbearer_token_provider", " shop.tokens:Azure.token", "shop.tokens:Azure.token"),
+        ("ssl_endpoint_identification_algorithm", "", ""),
+        ("ssl_keystore_type", "pkcs12", "PKCS12"),
+        ("sasl_mechanism", "SCRAM-SHA-512", "SCRAM-SHA-512"),
+    ],
+)
+def test_texts_of_a_properties_file(name: str, text: str, value: object) -> None:
+    option = OPTIONS[name]
+    made = option.accept_property(text)
+    assert made == value
+    assert option.accept(made) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sasl_login_refresh_window_factor", 0.4),
+        ("sasl_login_refresh_window_factor", "nan"),
+        ("sasl_login_refresh_window_factor", "much"),
+        ("sasl_login_refresh_window_jitter", True),
+        ("sasl_oauthbearer_extensions", "auth=x"),
+        ("sasl_oauthbearer_extensions", "a1=x"),
+        ("sasl_oauthbearer_extensions", "a="),
+        ("sasl_oauthbearer_extensions", {"a": 1}),
+        ("sasl_oauthbearer_extensions", 5),
+        ("sasl_oauthbearer_token_provider", "shop.tokens"),
+        ("sasl_oauthbearer_token_provider", "1:2"),
+        ("sasl_oauthbearer_token_provider", 5),
+        ("ssl_context", "TLS"),
+        ("sasl_mechanism", "DIGEST-MD5"),
+    ],
+)
+def test_texts_that_are_refused(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=OPTIONS[name].java_name):
+        OPTIONS[name].accept_property(value)
+
+
+def test_a_context_is_known_without_importing_ssl() -> None:
+    import ssl
+
+    class Context(ssl.SSLContext):
+        pass
+
+    for context in (ssl.create_default_context(), Context(ssl.PROTOCOL_TLS_CLIENT)):
+        assert OPTIONS["ssl_context"].accept(context) is context

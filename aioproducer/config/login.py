@@ -1,0 +1,151 @@
+"""The logins that a configuration can ask for: frozen values, one class for each kind.
+
+:func:`aioproducer.config.configured_login.login_of` makes them; ``auth/`` makes mechanisms of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from aioproducer.config.secret import Secret
+from aioproducer.config.security_kinds import TokenProviderOption
+
+__all__ = [
+    "Assertion",
+    "AssertionFile",
+    "AwsLogin",
+    "ClientCredentials",
+    "JwtBearer",
+    "KerberosLogin",
+    "Login",
+    "OAuthLogin",
+    "PlainLogin",
+    "ProvidedToken",
+    "ScramLogin",
+    "SignedAssertion",
+    "TokenFile",
+    "TokenSource",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLogin:
+    """``PLAIN``: user name and password go over the connection."""
+
+    username: str
+    password: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class ScramLogin:
+    """``SCRAM-SHA-256`` or ``SCRAM-SHA-512``."""
+
+    mechanism: str
+    username: str
+    password: Secret
+    token_auth: bool = False
+    """The user name is the id of a delegation token, the password its HMAC (KIP-48)."""
+
+
+@dataclass(frozen=True, slots=True)
+class KerberosLogin:
+    """``GSSAPI``: by a keytab, else by the ticket cache."""
+
+    service_name: str
+    principal: str | None = None
+    """The client's own; None: that of the cache or the keytab."""
+    keytab: str | None = None
+    ticket_cache: str | None = None
+    """None: the one of this process's environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwsLogin:
+    """``AWS_MSK_IAM``; with nothing said, by AWS's own chain of credentials."""
+
+    region: str | None = None
+    profile_name: str | None = None
+    role_arn: str | None = None
+    role_session_name: str | None = None
+    role_external_id: str | None = None
+    role_access_key_id: str | None = None
+    """The key that asks for the role, instead of the chain's."""
+    role_secret_access_key: Secret | None = None
+    role_session_token: Secret | None = None
+    sts_region: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProvidedToken:
+    """Tokens by the user's own code."""
+
+    provider: TokenProviderOption
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """Tokens that somebody else writes into a file."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssertionFile:
+    """Signed assertions that somebody else writes into a file."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class SignedAssertion:
+    """Assertions that are signed here (KIP-1139)."""
+
+    private_key_file: str
+    private_key_passphrase: Secret | None
+    algorithm: str
+    template_file: str | None
+    audience: str | None
+    issuer: str | None
+    subject: str | None
+    expires_seconds: int
+    not_before_seconds: int
+    with_id: bool
+
+
+Assertion: TypeAlias = AssertionFile | SignedAssertion
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCredentials:
+    """The grant ``client_credentials``: with a secret, or with an assertion instead of it."""
+
+    endpoint_url: str
+    client_id: str | None
+    client_secret: Secret | None
+    scope: str | None
+    header_urlencode: bool
+    assertion: Assertion | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JwtBearer:
+    """The grant ``jwt-bearer`` (RFC 7523)."""
+
+    endpoint_url: str
+    scope: str | None
+    assertion: Assertion
+
+
+TokenSource: TypeAlias = ProvidedToken | TokenFile | ClientCredentials | JwtBearer
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthLogin:
+    """``OAUTHBEARER``. Timeouts and the window of refreshes are options of their own."""
+
+    source: TokenSource
+    extensions: tuple[tuple[str, str], ...] = ()
+
+
+Login: TypeAlias = PlainLogin | ScramLogin | KerberosLogin | AwsLogin | OAuthLogin

@@ -1,0 +1,193 @@
+"""Where the tokens of ``OAUTHBEARER`` come from."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from aioproducer.config.kinds import UnacceptableError
+from aioproducer.config.login import (
+    Assertion,
+    AssertionFile,
+    ClientCredentials,
+    JwtBearer,
+    OAuthLogin,
+    ProvidedToken,
+    SignedAssertion,
+    TokenFile,
+    TokenSource,
+)
+from aioproducer.config.login_sources import LoginSources, plain_class_name
+from aioproducer.config.security_kinds import Extensions
+from aioproducer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from aioproducer.config.options import OptionTable
+
+__all__ = ["oauth_login"]
+
+_OAUTH: Final = "org.apache.kafka.common.security.oauthbearer"
+_RETRIEVER: Final = re.compile(
+    rf"(?:{re.escape(_OAUTH)}\.)?(Default|ClientCredentials|JwtBearer|File)JwtRetriever"
+)
+_HANDLERS: Final = frozenset(
+    {
+        f"{_OAUTH}.OAuthBearerLoginCallbackHandler",
+        f"{_OAUTH}.secured.OAuthBearerLoginCallbackHandler",
+        f"{_OAUTH}.internals.OAuthBearerSaslClientCallbackHandler",
+    }
+)
+_ADVICE: Final = {
+    "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler": (
+        "give tokens of google-auth by sasl_oauthbearer_token_provider"
+    ),
+    "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler": (
+        "set sasl_mechanism='AWS_MSK_IAM', which the same listener offers, and leave"
+        " sasl_jaas_config and the handler classes out"
+    ),
+}
+_URL: Final = "sasl_oauthbearer_token_endpoint_url"
+_CLIENT_ID: Final = "sasl_oauthbearer_client_credentials_client_id"
+_CLIENT_SECRET: Final = "sasl_oauthbearer_client_credentials_client_secret"
+
+
+def oauth_login(sources: LoginSources) -> OAuthLogin:
+    """The login by token.
+
+    Raises:
+        ConfigError: something is missing, contradicts, or is a Java class that nobody knows.
+    """
+    return OAuthLogin(_source(sources), _extensions(sources))
+
+
+def _source(sources: LoginSources) -> TokenSource:
+    config = sources.config
+    if config.sasl_oauthbearer_token_provider is not None:
+        return _provided(config)
+    for name in ("sasl_login_callback_handler_class", "sasl_client_callback_handler_class"):
+        _check_handler(name, getattr(config, name))
+    if sources.beginning_with("unsecuredLogin"):
+        raise ConfigError(
+            "sasl_jaas_config: unsecuredLogin… makes tokens that nobody has signed, which is not"
+            " available; give such a token by sasl_oauthbearer_token_provider"
+        )
+    url = config.sasl_oauthbearer_token_endpoint_url
+    if url is None:
+        raise ConfigError(
+            f"sasl_mechanism='OAUTHBEARER' needs sasl_oauthbearer_token_provider, or {_URL} with"
+            f" {_CLIENT_ID} and {_CLIENT_SECRET}"
+        )
+    return _from_url(url, sources)
+
+
+def _provided(config: OptionTable) -> ProvidedToken:
+    for name in (_URL, _CLIENT_ID, _CLIENT_SECRET):
+        if getattr(config, name) is not None:
+            raise ConfigError(
+                f"sasl_oauthbearer_token_provider and {name} are two sources of tokens: give one"
+            )
+    provider = config.sasl_oauthbearer_token_provider
+    if provider is None:
+        raise ConfigError("sasl_oauthbearer_token_provider is not set")
+    return ProvidedToken(provider)
+
+
+def _check_handler(name: str, handler: str | None) -> None:
+    if handler is None or plain_class_name(handler) in _HANDLERS:
+        return
+    advice = _ADVICE.get(
+        plain_class_name(handler),
+        "leave it out, and give tokens by sasl_oauthbearer_token_provider or an endpoint",
+    )
+    raise ConfigError(f"{name}={handler!r}: Java classes cannot be loaded; {advice}")
+
+
+def _from_url(url: str, sources: LoginSources) -> TokenSource:
+    config = sources.config
+    parts = urlsplit(url)
+    is_file = parts.scheme.lower() == "file"
+    how = _retriever(config, is_file=is_file)
+    if is_file != (how == "File") or (not is_file and not parts.netloc):
+        wanted = "a file, 'file:///…'" if how == "File" else "a URL, 'https://…'"
+        raise ConfigError(f"{_URL} has to be {wanted} for tokens by {how}JwtRetriever")
+    if is_file:
+        return TokenFile(unquote(parts.path))
+    if parts.scheme.lower() not in ("http", "https"):
+        raise ConfigError(f"{_URL} has to begin with 'https://' (or 'file:', 'http://' in tests)")
+    scope = sources.text("sasl_oauthbearer_scope", "scope")
+    if how == "JwtBearer":
+        return JwtBearer(url, scope, _assertion(config))
+    return _client_credentials(url, scope, sources)
+
+
+def _retriever(config: OptionTable, *, is_file: bool) -> str:
+    name = config.sasl_oauthbearer_jwt_retriever_class
+    known = _RETRIEVER.fullmatch(plain_class_name(name))
+    if known is None:
+        raise ConfigError(
+            f"sasl_oauthbearer_jwt_retriever_class={name!r}: Java classes cannot be loaded; there"
+            " are Kafka's DefaultJwtRetriever, ClientCredentialsJwtRetriever,"
+            " JwtBearerJwtRetriever and FileJwtRetriever; give your own as"
+            " sasl_oauthbearer_token_provider"
+        )
+    if known[1] == "Default":
+        return "File" if is_file else "ClientCredentials"
+    return known[1]
+
+
+def _client_credentials(url: str, scope: str | None, sources: LoginSources) -> ClientCredentials:
+    config = sources.config
+    client_id = sources.text(_CLIENT_ID, "clientId")
+    secret = sources.secret(_CLIENT_SECRET, "clientSecret")
+    assertion = None
+    if (
+        config.sasl_oauthbearer_assertion_file is not None
+        or config.sasl_oauthbearer_assertion_claim_iss is not None
+    ):
+        assertion = _assertion(config)
+    elif client_id is None or secret is None:
+        missing, jaas_name = (
+            (_CLIENT_ID, "clientId") if client_id is None else (_CLIENT_SECRET, "clientSecret")
+        )
+        raise ConfigError(
+            f"tokens of {_URL} need {missing} (or {jaas_name} in sasl_jaas_config), or an assertion"
+            " by the options sasl_oauthbearer_assertion_…"
+        )
+    urlencode = config.sasl_oauthbearer_header_urlencode
+    return ClientCredentials(url, client_id, secret, scope, urlencode, assertion)
+
+
+def _assertion(config: OptionTable) -> Assertion:
+    if config.sasl_oauthbearer_assertion_file is not None:
+        return AssertionFile(config.sasl_oauthbearer_assertion_file)
+    key = config.sasl_oauthbearer_assertion_private_key_file
+    if key is None:
+        raise ConfigError(
+            "an assertion needs sasl_oauthbearer_assertion_private_key_file to sign it, or"
+            " sasl_oauthbearer_assertion_file with one that is signed already"
+        )
+    return SignedAssertion(
+        private_key_file=key,
+        private_key_passphrase=config.sasl_oauthbearer_assertion_private_key_passphrase,
+        algorithm=config.sasl_oauthbearer_assertion_algorithm,
+        template_file=config.sasl_oauthbearer_assertion_template_file,
+        audience=config.sasl_oauthbearer_assertion_claim_aud,
+        issuer=config.sasl_oauthbearer_assertion_claim_iss,
+        subject=config.sasl_oauthbearer_assertion_claim_sub,
+        expires_seconds=config.sasl_oauthbearer_assertion_claim_exp_seconds,
+        not_before_seconds=config.sasl_oauthbearer_assertion_claim_nbf_seconds,
+        with_id=config.sasl_oauthbearer_assertion_claim_jti_include,
+    )
+
+
+def _extensions(sources: LoginSources) -> tuple[tuple[str, str], ...]:
+    of_line = sources.beginning_with("extension_")
+    try:
+        Extensions().accept(of_line)
+    except UnacceptableError:
+        raise ConfigError(
+            "sasl_jaas_config: extension_NAME=value needs a name of letters alone, other than"
+            " 'auth', and a printable value"
+        ) from None
+    return tuple({**of_line, **dict(sources.config.sasl_oauthbearer_extensions)}.items())

@@ -1,0 +1,143 @@
+"""What values the options of security take, beside those of ``kinds.py``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from aioproducer.config.kinds import Kind, UnacceptableError
+from aioproducer.config.secret import Secret
+
+__all__ = [
+    "Extensions",
+    "Names",
+    "Number",
+    "SecretText",
+    "SslContext",
+    "TokenProvider",
+    "TokenProviderOption",
+]
+
+TokenProviderOption: TypeAlias = Callable[[], Any] | str
+"""A callable without arguments, async or not, or its import path ``package.module:function``."""
+
+_IMPORT_PATH: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+", re.ASCII)
+_EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
+"""Both as ``OAuthBearerClientInitialResponse`` has them (RFC 7628)."""
+
+
+class SecretText(Kind[Secret]):
+    """A password, a key, or another text that is never shown."""
+
+    secret = True
+    wording = "a str"
+
+    def accept(self, value: object) -> Secret:
+        match value:
+            case Secret():
+                return value
+            case str():
+                return Secret(value)
+        raise UnacceptableError(self.wording)
+
+
+class Number(Kind[float]):
+    """A number within a range, both ends included."""
+
+    def __init__(self, minimum: float, maximum: float) -> None:
+        self.minimum = minimum
+        self.maximum = maximum
+
+    def accept(self, value: object) -> float:
+        if (
+            isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and self.minimum <= value <= self.maximum
+        ):
+            return float(value)
+        raise UnacceptableError(self.wording)
+
+    def parse(self, text: str) -> float:
+        try:
+            return self.accept(float(text))
+        except ValueError:
+            raise UnacceptableError(self.wording) from None
+
+    @property
+    def wording(self) -> str:
+        return f"a number from {self.minimum:g} to {self.maximum:g}"
+
+
+class Names(Kind[tuple[str, ...]]):
+    """A list of names; a ``str`` is split at its commas."""
+
+    wording = "'NAME,NAME', or a sequence of names"
+
+    def accept(self, value: object) -> tuple[str, ...]:
+        if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray, Mapping)):
+            raise UnacceptableError(self.wording)
+        items = value.split(",") if isinstance(value, str) else tuple(value)
+        if not all(isinstance(item, str) for item in items):
+            raise UnacceptableError(self.wording)
+        return tuple(dict.fromkeys(item.strip() for item in items if item.strip()))
+
+
+class Extensions(Kind[tuple[tuple[str, str], ...]]):
+    """Names and values that go with a token; librdkafka's text form has ``name=value,…``."""
+
+    wording = "a mapping of names (letters alone) to printable texts, or 'name=value,name=value'"
+
+    def accept(self, value: object) -> tuple[tuple[str, str], ...]:
+        pairs = self._pairs(value)
+        for name, text in pairs.items():
+            if (
+                not isinstance(name, str)
+                or not isinstance(text, str)
+                or not _EXTENSION_NAME.fullmatch(name)
+                or not _EXTENSION_VALUE.fullmatch(text)
+                or name == "auth"
+            ):
+                raise UnacceptableError(self.wording)
+        return tuple(pairs.items())
+
+    def _pairs(self, value: object) -> dict[Any, Any]:
+        if isinstance(value, str):
+            items = (item.partition("=") for item in value.split(",") if item.strip())
+            return {name.strip(): text.strip() for name, _, text in items}
+        try:
+            return dict(value)  # type: ignore[call-overload,no-any-return]
+        except (TypeError, ValueError):
+            raise UnacceptableError(self.wording) from None
+
+
+class SslContext(Kind[Any]):
+    """An ``ssl.SSLContext``, known by its class's name: this room does not import ``ssl``."""
+
+    wording = "an ssl.SSLContext"
+
+    def accept(self, value: object) -> Any:
+        for each in type(value).__mro__:
+            if (each.__module__, each.__name__) == ("ssl", "SSLContext"):
+                return value
+        raise UnacceptableError(self.wording)
+
+    def parse(self, text: str) -> Any:
+        raise UnacceptableError(
+            "nothing here: give it as keyword, from_properties(…, ssl_context=…)"
+        )
+
+
+class TokenProvider(Kind[TokenProviderOption]):
+    """What gives tokens: a callable, or a reference to one that travels between processes."""
+
+    wording = "a callable without arguments, or its import path 'package.module:function'"
+
+    def accept(self, value: object) -> TokenProviderOption:
+        if isinstance(value, str):
+            if _IMPORT_PATH.fullmatch(value.strip()):
+                return value.strip()
+        elif callable(value):
+            return value
+        raise UnacceptableError(self.wording)

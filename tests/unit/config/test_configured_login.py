@@ -1,0 +1,397 @@
+"""Which login a configuration asks for, and what it is told when it asks for none, or for two."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from aioproducer.config import ProducerConfig, Secret
+from aioproducer.config.configured_login import login_of
+from aioproducer.config.login import (
+    AssertionFile,
+    AwsLogin,
+    ClientCredentials,
+    JwtBearer,
+    KerberosLogin,
+    OAuthLogin,
+    PlainLogin,
+    ProvidedToken,
+    ScramLogin,
+    SignedAssertion,
+    TokenFile,
+)
+from aioproducer.errors import ConfigError
+
+KAFKA = "org.apache.kafka.common.security"
+PLAIN = f"{KAFKA}.plain.PlainLoginModule required"
+SCRAM = f"{KAFKA}.scram.ScramLoginModule required"
+OAUTH = f"{KAFKA}.oauthbearer.OAuthBearerLoginModule required"
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required"
+AWS = "software.amazon.msk.auth.iam.IAMLoginModule required"
+URL = "https://login.example/token"
+PASSWORD = Secret("hunter2")
+
+
+def secured(mechanism: str | None = None, **options: Any) -> ProducerConfig:
+    made = {"bootstrap_servers": "kafka.example:9093", "security_protocol": "SASL_SSL", **options}
+    return ProducerConfig(**made, **({} if mechanism is None else {"sasl_mechanism": mechanism}))  # type: ignore[arg-type]
+
+
+def oauth(name: str) -> str:
+    return f"sasl_oauthbearer_{name}"
+
+
+CREDENTIALS = {
+    oauth("token_endpoint_url"): URL,
+    oauth("client_credentials_client_id"): "shop",
+    oauth("client_credentials_client_secret"): "hunter2",
+}
+FROM_URL = ClientCredentials(URL, "shop", PASSWORD, None, False)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "options", "login"),
+    [
+        (
+            "PLAIN",
+            {"sasl_username": "alice", "sasl_password": "hunter2"},
+            PlainLogin("alice", PASSWORD),
+        ),
+        (
+            "PLAIN",
+            {"sasl_jaas_config": f'{PLAIN} username="alice" password="hunter2";'},
+            PlainLogin("alice", PASSWORD),
+        ),
+        (
+            "PLAIN",
+            {"sasl_jaas_config": f"kafkashaded.{PLAIN} username='alice' password='hunter2';"},
+            PlainLogin("alice", PASSWORD),
+        ),
+        (
+            "PLAIN",
+            {
+                "sasl_jaas_config": f'{PLAIN} username="alice" password="hunter2";',
+                "sasl_username": "alice",
+            },
+            PlainLogin("alice", PASSWORD),
+        ),
+        (
+            "SCRAM-SHA-512",
+            {"sasl_username": "alice", "sasl_password": Secret("hunter2")},
+            ScramLogin("SCRAM-SHA-512", "alice", PASSWORD),
+        ),
+        (
+            "SCRAM-SHA-256",
+            {"sasl_jaas_config": f'{SCRAM} username="alice" password="hunter2" tokenauth="true";'},
+            ScramLogin("SCRAM-SHA-256", "alice", PASSWORD, token_auth=True),
+        ),
+        ("GSSAPI", {"sasl_kerberos_service_name": "kafka"}, KerberosLogin("kafka")),
+        (
+            None,
+            {"sasl_kerberos_service_name": "kafka", "sasl_kerberos_keytab": "/k"},
+            KerberosLogin("kafka", keytab="/k"),
+        ),
+        (
+            None,
+            {
+                "sasl_jaas_config": f'{KERBEROS} useKeyTab=true storeKey=true keyTab="/etc/k"'
+                ' principal="shop@EXAMPLE.COM" serviceName="kafka";'
+            },
+            KerberosLogin("kafka", "shop@EXAMPLE.COM", "/etc/k"),
+        ),
+        (
+            "GSSAPI",
+            {
+                "sasl_kerberos_service_name": "kafka",
+                "sasl_jaas_config": f'{KERBEROS} useTicketCache=true ticketCache="/tmp/krb5cc";',
+            },
+            KerberosLogin("kafka", ticket_cache="/tmp/krb5cc"),
+        ),
+        ("AWS_MSK_IAM", {}, AwsLogin()),
+        (
+            "AWS_MSK_IAM",
+            {"sasl_aws_profile_name": "shop", "sasl_aws_region": "eu-north-1"},
+            AwsLogin(region="eu-north-1", profile_name="shop"),
+        ),
+        (
+            "AWS_MSK_IAM",
+            {
+                "sasl_jaas_config": f'{AWS} awsRoleArn="arn:r" awsRoleSessionName="s"'
+                ' awsRoleExternalId="e" awsStsRegion="eu-west-1" awsRoleAccessKeyId="k"'
+                ' awsRoleSecretAccessKey="hunter2" awsRoleSessionToken="t";'
+            },
+            AwsLogin(None, None, "arn:r", "s", "e", "k", PASSWORD, Secret("t"), "eu-west-1"),
+        ),
+        ("OAUTHBEARER", {oauth("token_provider"): "a.b:c"}, OAuthLogin(ProvidedToken("a.b:c"))),
+        ("OAUTHBEARER", {oauth("token_provider"): print}, OAuthLogin(ProvidedToken(print))),
+        (
+            "OAUTHBEARER",
+            {
+                oauth("token_provider"): "a:b",
+                "sasl_jaas_config": f"{OAUTH};",
+                "sasl_login_callback_handler_class": "com.example.Tokens",
+            },
+            OAuthLogin(ProvidedToken("a:b")),
+        ),
+        ("OAUTHBEARER", CREDENTIALS, OAuthLogin(FROM_URL)),
+        (
+            "OAUTHBEARER",
+            {
+                oauth("token_endpoint_url"): URL,
+                oauth("extensions"): {"identityPoolId": "pool-2"},
+                "sasl_jaas_config": f"{OAUTH} clientId='shop' clientSecret='hunter2' scope='kafka'"
+                " extension_logicalCluster='lkc-1' extension_identityPoolId='pool-1';",
+                "sasl_login_callback_handler_class": (
+                    f"{KAFKA}.oauthbearer.secured.OAuthBearerLoginCallbackHandler"
+                ),
+            },
+            OAuthLogin(
+                ClientCredentials(URL, "shop", PASSWORD, "kafka", False),
+                (("logicalCluster", "lkc-1"), ("identityPoolId", "pool-2")),
+            ),
+        ),
+        (
+            "OAUTHBEARER",
+            {oauth("token_endpoint_url"): "file:///var/run/my%20token"},
+            OAuthLogin(TokenFile("/var/run/my token")),
+        ),
+        (
+            "OAUTHBEARER",
+            {
+                oauth("token_endpoint_url"): URL,
+                oauth("scope"): "kafka",
+                oauth("assertion_file"): "/a.jwt",
+                oauth("jwt_retriever_class"): f"{KAFKA}.oauthbearer.JwtBearerJwtRetriever",
+            },
+            OAuthLogin(JwtBearer(URL, "kafka", AssertionFile("/a.jwt"))),
+        ),
+        (
+            "OAUTHBEARER",
+            {
+                oauth("token_endpoint_url"): URL,
+                oauth("client_credentials_client_id"): "shop",
+                oauth("assertion_claim_iss"): "shop",
+                oauth("assertion_private_key_file"): "/key.pem",
+                oauth("assertion_private_key_passphrase"): "hunter2",
+                oauth("assertion_algorithm"): "es256",
+            },
+            OAuthLogin(
+                ClientCredentials(
+                    URL,
+                    "shop",
+                    None,
+                    None,
+                    False,
+                    SignedAssertion(
+                        private_key_file="/key.pem",
+                        private_key_passphrase=PASSWORD,
+                        algorithm="ES256",
+                        template_file=None,
+                        audience=None,
+                        issuer="shop",
+                        subject=None,
+                        expires_seconds=300,
+                        not_before_seconds=60,
+                        with_id=False,
+                    ),
+                )
+            ),
+        ),
+    ],
+)
+def test_logins(mechanism: str | None, options: dict[str, Any], login: object) -> None:
+    config = secured(mechanism, **options)
+    made = login_of(config)
+    assert made == login
+    assert config.sasl_mechanism == (mechanism or "GSSAPI")
+    assert "hunter2" not in repr(made)
+    assert pickle.loads(pickle.dumps(made)) == login
+
+
+def test_a_protocol_without_a_login_has_none() -> None:
+    for protocol in ("PLAINTEXT", "SSL"):
+        assert login_of(secured(security_protocol=protocol)) is None
+
+
+def test_a_mechanism_that_was_found_out_is_found_out_anew() -> None:
+    config = secured(sasl_kerberos_service_name="kafka")
+    assert config.sasl_mechanism == "GSSAPI"
+    other = config.replace(
+        sasl_kerberos_service_name=None,
+        sasl_mechanism="PLAIN",
+        sasl_username="alice",
+        sasl_password="hunter2",
+    )
+    assert login_of(other) == PlainLogin("alice", PASSWORD)
+
+
+RETRIEVER = oauth("jwt_retriever_class")
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "options", "message"),
+    [
+        (None, {}, "needs sasl_mechanism, which is not set; it is one of PLAIN, SCRAM-SHA-256"),
+        (
+            None,
+            {"sasl_jaas_config": f'{SCRAM} username="alice" password="hunter2";'},
+            "it is one of SCRAM-SHA-256, SCRAM-SHA-512 for this login module",
+        ),
+        ("PLAIN", {}, "needs sasl_username, or username in sasl_jaas_config"),
+        ("SCRAM-SHA-256", {"sasl_username": "alice"}, "needs sasl_password, or password in"),
+        (
+            "PLAIN",
+            {
+                "sasl_jaas_config": f'{PLAIN} username="alice" password="hunter2";',
+                "sasl_username": "bob",
+            },
+            "sasl_username and username of sasl_jaas_config differ: give one of them",
+        ),
+        (
+            "PLAIN",
+            {
+                "sasl_jaas_config": f'{PLAIN} username="alice" password="hunter2";',
+                "sasl_password": "hunter22",
+            },
+            "sasl_password and password of sasl_jaas_config differ",
+        ),
+        (
+            "PLAIN",
+            {"sasl_jaas_config": f'{SCRAM} username="alice" password="hunter2";'},
+            "sasl_mechanism='PLAIN' and sasl_jaas_config contradict each other: its login module is"
+            " for SCRAM-SHA-256 and SCRAM-SHA-512; set sasl_mechanism to that",
+        ),
+        (
+            "PLAIN",
+            {"sasl_jaas_config": "com.example.MyLoginModule required;"},
+            "the login module com.example.MyLoginModule is not known; there are PlainLoginModule",
+        ),
+        ("PLAIN", {"sasl_jaas_config": "hunter2 required;"}, "the login module is not known"),
+        (
+            "AWS_MSK_IAM",
+            {"sasl_username": "alice"},
+            "sasl_username is for sasl_mechanism 'PLAIN' or 'SCRAM-SHA-256' or 'SCRAM-SHA-512', not"
+            " 'AWS_MSK_IAM': set that, or leave sasl_username out",
+        ),
+        (
+            "PLAIN",
+            {oauth("token_provider"): "a:b", "sasl_username": "a", "sasl_password": "hunter2"},
+            "sasl_oauthbearer_token_provider is for sasl_mechanism 'OAUTHBEARER', not 'PLAIN'",
+        ),
+        ("GSSAPI", {}, "needs sasl_kerberos_service_name (or serviceName in sasl_jaas_config)"),
+        (
+            "GSSAPI",
+            {"sasl_jaas_config": f"{KERBEROS} useKeyTab=true serviceName=kafka;"},
+            "useKeyTab=true needs keyTab",
+        ),
+        (
+            "GSSAPI",
+            {"sasl_jaas_config": f"{KERBEROS} serviceName=kafka;"},
+            "would ask somebody for a password",
+        ),
+        (
+            "GSSAPI",
+            {
+                "sasl_jaas_config": f"{KERBEROS} useTicketCache=true serviceName=kafka;",
+                "sasl_kerberos_service_name": "broker",
+            },
+            "sasl_kerberos_service_name and serviceName of sasl_jaas_config differ",
+        ),
+        (
+            "AWS_MSK_IAM",
+            {"sasl_jaas_config": f'{AWS} awsRoleArn="r" awsRoleAccessKeyId="hunter2";'},
+            "awsRoleAccessKeyId and awsRoleSecretAccessKey belong together",
+        ),
+        ("AWS_MSK_IAM", {"sasl_aws_role_session_name": "s"}, "set sasl_aws_role_arn"),
+        (
+            "PLAIN",
+            {
+                "sasl_username": "a",
+                "sasl_password": "hunter2",
+                "sasl_login_callback_handler_class": "com.example.Handler",
+            },
+            "sasl_login_callback_handler_class='com.example.Handler': Java classes cannot be",
+        ),
+        (
+            "PLAIN",
+            {
+                "sasl_username": "a",
+                "sasl_password": "hunter2",
+                "sasl_client_callback_handler_class": (
+                    "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+                ),
+            },
+            "is for sasl_mechanism 'AWS_MSK_IAM', not 'PLAIN'",
+        ),
+        ("AWS_MSK_IAM", {"sasl_login_class": "com.example.L"}, "sasl_login_class='com.example.L'"),
+        (
+            "AWS_MSK_IAM",
+            {"sasl_client_callback_handler_class": "com.example.C"},
+            "sasl_client_callback_handler_class='com.example.C': Java classes cannot be loaded",
+        ),
+        (
+            "OAUTHBEARER",
+            {"sasl_jaas_config": f"{OAUTH};"},
+            "needs sasl_oauthbearer_token_provider, or sasl_oauthbearer_token_endpoint_url with",
+        ),
+        (
+            "OAUTHBEARER",
+            {"sasl_jaas_config": f'{OAUTH} unsecuredLoginStringClaim_sub="hunter2";'},
+            "tokens that nobody has signed",
+        ),
+        (
+            "OAUTHBEARER",
+            {**CREDENTIALS, oauth("token_provider"): "a:b"},
+            "are two sources of tokens: give one",
+        ),
+        (
+            "OAUTHBEARER",
+            {**CREDENTIALS, "sasl_login_callback_handler_class": "com.example.Tokens"},
+            "sasl_login_callback_handler_class='com.example.Tokens': Java classes cannot be",
+        ),
+        (
+            "OAUTHBEARER",
+            {**CREDENTIALS, oauth("client_credentials_client_secret"): None},
+            "need sasl_oauthbearer_client_credentials_client_secret (or clientSecret in",
+        ),
+        (
+            "OAUTHBEARER",
+            {oauth("token_endpoint_url"): URL},
+            "need sasl_oauthbearer_client_credentials_client_id (or clientId in",
+        ),
+        ("OAUTHBEARER", {oauth("token_endpoint_url"): "login.example"}, "has to be a URL, 'https:"),
+        ("OAUTHBEARER", {oauth("token_endpoint_url"): "ftp://a/b"}, "has to begin with 'https://'"),
+        (
+            "OAUTHBEARER",
+            {oauth("token_endpoint_url"): URL, RETRIEVER: f"{KAFKA}.oauthbearer.FileJwtRetriever"},
+            "has to be a file, 'file:///",
+        ),
+        (
+            "OAUTHBEARER",
+            {oauth("token_endpoint_url"): URL, RETRIEVER: "com.example.Retriever"},
+            "sasl_oauthbearer_jwt_retriever_class='com.example.Retriever': Java classes cannot be",
+        ),
+        (
+            "OAUTHBEARER",
+            {oauth("token_endpoint_url"): URL, RETRIEVER: "JwtBearerJwtRetriever"},
+            "an assertion needs sasl_oauthbearer_assertion_private_key_file",
+        ),
+        (
+            "OAUTHBEARER",
+            {
+                oauth("token_provider"): "a:b",
+                "sasl_jaas_config": f"{OAUTH} extension_a_b='hunter2';",
+            },
+            "extension_NAME=value needs a name of letters alone",
+        ),
+    ],
+)
+def test_what_is_missing_or_contradicts(
+    mechanism: str | None, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        secured(mechanism, **options)
+    assert message in str(caught.value)
+    assert "hunter2" not in f"{caught.value} {caught.value!r}"
