@@ -12,6 +12,8 @@
     security_kinds.py   their values              security_checks.py    what they ask of others
     login.py            the kinds of logins       configured_login.py   which of them is asked for
     login_sources.py    keyword and JAAS line     oauth_login.py        where tokens come from
+    placeholders.py     ${env:…}, ${file:…}       config_providers.py   what they are read from
+    secret.py           a text never shown        plain_secrets.py      who holds one as it is
 """
 
 from aioproducer.config.configured_login import login_of

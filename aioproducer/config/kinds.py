@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, get_args
 from aioproducer.config.addresses import Address, parse_addresses
 from aioproducer.config.jaas import parse_jaas
 from aioproducer.config.secret import Secret
+from aioproducer.errors import ConfigError
 
 __all__ = [
     "INT_MAX",
@@ -222,5 +223,11 @@ class JaasLine(Kind[Secret]):
     def accept(self, value: object) -> Secret:
         if not isinstance(value, (str, Secret)):
             raise UnacceptableError(self.wording)
-        parse_jaas(value)
-        return Secret(value) if isinstance(value, str) else value
+        line = Secret(value) if isinstance(value, str) else value
+        try:
+            parse_jaas(line)
+        except ConfigError as error:
+            problem = str(error)
+        else:
+            return line
+        raise ConfigError(problem)  # not from the error, whose frames have the line

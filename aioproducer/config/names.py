@@ -21,7 +21,6 @@ WITHOUT_EFFECT: Final = {
     "auto.include.jmx.reporter": "there is no JMX; read Producer.metrics()",
     "basic.auth.credentials.source": _REGISTRY,
     "basic.auth.user.info": _REGISTRY,
-    "config.providers": "placeholders are not resolved; pass such values as keywords",
     "enable.metrics.push": "metrics are not pushed to brokers (KIP-714); read Producer.metrics()",
     "metric.reporters": "Java classes cannot be loaded; read Producer.metrics()",
     "metrics.recording.level": "every metric is always recorded",

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Final, TypeVar
 
 from aioproducer.config.kinds import Kind, UnacceptableError
+from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 
 __all__ = ["Group", "Importance", "Option", "option", "options_of", "required_option"]
@@ -88,6 +89,20 @@ class Option:
             return self.kind.parse(value) if isinstance(value, str) else self.kind.accept(value)
         except UnacceptableError as error:
             raise self._error(self.java_name, value, str(error)) from None
+
+    def accept_resolved(self, name: str, text: Secret, placeholder: str) -> Any:
+        """The normalised value of what ``placeholder`` stands for, which no message shows.
+
+        Raises:
+            ConfigError: as :meth:`accept`.
+        """
+        try:
+            return self.kind.accept(text) if self.kind.secret else self.kind.parse(text.reveal())
+        except UnacceptableError:
+            pass  # its frames have the text, so the error below is not raised from it
+        raise ConfigError(
+            f"{name}={placeholder!r}: what this stands for is not {self.kind.wording}"
+        )
 
     def _error(self, name: str, value: object, expected: str) -> ConfigError:
         type_name = type(value).__name__

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias, Unpack
 
+from aioproducer.config.config_providers import THIS_PROCESS
 from aioproducer.config.cross_checks import settle
 from aioproducer.config.keywords import ProducerOptions
 from aioproducer.config.names import (
@@ -18,8 +18,12 @@ from aioproducer.config.names import (
     unknown_keyword,
     unknown_property,
 )
+from aioproducer.config.option import Option
 from aioproducer.config.options import OPTIONS, OptionTable
+from aioproducer.config.placeholders import BUILT_IN, CONFIG_PROVIDERS, Providers, Reference
+from aioproducer.config.plain_secrets import hidden_properties, hide_secrets, holds_secret
 from aioproducer.config.properties import decode_properties, parse_properties
+from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 
 __all__ = ["ProducerConfig", "PropertiesSource", "read_properties"]
@@ -27,7 +31,6 @@ __all__ = ["ProducerConfig", "PropertiesSource", "read_properties"]
 PropertiesSource: TypeAlias = Mapping[str, Any] | str | os.PathLike[str]
 """Java properties by their dotted names, or the path of a ``.properties`` file."""
 
-_PLACEHOLDER: Final = re.compile(r"\$\{[^}:]+:[^}]*\}")
 _ACKS_ON_THE_WIRE: Final = {"all": -1, "1": 1, "0": 0}
 
 _logger: Final = logging.getLogger("aioproducer.config")
@@ -40,6 +43,10 @@ class ProducerConfig(OptionTable):
     Equal when all effective values are; hashable and picklable when the user's own serializers,
     partitioner and interceptors are. ``repr`` shows what differs from the defaults, no secret.
 
+    A ``str`` may hold ``${env:NAME}``, ``${file:/path/of.properties:key}`` or ``${dir:/path:file}``
+    (the whole content of a file, without its last line feed). It is read here, and ``repr`` and
+    pickles have the placeholder: a pickle is read anew where it is loaded.
+
     Raises:
         ConfigError: an option is unknown, of the wrong type, out of range, not available in this
             version, or contradicts another one.
@@ -48,15 +55,37 @@ class ProducerConfig(OptionTable):
     given: frozenset[str] = field(init=False, compare=False)
     """The names of the options that were set explicitly, be it to their default."""
 
+    references: Mapping[str, Reference] = field(init=False, compare=False)
+    """The options whose values came by placeholders, with the texts as they were written."""
+
     def __init__(self, **options: Unpack[ProducerOptions]) -> None:
-        given: Mapping[str, object] = options
-        _refuse_unknown(given)
+        hide_secrets(options)
+        _refuse_unknown(options)
+        self._take(_with_references(options))
+
+    def _take(self, given: Mapping[str, object]) -> None:
+        """Values, or references to them, by the options' names."""
+        values: dict[str, Any] = {}
+        references: dict[str, Reference] = {}
         for name, option in OPTIONS.items():
             if name not in given and option.required:
                 raise ConfigError(f"{name} is required: {option.kind.wording}")
-            value = option.accept(given[name]) if name in given else option.default
+            value = given.get(name)
+            if isinstance(value, _Referred):
+                references[name] = value.reference
+                value = value.value
+            elif isinstance(value, Reference):
+                references[name] = value
+                value = _resolved(value, option, name)
+            elif name in given:
+                value = option.accept(value)
+            else:
+                value = option.default
+            values[name] = value
+        for name, value in values.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "given", frozenset(given))
+        object.__setattr__(self, "references", references)
         for name, value in tuple(settle(self)):
             object.__setattr__(self, name, value)
 
@@ -68,7 +97,8 @@ class ProducerConfig(OptionTable):
 
         Args:
             source: dotted names with values, or the path of a ``.properties`` file in UTF-8 or
-                Latin-1. A ``str`` value is converted to the option's type.
+                Latin-1. A ``str`` value is converted to the option's type; its placeholders are
+                read if ``config.providers`` names their providers.
             overrides: options that count instead of the source's, which are then not looked at.
 
         Java options without effect here are named in one warning.
@@ -77,23 +107,27 @@ class ProducerConfig(OptionTable):
             ConfigError: the file cannot be read, or as for :class:`ProducerConfig`; a message
                 about a property has its dotted name.
         """
+        hide_secrets(overrides)
         _refuse_unknown(overrides)
-        properties = source if isinstance(source, Mapping) else read_properties(Path(source))
+        properties = hidden_properties(
+            source if isinstance(source, Mapping) else read_properties(Path(source))
+        )
+        del source  # a traceback shows the values of this frame
+        providers = Providers.of(properties)
         options: dict[str, Any] = {}
         without_effect: list[str] = []
         for java_name, value in properties.items():
             option = BY_JAVA_NAME.get(java_name)
             if option is not None:
                 if option.name not in overrides:
-                    _refuse_placeholder(java_name, value, properties)
-                    options[option.name] = option.accept_property(value)
+                    options[option.name] = _of_property(option, value, providers)
             elif java_name in WITHOUT_EFFECT:
                 without_effect.append(f"{java_name} ({WITHOUT_EFFECT[java_name]})")
-            else:
+            elif not f"{java_name}.".startswith(f"{CONFIG_PROVIDERS}."):
                 raise unknown_property(java_name)
         if without_effect:
             _logger.warning("properties without effect: %s", "; ".join(without_effect))
-        return cls(**{**options, **overrides})
+        return _make({**options, **_with_references(overrides)})
 
     def replace(self, **changes: Unpack[ProducerOptions]) -> ProducerConfig:
         """A configuration with ``changes`` over the options that were set explicitly here.
@@ -103,7 +137,9 @@ class ProducerConfig(OptionTable):
         Raises:
             ConfigError: as for :class:`ProducerConfig`.
         """
-        return _make({**self._given_options(), **changes})
+        hide_secrets(changes)
+        _refuse_unknown(changes)
+        return _make({**self._given_options(), **_with_references(changes)})
 
     __replace__ = replace
 
@@ -112,24 +148,87 @@ class ProducerConfig(OptionTable):
         """``acks`` as a produce request carries it: -1 (all), 1 or 0."""
         return _ACKS_ON_THE_WIRE[self.acks]
 
+    def plain_secrets(self) -> tuple[str, ...]:
+        """The names of the options that hold a secret as it is, which a pickle would carry, too;
+        a secret that came by a placeholder is not one of them."""
+        return tuple(
+            name for name, option in OPTIONS.items() if option.kind.secret and self._is_plain(name)
+        )
+
+    def _is_plain(self, name: str) -> bool:
+        value: Secret | None = getattr(self, name)
+        if value is None or name not in self.given:
+            return False
+        reference = self.references.get(name)
+        return holds_secret(name, value if reference is None else reference.text, reference)
+
     def _given_options(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in OPTIONS if name in self.given}
+        return {
+            name: self.references.get(name, getattr(self, name))
+            for name in OPTIONS
+            if name in self.given
+        }
 
     def __repr__(self) -> str:
+        if not hasattr(self, "references"):
+            return "ProducerConfig(…)"  # a debugger looks at one that is being made
         shown = ", ".join(
-            f"{name}={getattr(self, name)!r}"
+            f"{name}={self._shown(option)}"
             for name, option in OPTIONS.items()
-            if getattr(self, name) != option.default
+            if name in self.references or getattr(self, name) != option.default
         )
         return f"ProducerConfig({shown})"
+
+    def _shown(self, option: Option) -> str:
+        reference = self.references.get(option.name)
+        if reference is None:
+            return repr(getattr(self, option.name))
+        return repr(reference.shown(secret=option.kind.secret))
 
     def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
         return (_make, (self._given_options(),))
 
 
+@dataclass(frozen=True, slots=True)
+class _Referred:
+    """A reference that was read already."""
+
+    reference: Reference
+    value: Any
+
+
 def _make(options: Mapping[str, Any]) -> ProducerConfig:
-    """By names, so that a pickle is understood, or refused by name, by another version."""
-    return ProducerConfig(**options)
+    """By names, so that a pickle is understood, or refused by name, by another version.
+
+    Placeholders in plain values stay what they are: whoever wanted them read made references.
+    """
+    _refuse_unknown(options)
+    made = object.__new__(ProducerConfig)
+    made._take(options)
+    return made
+
+
+def _with_references(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords, with those that hold placeholders turned into references."""
+    return {name: Reference.in_value(value, BUILT_IN) or value for name, value in options.items()}
+
+
+def _resolved(reference: Reference, option: Option, name: str) -> Any:
+    text = reference.resolve(name, THIS_PROCESS)
+    return option.accept_resolved(name, text, reference.shown(secret=option.kind.secret))
+
+
+def _of_property(option: Option, value: object, providers: Providers | None) -> Any:
+    reference = Reference.in_value(value, providers)
+    if reference is not None:
+        return _Referred(reference, _resolved(reference, option, option.java_name))
+    if providers is None and Reference.in_value(value, BUILT_IN) is not None:
+        _logger.warning(
+            "%s is taken as it is written: placeholders are read if config.providers names their"
+            " providers",
+            option.java_name,
+        )
+    return option.accept_property(value)
 
 
 def _refuse_unknown(names: Iterable[str]) -> None:
@@ -138,19 +237,10 @@ def _refuse_unknown(names: Iterable[str]) -> None:
             raise unknown_keyword(name)
 
 
-def _refuse_placeholder(name: str, value: object, properties: Mapping[str, Any]) -> None:
-    resolved_by_java = isinstance(value, str) and "config.providers" in properties
-    if resolved_by_java and _PLACEHOLDER.search(str(value)):
-        raise ConfigError(
-            f"{name} holds a placeholder for config.providers, which are not available;"
-            " pass the value as keyword to from_properties()"
-        )
-
-
 def read_properties(path: Path) -> dict[str, str]:
     """What a ``.properties`` file says. Raises :class:`ConfigError` if it cannot be read."""
     try:
-        data = path.read_bytes()
+        data = THIS_PROCESS.content(str(path))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
     return parse_properties(decode_properties(data), origin=str(path))

@@ -240,15 +240,6 @@ def test_ints_as_java_writes_them(text: str) -> None:
     assert ProducerConfig.from_properties({**SERVERS, "linger.ms": text}).linger_ms == 5
 
 
-def test_a_placeholder_is_refused_not_taken_literally() -> None:
-    properties = {**SERVERS, "client.id": "${env:NAME}"}
-    assert ProducerConfig.from_properties(properties).client_id == "${env:NAME}"
-    properties["config.providers"] = "env"
-    with pytest.raises(ConfigError, match=r"^client\.id holds a placeholder"):
-        ProducerConfig.from_properties(properties)
-    assert ProducerConfig.from_properties(properties, client_id="me").client_id == "me"
-
-
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing.properties"):
         with pytest.raises(ConfigError, match=f"^cannot read {path}: ") as caught:

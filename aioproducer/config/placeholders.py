@@ -1,0 +1,276 @@
+"""``${provider:[path:]key}``: a value that stands somewhere else (KIP-297, KIP-421).
+
+The syntax and the three providers are Kafka's: ``EnvVarConfigProvider``, ``FileConfigProvider``,
+``DirectoryConfigProvider``. What they read from is handed in; see ``config_providers.py``.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+from aioproducer.config.properties import decode_properties, parse_properties
+from aioproducer.config.secret import MASK, Secret
+from aioproducer.errors import ConfigError
+
+__all__ = [
+    "BUILT_IN",
+    "CONFIG_PROVIDERS",
+    "Provider",
+    "Providers",
+    "Reference",
+    "Surroundings",
+    "UnresolvedError",
+]
+
+ProviderKind: TypeAlias = Literal["env", "file", "dir"]
+
+CONFIG_PROVIDERS: Final = "config.providers"
+_PACKAGE: Final = "org.apache.kafka.common.config.provider"
+_CLASSES: Final[dict[str, ProviderKind]] = {
+    f"{_PACKAGE}.EnvVarConfigProvider": "env",
+    f"{_PACKAGE}.FileConfigProvider": "file",
+    f"{_PACKAGE}.DirectoryConfigProvider": "dir",
+    "io.strimzi.kafka.EnvVarConfigProvider": "env",
+}
+_PLACEHOLDER: Final = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
+
+
+class UnresolvedError(ConfigError):
+    """A placeholder's variable, file or key is not there, in this process."""
+
+
+class Surroundings(Protocol):
+    """What placeholders are read from."""
+
+    def variable(self, name: str) -> str | None:
+        """An environment variable; None if it is not set."""
+
+    def content(self, path: str) -> bytes:
+        """A file's content. Raises OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One of Kafka's providers, with its restrictions."""
+
+    kind: ProviderKind
+    allowed_paths: tuple[str, ...] = ()
+    """Files outside of them are not read; empty: all may be."""
+    allowlist_pattern: str | None = None
+    """Variables whose names it does not match are not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Providers:
+    """Providers by the names that placeholders have for them."""
+
+    known: tuple[tuple[str, Provider], ...]
+    refused: tuple[tuple[str, str], ...] = ()
+    """Names that ``config.providers`` has for what can't be had, each with the reason."""
+
+    @classmethod
+    def of(cls, properties: Mapping[str, Any]) -> Providers | None:
+        """Those that ``config.providers`` names; None if it names none.
+
+        Raises:
+            ConfigError: a restriction is malformed.
+        """
+        text = properties.get(CONFIG_PROVIDERS)
+        names = [name.strip() for name in str(text or "").split(",") if name.strip()]
+        if not names:
+            return None
+        known: list[tuple[str, Provider]] = []
+        refused: list[tuple[str, str]] = []
+        for name in names:
+            option = f"{CONFIG_PROVIDERS}.{name}"
+            class_name = str(properties.get(f"{option}.class", "")).strip()
+            kind = _CLASSES.get(class_name)
+            if kind is not None:
+                known.append((name, _provider(kind, f"{option}.param.", properties)))
+            elif not class_name:
+                refused.append((name, f"{option}.class is not set"))
+            else:
+                refused.append(
+                    (name, f"{option}.class={class_name!r} is a Java class that cannot be loaded")
+                )
+        return cls(tuple(known), tuple(refused))
+
+    def names_one_of(self, text: str) -> bool:
+        """Whether ``text`` holds a placeholder for one of the providers."""
+        names = {name for name, _ in (*self.known, *self.refused)}
+        return any(match[1] in names for match in _PLACEHOLDER.finditer(text))
+
+
+BUILT_IN: Final = Providers(
+    (("env", Provider("env")), ("file", Provider("file")), ("dir", Provider("dir")))
+)
+"""What keywords may refer to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A text with placeholders, as it was written; it pickles without what they stand for."""
+
+    text: Secret
+    """Secret, because a placeholder may stand beside a password."""
+    providers: Providers
+
+    @classmethod
+    def in_value(cls, value: object, providers: Providers | None) -> Reference | None:
+        """The reference that an option's value is; None if it holds no placeholder."""
+        text = value.reveal() if isinstance(value, Secret) else value
+        if providers is None or not isinstance(text, str) or not providers.names_one_of(text):
+            return None
+        return cls(Secret(text), providers)
+
+    def resolve(self, option: str, surroundings: Surroundings) -> Secret:
+        """The text with all placeholders replaced, once, as Kafka does.
+
+        Raises:
+            UnresolvedError: a variable, a file or a key is not there.
+            ConfigError: it must not be read, or the placeholder is malformed. A message names
+                ``option`` and what was looked for, never what was found.
+        """
+        known, refused = dict(self.providers.known), dict(self.providers.refused)
+
+        def replaced(match: re.Match[str]) -> str:
+            name, path, key = match[1], match[2], match[3]
+            if name in refused:
+                raise ConfigError(
+                    f"{option} refers to the provider {name!r}: {refused[name]}; there are Kafka's"
+                    f" EnvVar-, File- and DirectoryConfigProvider, or give {option} as keyword"
+                )
+            if name not in known:
+                return match[0]
+            return _read(known[name], option, (path, key), surroundings).reveal()
+
+        return Secret(_PLACEHOLDER.sub(replaced, self.text.reveal()))
+
+    def with_placeholders_as(self, word: str) -> Secret:
+        """The text with ``word`` instead of each placeholder that is read."""
+        known = dict(self.providers.known)
+        return Secret(
+            _PLACEHOLDER.sub(
+                lambda match: word if match[1] in known else match[0], self.text.reveal()
+            )
+        )
+
+    def shown(self, *, secret: bool) -> str:
+        """The text for people; of a secret's the placeholders alone."""
+        text = self.text.reveal()
+        if not secret:
+            return text
+        shown, end = "", 0
+        for match in _PLACEHOLDER.finditer(text):
+            shown += (MASK if match.start() > end else "") + match[0]
+            end = match.end()
+        return shown + (MASK if end < len(text) else "")
+
+
+def _provider(kind: ProviderKind, prefix: str, properties: Mapping[str, Any]) -> Provider:
+    if kind == "env":
+        pattern = properties.get(f"{prefix}allowlist.pattern")
+        if pattern is not None:
+            try:
+                re.compile(str(pattern))
+            except re.error as error:
+                raise ConfigError(f"{prefix}allowlist.pattern={pattern!r}: {error}") from None
+        return Provider(kind, allowlist_pattern=None if pattern is None else str(pattern))
+    text = str(properties.get(f"{prefix}allowed.paths") or "")
+    paths = tuple(posixpath.normpath(path) for path in text.split(",") if path)
+    for path in paths:
+        if not posixpath.isabs(path):
+            raise ConfigError(f"{prefix}allowed.paths: {path!r} is not an absolute path")
+    return Provider(kind, allowed_paths=paths)
+
+
+def _read(
+    provider: Provider, option: str, place: tuple[str | None, str], surroundings: Surroundings
+) -> Secret:
+    path, key = place
+    if provider.kind == "env":
+        if path is not None:
+            raise ConfigError(f"{option}: a placeholder for a variable has the form ${{env:NAME}}")
+        return _variable(provider, option, key, surroundings)
+    if not path or not key:
+        form = "file:/path/of.properties:key" if provider.kind == "file" else "dir:/directory:file"
+        hint = (
+            "; a file's whole content is ${dir:/directory:file}" if provider.kind == "file" else ""
+        )
+        raise ConfigError(f"{option}: a placeholder for a file has the form ${{{form}}}{hint}")
+    if provider.kind == "file":
+        return _property(provider, option, (path, key), surroundings)
+    if key in (".", "..") or "/" in key:
+        raise ConfigError(f"{option}: {key!r} is not the name of a file in {path!r}")
+    path = posixpath.join(path, key)
+    text = _text(_content(provider, option, path, surroundings))
+    if text is None:
+        raise ConfigError(f"{option} refers to {path}, which is not UTF-8")
+    return text
+
+
+def _variable(provider: Provider, option: str, name: str, surroundings: Surroundings) -> Secret:
+    pattern = provider.allowlist_pattern
+    if pattern is not None and not re.fullmatch(pattern, name):
+        raise ConfigError(
+            f"{option} refers to the environment variable {name}, which allowlist.pattern of its"
+            " provider does not allow"
+        )
+    found = surroundings.variable(name)
+    if found is None:
+        raise UnresolvedError(
+            f"{option} refers to the environment variable {name}, which is not set in this process"
+        )
+    return Secret(found)
+
+
+def _property(
+    provider: Provider, option: str, place: tuple[str, str], surroundings: Surroundings
+) -> Secret:
+    path, key = place
+    text = Secret(decode_properties(_content(provider, option, path, surroundings)))
+    try:
+        found = {name: Secret(each) for name, each in _pairs(text, path).items()}.get(key)
+    except ConfigError as error:
+        problem = str(error)
+    else:
+        if found is None:
+            raise UnresolvedError(
+                f"{option} refers to the key {key!r} of {path}, which is not there"
+            )
+        return found
+    raise ConfigError(f"{option} refers to {problem}")  # not from the error, which has the text
+
+
+def _pairs(text: Secret, path: str) -> dict[str, str]:
+    return parse_properties(text.reveal(), origin=path)
+
+
+def _text(content: bytes) -> Secret | None:
+    """None if it is none; an error of the codec would have the content in it."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return Secret(text.removesuffix("\n").removesuffix("\r"))
+
+
+def _content(provider: Provider, option: str, path: str, surroundings: Surroundings) -> bytes:
+    if provider.allowed_paths:
+        path = posixpath.normpath(path)
+        if not any(PurePosixPath(path).is_relative_to(each) for each in provider.allowed_paths):
+            raise ConfigError(
+                f"{option} refers to {path}, which is outside allowed.paths of its provider"
+            )
+    try:
+        return surroundings.content(path)
+    except OSError as error:
+        raise UnresolvedError(
+            f"{option} refers to {path}, which cannot be read in this process:"
+            f" {error.strerror or type(error).__name__}"
+        ) from None

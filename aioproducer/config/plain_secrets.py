@@ -1,0 +1,73 @@
+"""The options that Kafka hides: whether one holds a secret as it is, and how a frame hides them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from aioproducer.config.jaas import parse_jaas
+from aioproducer.config.names import BY_JAVA_NAME
+from aioproducer.config.options import OPTIONS
+from aioproducer.config.placeholders import CONFIG_PROVIDERS
+from aioproducer.config.secret import Secret
+from aioproducer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from aioproducer.config.placeholders import Reference
+
+__all__ = ["hidden_properties", "hide_secrets", "holds_secret"]
+
+_MARK: Final = "aioproducer.placeholder"
+
+_CERTIFICATES: Final = ("ssl_truststore_certificates", "ssl_keystore_certificate_chain")
+_JAAS_SECRETS: Final = (
+    "password",
+    "clientSecret",
+    "awsRoleSecretAccessKey",
+    "awsRoleSessionToken",
+)
+
+
+def holds_secret(name: str, text: Secret, reference: Reference | None) -> bool:
+    """Whether ``text``, as it was written for the option ``name``, is or has a secret."""
+    if name in _CERTIFICATES and reference is None:
+        return "PRIVATE KEY" in text.reveal()  # a certificate is for everybody
+    if name == "sasl_jaas_config":
+        return _jaas_holds_secret(text, reference)
+    return reference is None
+
+
+def hide_secrets(options: Any) -> None:
+    """Wrap the texts of secret options, keywords in a dict, in place and before anything can fail:
+    a traceback that shows the values of its frames then shows no secret."""
+    for name, value in options.items():
+        if isinstance(value, str) and name in OPTIONS and OPTIONS[name].kind.secret:
+            options[name] = Secret(value)
+
+
+def hidden_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy in which every text is wrapped that is not known to be for everybody."""
+    return {
+        name: Secret(value) if isinstance(value, str) and _may_be_secret(name) else value
+        for name, value in properties.items()
+    }
+
+
+def _may_be_secret(java_name: str) -> bool:
+    option = BY_JAVA_NAME.get(java_name)
+    if option is None:
+        return not java_name.startswith(CONFIG_PROVIDERS)
+    return option.kind.secret
+
+
+def _jaas_holds_secret(line: Secret, reference: Reference | None) -> bool:
+    if reference is not None:
+        line = reference.with_placeholders_as(_MARK)
+        if line.reveal().strip() == _MARK:
+            return False
+    try:
+        entry = parse_jaas(line)
+    except ConfigError:
+        return True  # nobody knows what is in it
+    secrets = (entry.get(name) for name in _JAAS_SECRETS)
+    return any(found is not None and _MARK not in found.reveal() for found in secrets)

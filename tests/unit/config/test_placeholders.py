@@ -1,0 +1,345 @@
+"""Placeholders: what they are read from, what is never read, and what nobody ever sees."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from aioproducer.config import ProducerConfig, Secret
+from aioproducer.config.configured_login import login_of
+from aioproducer.config.login import PlainLogin
+from aioproducer.config.placeholders import BUILT_IN, Providers, Reference, UnresolvedError
+from aioproducer.errors import ConfigError
+
+PACKAGE = "org.apache.kafka.common.config.provider"
+SERVERS = {"bootstrap.servers": "kafka.example:9092"}
+PROVIDERS = {
+    "config.providers": "env, file,dir",
+    "config.providers.env.class": f"{PACKAGE}.EnvVarConfigProvider",
+    "config.providers.file.class": f"{PACKAGE}.FileConfigProvider",
+    "config.providers.dir.class": f"{PACKAGE}.DirectoryConfigProvider",
+}
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+LOGIN = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "alice"}
+
+
+class Desk:
+    """Surroundings in memory."""
+
+    variables: ClassVar = {"NAME": "me", "EMPTY": ""}
+    files: ClassVar = {
+        "/s/a.properties": b"user = alice\npassword = hunter2\n",
+        "/s/bad.properties": b"password=hunter2\\u12\n",
+        "/s/token": b"\xef\xbb\xbfhunter2\r\n",
+        "/s/two": b"a\n\n",
+        "/s/binary": b"hunter2\xff",
+        "/other/token": b"hunter2",
+    }
+
+    def variable(self, name: str) -> str | None:
+        return self.variables.get(name)
+
+    def content(self, path: str) -> bytes:
+        if path not in self.files:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return self.files[path]
+
+
+def resolve(text: str, providers: Providers = BUILT_IN) -> str:
+    reference = Reference.in_value(text, providers)
+    assert reference is not None
+    return reference.resolve("client_id", Desk()).reveal()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("${env:NAME}", "me"),
+        ("a-${env:NAME}-${env:EMPTY}${env:NAME}", "a-me-me"),
+        ("${file:/s/a.properties:password}", "hunter2"),
+        ("${dir:/s:token}", "hunter2"),
+        ("${dir:/s:two}", "a\n"),
+        ("${env:NAME} ${vault:secret/a:b} ${} $NAME", "me ${vault:secret/a:b} ${} $NAME"),
+    ],
+)
+def test_what_placeholders_stand_for(text: str, value: str) -> None:
+    assert resolve(text) == value
+
+
+@pytest.mark.parametrize("text", ["me", "${NAME}", "${vault:a}", "$env:NAME", "${env:NAME", ""])
+def test_what_is_no_placeholder(text: str) -> None:
+    assert Reference.in_value(text, BUILT_IN) is None
+    assert Reference.in_value("${env:NAME}", None) is None
+    assert Reference.in_value(5, BUILT_IN) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ("${env:NOBODY}", UnresolvedError, "environment variable NOBODY, which is not set in this"),
+        ("${file:/s/no:k}", UnresolvedError, "refers to /s/no, which cannot be read in this proc"),
+        ("${file:/s/a.properties:key}", UnresolvedError, "the key 'key' of /s/a.properties, which"),
+        ("${dir:/s:no}", UnresolvedError, "refers to /s/no, which cannot be read"),
+        ("${env:a:b}", ConfigError, r"has the form \$\{env:NAME\}"),
+        ("${file:/s/token}", ConfigError, r"whole content is \$\{dir:/directory:file\}"),
+        ("${dir:/s}", ConfigError, r"has the form \$\{dir:/directory:file\}$"),
+        ("${dir:/s:../other/token}", ConfigError, "'../other/token' is not the name of a file"),
+        ("${dir:/s:..}", ConfigError, "'..' is not the name of a file in '/s'"),
+        ("${dir:/s:binary}", ConfigError, "/s/binary, which is not UTF-8"),
+        ("${file:/s/bad.properties:password}", ConfigError, "bad.properties, line 1: malformed"),
+    ],
+)
+def test_what_is_not_there_is_named(text: str, kind: type[ConfigError], message: str) -> None:
+    with pytest.raises(kind, match=f"^client_id.*{message}") as caught:
+        resolve(f"{text}")
+    assert type(caught.value) is kind
+    assert_no_secret_in(caught.value)
+
+
+def assert_no_secret_in(error: BaseException | None) -> None:
+    """Neither in the messages nor in the values of the frames, ours and those of the causes."""
+    while error is not None:
+        assert "hunter2" not in f"{error} {error!r} {error.__dict__}"
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            if "/aioproducer/" in frame.f_code.co_filename:
+                assert "hunter2" not in repr(frame.f_locals), frame.f_code.co_qualname
+        error = error.__cause__ or error.__context__
+
+
+def restricted(**params: str) -> Providers:
+    made = Providers.of(
+        {
+            **PROVIDERS,
+            **{f"config.providers.{name.replace('_', '.', 1)}": v for name, v in params.items()},
+        }
+    )
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize("path", ["/s/a.properties", "/s/./a.properties", "/x/../s/a.properties"])
+def test_paths_that_are_allowed(path: str) -> None:
+    providers = restricted(**{"file_param.allowed.paths": "/x,/s/"})
+    assert resolve(f"${{file:{path.replace('/x/..', '')}:user}}", providers) == "alice"
+
+
+@pytest.mark.parametrize(
+    "text", ["${dir:/other:token}", "${dir:/s/../other:token}", "${dir:/stuff:token}"]
+)
+def test_paths_that_are_not_allowed(text: str) -> None:
+    providers = restricted(**{"dir_param.allowed.paths": "/x,/s"})
+    assert resolve("${dir:/s:token}", providers) == "hunter2"
+    with pytest.raises(ConfigError, match=r"outside allowed\.paths"):
+        resolve(text, providers)
+
+
+def test_variables_that_are_not_allowed() -> None:
+    providers = restricted(**{"env_param.allowlist.pattern": "NA.*"})
+    assert resolve("${env:NAME}", providers) == "me"
+    with pytest.raises(ConfigError, match=r"EMPTY, which allowlist\.pattern .* does not allow"):
+        resolve("${env:EMPTY}", providers)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"env_param.allowlist.pattern": "("}, r"^config\.providers\.env\.param\.allowlist\.patt"),
+        ({"file_param.allowed.paths": "s"}, "'s' is not an absolute path"),
+    ],
+)
+def test_malformed_restrictions(params: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        restricted(**params)
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        (
+            {"config.providers.vault.class": "com.example.Vault"},
+            r"config\.providers\.vault\.class='com\.example\.Vault' is a Java class that cannot be",
+        ),
+        ({}, r"config\.providers\.vault\.class is not set"),
+    ],
+)
+def test_providers_that_can_not_be_had(properties: dict[str, str], message: str) -> None:
+    given = {
+        **SERVERS,
+        **properties,
+        "config.providers": "vault",
+        "client.id": "${vault:kv/shop:name}",
+        "sasl.mechanism": "${env:LITERAL}",
+    }
+    with pytest.raises(
+        ConfigError, match=rf"^client\.id refers to the provider 'vault': {message}"
+    ):
+        ProducerConfig.from_properties(given)
+    made = ProducerConfig.from_properties(given, client_id="me", sasl_mechanism=None)
+    assert made.client_id == "me"
+
+
+def test_a_properties_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIOPRODUCER_TEST_LINGER", "7")
+    secrets = tmp_path / "secrets.properties"
+    secrets.write_text("password=hunter2")
+    lines = {
+        **SERVERS,
+        **PROVIDERS,
+        "linger.ms": "${env:AIOPRODUCER_TEST_LINGER}",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{PLAIN} username="alice" password="${{file:{secrets}:password}}";',
+    }
+    path = tmp_path / "client.properties"
+    path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    made = ProducerConfig.from_properties(path)
+    assert made.linger_ms == 7
+    assert login_of(made) == PlainLogin("alice", Secret("hunter2"))
+    assert made.plain_secrets() == ()
+    shown = repr(made)
+    assert "linger_ms='${env:AIOPRODUCER_TEST_LINGER}'" in shown
+    assert f"sasl_jaas_config='********${{file:{secrets}:password}}********'" in shown
+
+
+def test_without_providers_java_reads_no_placeholder(caplog: pytest.LogCaptureFixture) -> None:
+    properties = {**SERVERS, "client.id": "${env:NAME}"}
+    made = ProducerConfig.from_properties(properties)
+    assert made.client_id == "${env:NAME}"
+    assert "client.id is taken as it is written" in caplog.text
+    assert pickle.loads(pickle.dumps(made)).client_id == "${env:NAME}"
+    assert made.replace(linger_ms=1).client_id == "${env:NAME}"
+
+
+def test_keywords(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AIOPRODUCER_TEST_PASSWORD", "hunter2")
+    monkeypatch.setenv("AIOPRODUCER_TEST_SIZE", " 99 ")
+    (tmp_path / "name").write_text("alice\n")
+    options: dict[str, Any] = {
+        "bootstrap_servers": "kafka.example:9092",
+        **LOGIN,
+        "sasl_username": f"${{dir:{tmp_path}:name}}",
+        "sasl_password": "${env:AIOPRODUCER_TEST_PASSWORD}",
+        "batch_size": "${env:AIOPRODUCER_TEST_SIZE}",
+    }
+    made = ProducerConfig(**options)
+    assert login_of(made) == PlainLogin("alice", Secret("hunter2"))
+    assert made.batch_size == 99
+    assert made.plain_secrets() == ()
+    assert "sasl_password='${env:AIOPRODUCER_TEST_PASSWORD}'" in repr(made)
+    assert "hunter2" not in f"{made} {dataclasses.asdict(made)}"
+    again = ProducerConfig.from_properties(SERVERS, **options)
+    assert (again, again.references) == (made, made.references)
+
+
+def test_a_pickle_has_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIOPRODUCER_TEST_PASSWORD", "hunter2")
+    made = ProducerConfig(
+        bootstrap_servers="a:1",
+        **LOGIN,  # type: ignore[arg-type]
+        sasl_password="${env:AIOPRODUCER_TEST_PASSWORD}",
+    )
+    pickled = pickle.dumps(made)
+    assert b"hunter2" not in pickled
+    for twin in (pickle.loads(pickled), copy.deepcopy(made), made.replace(linger_ms=None)):
+        assert twin == made
+        assert twin.references == made.references
+    monkeypatch.setenv("AIOPRODUCER_TEST_PASSWORD", "of the executor")
+    assert pickle.loads(pickled).sasl_password == Secret("of the executor")
+    monkeypatch.delenv("AIOPRODUCER_TEST_PASSWORD")
+    with pytest.raises(UnresolvedError, match=r"^sasl_password refers to the environment variable"):
+        pickle.loads(pickled)
+
+
+def test_a_plain_value_takes_the_place_of_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIOPRODUCER_TEST_NAME", "me")
+    made = ProducerConfig(bootstrap_servers="a:1", client_id="${env:AIOPRODUCER_TEST_NAME}")
+    assert made.replace(client_id="you").references == {}
+    assert ProducerConfig(bootstrap_servers="a:1", client_id="me") == made
+
+
+@pytest.mark.parametrize(
+    ("options", "secrets"),
+    [
+        ({"sasl_password": "hunter2"}, ("sasl_password",)),
+        ({"sasl_password": Secret("hunter2")}, ("sasl_password",)),
+        ({"sasl_password": "${env:P}"}, ()),
+        ({"sasl_password": "hunter2", "ssl_truststore_password": "x"},
+         ("ssl_truststore_password", "sasl_password")),
+        ({"sasl_jaas_config": f'{PLAIN} username="alice" password="hunter2";'},
+         ("sasl_jaas_config",)),
+        ({"sasl_jaas_config": f'{PLAIN} username="alice" password="${{env:P}}";'}, ()),
+        ({"sasl_jaas_config": f'{PLAIN} username="${{env:U}}" password="hunter2";'},
+         ("sasl_jaas_config",)),
+        ({"sasl_jaas_config": f"{PLAIN} username=${{env:U}} password=hunter2;"},
+         ("sasl_jaas_config",)),
+        ({"sasl_jaas_config": f"{PLAIN} username=${{env:U}} password=${{env:P}};"}, ()),
+        ({"sasl_jaas_config": " ${env:LINE} "}, ()),
+        ({"sasl_jaas_config": f'{PLAIN} username="alice" password="a${{env:P}}b";'}, ()),
+        ({"sasl_password": "${env:P}", "ssl_truststore_type": "PEM",
+          "ssl_truststore_certificates": "-----BEGIN CERTIFICATE-----"}, ()),
+    ],
+)  # fmt: skip
+def test_plain_secrets(
+    options: dict[str, Any], secrets: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("P", "hunter3")
+    monkeypatch.setenv("U", "alice")
+    monkeypatch.setenv("LINE", f"{PLAIN} username=alice password=hunter3;")
+    login = LOGIN if "sasl_password" in options else {**LOGIN, "sasl_username": None}
+    made = ProducerConfig(**{"bootstrap_servers": "a:1", **login, **options})
+    assert made.plain_secrets() == secrets
+    assert (b"hunter2" in pickle.dumps(made)) == bool(secrets)
+    assert b"hunter3" not in pickle.dumps(made)
+
+
+def test_an_aws_line_without_keys_is_no_secret() -> None:
+    made = ProducerConfig(
+        bootstrap_servers="a:1",
+        security_protocol="SASL_SSL",
+        sasl_mechanism="AWS_MSK_IAM",
+        sasl_jaas_config='software.amazon.msk.auth.iam.IAMLoginModule required awsProfileName="s";',
+    )
+    assert made.plain_secrets() == ()
+
+
+def from_keywords(options: dict[str, str]) -> ProducerConfig:
+    return ProducerConfig(**{"bootstrap_servers": "a:1", **options})  # type: ignore[arg-type]
+
+
+def from_properties(options: dict[str, str]) -> ProducerConfig:
+    properties = {name.replace("_", "."): value for name, value in options.items()}
+    return ProducerConfig.from_properties({**SERVERS, **PROVIDERS, **properties})
+
+
+@pytest.mark.parametrize("make", [from_keywords, from_properties])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"linger_ms": "${env:AIOPRODUCER_TEST_SECRET}"},
+        {"acks": "x${env:AIOPRODUCER_TEST_SECRET}"},
+        {"client_dns_lookup": "${env:AIOPRODUCER_TEST_SECRET}"},
+        {"bootstrap_servers": "${env:AIOPRODUCER_TEST_SECRET}"},
+        {"sasl_jaas_config": "${env:AIOPRODUCER_TEST_SECRET}"},
+        {"sasl_jaas_config": "hunter2"},
+        {"sasl_password": "hunter2"},
+        {"sasl_password": "hunter2", "linger_ms": "-1"},
+        {"sasl_password": "hunter2", "no_such_option": "1"},
+        {"sasl_password": "hunter2${env:AIOPRODUCER_NOT_SET}"},
+    ],
+)
+def test_no_frame_of_an_error_has_a_secret(
+    options: dict[str, str],
+    make: Callable[[dict[str, str]], ProducerConfig],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AIOPRODUCER_TEST_SECRET", "hunter2")
+    with pytest.raises(ConfigError) as caught:
+        make(options)
+    assert_no_secret_in(caught.value)
