@@ -19,6 +19,7 @@ from aioproducer.errors import ConfigError
 
 __all__ = [
     "BUILT_IN",
+    "BUILT_IN_PROPERTIES",
     "CONFIG_PROVIDERS",
     "Provider",
     "Providers",
@@ -110,6 +111,14 @@ BUILT_IN: Final = Providers(
     (("env", Provider("env")), ("file", Provider("file")), ("dir", Provider("dir")))
 )
 """What keywords may refer to."""
+
+BUILT_IN_PROPERTIES: Final[Mapping[str, str]] = {
+    CONFIG_PROVIDERS: "env,file,dir",
+    f"{CONFIG_PROVIDERS}.env.class": f"{_PACKAGE}.EnvVarConfigProvider",
+    f"{CONFIG_PROVIDERS}.file.class": f"{_PACKAGE}.FileConfigProvider",
+    f"{CONFIG_PROVIDERS}.dir.class": f"{_PACKAGE}.DirectoryConfigProvider",
+}
+"""The same, for properties."""
 
 
 @dataclass(frozen=True, slots=True)

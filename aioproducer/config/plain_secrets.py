@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from aioproducer.config.jaas import parse_jaas
 from aioproducer.config.names import BY_JAVA_NAME
 from aioproducer.config.options import OPTIONS
-from aioproducer.config.placeholders import CONFIG_PROVIDERS
+from aioproducer.config.placeholders import CONFIG_PROVIDERS, Providers, Reference
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
 
-if TYPE_CHECKING:
-    from aioproducer.config.placeholders import Reference
-
-__all__ = ["hidden_properties", "hide_secrets", "holds_secret"]
+__all__ = ["hidden_properties", "hide_secrets", "holds_secret", "plain_secrets_of"]
 
 _MARK: Final = "aioproducer.placeholder"
 
@@ -58,6 +55,17 @@ def _may_be_secret(java_name: str) -> bool:
     if option is None:
         return not java_name.startswith(CONFIG_PROVIDERS)
     return option.kind.secret
+
+
+def plain_secrets_of(properties: Mapping[str, str], providers: Providers) -> tuple[str, ...]:
+    """The Java names of the properties that hold a secret as it is. Nothing is read."""
+    return tuple(
+        java_name
+        for java_name, value in properties.items()
+        if (option := BY_JAVA_NAME.get(java_name)) is not None
+        and option.kind.secret
+        and holds_secret(option.name, Secret(value), Reference.in_value(value, providers))
+    )
 
 
 def _jaas_holds_secret(line: Secret, reference: Reference | None) -> bool:

@@ -5,16 +5,26 @@ No I/O.
 
 from __future__ import annotations
 
-import os
+import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cache
 from typing import Any, Final
 
 from pyspark.sql.types import StructType
 
 from aioproducer.config import ProducerConfig
+from aioproducer.config.placeholders import (
+    BUILT_IN,
+    BUILT_IN_PROPERTIES,
+    CONFIG_PROVIDERS,
+    Providers,
+    UnresolvedError,
+)
+from aioproducer.config.plain_secrets import hidden_properties, plain_secrets_of
 from aioproducer.errors import ConfigError
 
 _PREFIX: Final = "kafka."
@@ -39,7 +49,14 @@ _TYPES: Final[Mapping[str, Sequence[str]]] = {
 }
 """Of the columns, in the order in which Spark's sink looks at them."""
 
-_VARIABLE: Final = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_REDACTED: Final = re.compile(r"(?i)secret|password|token|access[.]?key")
+"""Spark's default for ``spark.redaction.regex``: it hides an option whose name or value has it, and
+shows all others in the plans of streams, in its logs and in its UI."""
+
+_REFERENCE: Final = (
+    "give a reference: '${env:NAME}', '${file:/path/of.properties:key}' or '${dir:/directory:file}'"
+)
+logger: Final = logging.getLogger(__name__)
 
 
 class Guarantee(StrEnum):
@@ -51,7 +68,7 @@ class Guarantee(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """One write, checked. It pickles; ``${env:NAME}`` in a property is read where it is used."""
+    """One write, checked. It pickles; placeholders in a property are read where it is used."""
 
     properties: Mapping[str, str] = field(repr=False)
     """Of the producer, by Kafka's names."""
@@ -73,14 +90,29 @@ class SinkPlan:
         return self.guarantee is Guarantee.EXACTLY_ONCE
 
     def config(self, **overrides: Any) -> ProducerConfig:
-        """The producer's configuration, with the environment of this process.
+        """The producer's configuration, with the environment and the files of this process.
 
         Raises:
-            ConfigError: an option is wrong, or a variable is not set.
+            ConfigError: an option is wrong.
+            UnresolvedError: a variable or a file is not there.
         """
-        properties = {name: _expanded(name, value) for name, value in self.properties.items()}
-        properties.setdefault("batch.size", _BATCH_SIZE)
-        return ProducerConfig.from_properties(properties, **overrides)
+        properties = hidden_properties(
+            {"batch.size": _BATCH_SIZE, **_with_providers(self.properties)}
+        )
+        try:
+            return ProducerConfig.from_properties(properties, **overrides)
+        except UnresolvedError as error:
+            problem = str(error)
+        raise UnresolvedError(
+            f"kafka.{problem}; executors get variables by spark.executorEnv, and files from their"
+            " machines; the driver, which begins and commits transactions, has its own"
+        )
+
+    def plain_secrets(self) -> tuple[str, ...]:
+        """The options that hold a secret as it is."""
+        providers = Providers.of(_with_providers(self.properties)) or BUILT_IN
+        found = plain_secrets_of(self.properties, providers)
+        return tuple(f"{_PREFIX}{name}" for name in found)
 
 
 def plan_write(options: Mapping[str, str], columns: Mapping[str, str]) -> SinkPlan:
@@ -106,9 +138,8 @@ def plan_write(options: Mapping[str, str], columns: Mapping[str, str]) -> SinkPl
             "topic under which the id of the next batch is kept (as an offset of the consumer "
             "group 'sink.id', not as a record)"
         )
-    # Executors may have variables that are not set here.
-    asked = (match[1] for value in plan.properties.values() for match in _VARIABLE.finditer(value))
-    if all(name in os.environ for name in asked):
+    # Executors may have variables and files that are not here.
+    with suppress(UnresolvedError):
         plan.config(transactional_id=plan.sink_id or None)
     return plan
 
@@ -138,6 +169,34 @@ def check_names(options: Iterable[str]) -> None:
                 f"there is no option {name!r}; there are {', '.join(_READ)}, and those of a "
                 "producer by their Java names after 'kafka.'"
             )
+
+
+def refuse_shown_secrets(plan: SinkPlan) -> None:
+    """Refuse secrets that Spark would show, and tell of those that it redacts.
+
+    Raises:
+        ConfigError: with the option, and what to give instead.
+    """
+    plain = plan.plain_secrets()
+    for name in plain:
+        value = plan.properties[name.removeprefix(_PREFIX)]
+        if not _REDACTED.search(name) and not _REDACTED.search(value):
+            raise ConfigError(
+                f"{name} holds a secret, which Spark shows in its plans and logs; {_REFERENCE}"
+            )
+    if plain:
+        _tell_of(plain)
+
+
+@cache
+def _tell_of(plain: tuple[str, ...]) -> None:
+    """Once in a process: a stream plans each of its micro-batches."""
+    logger.warning(
+        "%s: a secret that travels to the executors with every write, and that Spark hides only by"
+        " spark.redaction.regex; %s",
+        ", ".join(plain),
+        _REFERENCE,
+    )
 
 
 def check_type(column: str, kind: str) -> None:
@@ -226,15 +285,8 @@ def _batch_id(given: Mapping[str, str]) -> int | None:
     return int(said)
 
 
-def _expanded(name: str, value: str) -> str:
-    def read(match: re.Match[str]) -> str:
-        variable = match[1]
-        if variable not in os.environ:
-            raise ConfigError(
-                f"kafka.{name} refers to the environment variable {variable}, which is not set in "
-                "this process; executors get theirs by spark.executorEnv, and the driver, which "
-                "begins and commits transactions, has its own"
-            )
-        return os.environ[variable]
-
-    return _VARIABLE.sub(read, value)
+def _with_providers(properties: Mapping[str, str]) -> dict[str, str]:
+    """With Kafka's providers for placeholders, unless the properties name some."""
+    if CONFIG_PROVIDERS in properties:
+        return dict(properties)
+    return {**BUILT_IN_PROPERTIES, **properties}

@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from aioproducer.errors import ConfigError, ProducerError
 from aioproducer.spark.archives import forget_archives
 from aioproducer.spark.exactly_once import Begun, TaskOutcome, abort, begin, commit
-from aioproducer.spark.plan import SinkPlan, plan_write, types_of
+from aioproducer.spark.plan import SinkPlan, plan_write, refuse_shown_secrets, types_of
 from aioproducer.spark.report import WriteReport
 from aioproducer.spark.task import run_task
 from aioproducer.spark.written import Written
@@ -74,7 +74,9 @@ class KafkaDataSource(DataSource):
 
     def _plan(self, schema: StructType) -> SinkPlan:
         forget_archives()
-        return plan_write(dict(self.options), types_of(schema))
+        plan = plan_write(dict(self.options), types_of(schema))
+        refuse_shown_secrets(plan)
+        return plan
 
 
 class _Writer:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from aioproducer.errors import ConfigError
 from aioproducer.spark import foreach_batch, publish_partitions, register, repartition_by_key
+from aioproducer.spark.plan import _REDACTED
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.spark.conftest import EXECUTOR_VARIABLE
 from tests.spark.read_back import read, values
@@ -176,9 +177,18 @@ def test_a_variable_that_is_not_set_is_named(
 def test_secrets_are_not_in_errors(spark: SparkSession, cluster: MockCluster, topic: str) -> None:
     rows = spark.sql("select '1' as value")
     with pytest.raises(PySparkException) as caught:
-        write(rows, cluster, topic=topic, **{"kafka.ssl.keystore.password": "hunter2"})
-    assert "ssl.keystore.password" in str(caught.value)
+        write(rows, cluster, topic=topic, **{"kafka.ssl.keystore.key": "hunter2"})
+    assert "kafka.ssl.keystore.key holds a secret, which Spark shows" in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+def test_spark_redacts_what_is_taken_for_redacted(spark: SparkSession) -> None:
+    """What is refused is what Spark shows: its own default says which that is."""
+    jvm: Any = spark._jvm
+    package = getattr(jvm.org.apache.spark.internal.config, "package$")
+    entry = getattr(package, "MODULE$").SECRET_REDACTION_PATTERN()
+    assert entry.key() == "spark.redaction.regex"
+    assert entry.defaultValueString() == _REDACTED.pattern
 
 
 def test_none_is_no_topic(spark: SparkSession, cluster: MockCluster) -> None:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 
 from aioproducer.errors import ConfigError
-from aioproducer.spark.plan import Guarantee, SinkPlan, check_names, plan_write
+from aioproducer.spark.plan import (
+    Guarantee,
+    SinkPlan,
+    check_names,
+    plan_write,
+    refuse_shown_secrets,
+)
 
 OPTIONS = {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}
 COLUMNS = {"value": "string"}
@@ -164,3 +171,61 @@ def test_a_variable_that_is_set_does_not_hide_what_is_wrong(
     monkeypatch.setenv("AIOPRODUCER_TEST_NAME", "me")
     with pytest.raises(ConfigError, match="acks"):
         plan(options)
+
+
+def test_files_are_read_where_they_are_used(tmp_path: Path) -> None:
+    (tmp_path / "name").write_text("me\n")
+    said = plan({"kafka.client.id": f"${{dir:{tmp_path}:name}}"})
+    assert said.config().client_id == "me"
+    there = plan({"kafka.client.id": "${file:/nowhere:name}"})  # executors may have it
+    with pytest.raises(
+        ConfigError, match=r"^kafka\.client\.id refers to /nowhere, .* executors get"
+    ):
+        there.config()
+
+
+def test_providers_may_be_restricted(tmp_path: Path) -> None:
+    restricted = {
+        "kafka.config.providers": "here",
+        "kafka.config.providers.here.class": (
+            "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
+        ),
+        "kafka.config.providers.here.param.allowed.paths": str(tmp_path / "a"),
+        "kafka.client.id": f"${{here:{tmp_path}:name}}",
+    }
+    with pytest.raises(ConfigError, match=r"outside allowed\.paths"):
+        plan(restricted)
+
+
+SECURED = {
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.ssl.keystore.type": "PEM",
+    "kafka.ssl.keystore.certificate.chain": "-----BEGIN CERTIFICATE-----",
+}
+LINE = "org.apache.kafka.common.security.plain.PlainLoginModule required username=alice password="
+
+
+def secured(password: str, key: str) -> SinkPlan:
+    return plan(
+        SECURED | {"kafka.sasl.jaas.config": f"{LINE}{password};", "kafka.ssl.keystore.key": key}
+    )
+
+
+def test_a_secret_that_spark_would_show_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    shown = secured("hunter2", "hunter2")
+    assert shown.plain_secrets() == ("kafka.sasl.jaas.config", "kafka.ssl.keystore.key")
+    with pytest.raises(ConfigError, match=r"^kafka\.ssl\.keystore\.key holds .*'\$\{env:NAME\}'"):
+        refuse_shown_secrets(shown)
+    refuse_shown_secrets(secured("${env:AIOPRODUCER_TEST_A}", "${env:AIOPRODUCER_TEST_B}"))
+    assert not caplog.records
+
+
+def test_a_secret_that_spark_redacts_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    redacted = secured("hunter2", "${env:AIOPRODUCER_TEST_B}")
+    for _ in range(2):
+        refuse_shown_secrets(redacted)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("kafka.sasl.jaas.config: a secret that travels")
+    assert "hunter2" not in caplog.text
+    assert b"AIOPRODUCER_TEST_B" in pickle.dumps(redacted)
