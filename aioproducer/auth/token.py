@@ -1,0 +1,179 @@
+"""A bearer token, and the forms in which providers give one.
+
+Nothing here verifies a token: brokers do. The claims are read for the time at which it expires.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+from aioproducer.config.secret import Secret
+from aioproducer.errors import TokenError
+
+__all__ = ["MOST_CHARACTERS", "Token", "claims_of", "token_from"]
+
+MOST_CHARACTERS: Final = 256 * 1024
+"""Brokers take a login message of 512 KiB at most (``sasl.server.max.receive.size``)."""
+
+_BEARER: Final = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")
+"""Source: RFC 6750, section 2.1; brokers refuse everything else."""
+_MILLISECONDS_FROM: Final = 1e11
+"""An expiry from here on (year 5138, as seconds) is in milliseconds."""
+_NO_CLAIMS: Final[Mapping[str, Any]] = MappingProxyType({})
+_WITH_EXPIRY: Final = 2
+_WITH_PRINCIPAL: Final = 3
+_WITH_EXTENSIONS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A bearer token for brokers. ``expires`` is in seconds since the epoch."""
+
+    value: Secret
+    expires: float | None = None
+    """None: nobody knows, so every login asks the provider again."""
+    principal: str | None = None
+    """For messages; brokers read it from the token itself."""
+    scope: str | None = None
+    extensions: Mapping[str, str] = field(default_factory=dict)
+    """SASL extensions (KIP-342), beside those of the configuration."""
+
+
+def token_from(answer: object) -> Token:
+    """The token in a provider's answer; an expiry that is not given is read from a JWT.
+
+    An answer is a ``str``, a :class:`Secret`, a pair or a tuple as confluent-kafka's ``oauth_cb``
+    returns (token, expiry, principal, extensions), an object with ``token`` and ``expires_on`` or
+    ``expiry`` (azure-core's ``AccessToken``, google-auth's ``Credentials``), or a :class:`Token`.
+    An expiry is in seconds since the epoch, in milliseconds (as AWS's signer gives it), or a
+    ``datetime``, which is UTC where it names no zone.
+
+    Raises:
+        TokenError: it is none of these, or no bearer token; the message shows no piece of it.
+    """
+    if isinstance(answer, Token):
+        value, expires = answer.value, answer.expires
+        principal, scope, extensions = answer.principal, answer.scope, answer.extensions
+    else:
+        value, expiry, principal, extensions = _parts(answer)
+        expires, scope = _seconds(expiry), None
+    value = Secret(value.reveal().strip())
+    problem = _fault(value)
+    if problem:
+        raise TokenError(f"the token provider gave no bearer token: {problem}")
+    claims = claims_of(value)
+    if expires is None:
+        expires = _time_claim(claims, "exp")
+    return Token(
+        value,
+        expires,
+        principal or _text_claim(claims, "sub"),
+        scope or _text_claim(claims, "scope"),
+        dict(extensions),
+    )
+
+
+def claims_of(token: Secret) -> Mapping[str, Any]:
+    """The unverified claims of a JWT; empty for a token that is none."""
+    parts = token.reveal().split(".")
+    if len(parts) != 3:
+        return _NO_CLAIMS
+    try:
+        payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        claims = json.loads(payload)
+    except (ValueError, binascii.Error, RecursionError):
+        return _NO_CLAIMS
+    return claims if isinstance(claims, dict) else _NO_CLAIMS
+
+
+def _parts(answer: object) -> tuple[Secret, object, str | None, Mapping[str, str]]:
+    """Value, expiry, principal and extensions, of whichever form."""
+    if isinstance(answer, str):
+        return Secret(answer), None, None, {}
+    if isinstance(answer, Secret):
+        return answer, None, None, {}
+    if isinstance(held := getattr(answer, "token", None), str):
+        expiry = getattr(answer, "expires_on", None)
+        return Secret(held), getattr(answer, "expiry", None) if expiry is None else expiry, None, {}
+    if not isinstance(answer, tuple) or not _WITH_EXPIRY <= len(answer) <= _WITH_EXTENSIONS:
+        raise TokenError(
+            f"the token provider returned {_named(answer)}; it must return a str, a pair (token,"
+            " seconds since the epoch), an object with .token and .expires_on, or a Token"
+        )
+    value = answer[0]
+    principal = answer[_WITH_EXPIRY] if len(answer) >= _WITH_PRINCIPAL else None
+    extensions = answer[_WITH_PRINCIPAL] if len(answer) == _WITH_EXTENSIONS else {}
+    if (
+        not isinstance(value, str | Secret)
+        or not (principal is None or isinstance(principal, str))
+        or not isinstance(extensions, Mapping)
+    ):
+        raise TokenError(
+            "the token provider returned a tuple that is not (token, expiry, principal,"
+            f" extensions), but {', '.join(map(_named, answer))}"
+        )
+    return Secret(value) if isinstance(value, str) else value, answer[1], principal, extensions
+
+
+def _seconds(expiry: object) -> float | None:
+    if expiry is None:
+        return None
+    if isinstance(expiry, datetime):
+        zoned = expiry if expiry.tzinfo is not None else expiry.replace(tzinfo=UTC)
+        return zoned.timestamp()
+    number = _finite(expiry)
+    if number is None:
+        raise TokenError(
+            f"the token provider gave {_named(expiry)} as expiry; it must be seconds since the"
+            " epoch, a datetime, or None"
+        )
+    return number / 1000 if number >= _MILLISECONDS_FROM else number
+
+
+def _finite(number: object) -> float | None:
+    """``number`` as a finite float; None for everything else."""
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return None
+    try:
+        converted = float(number)
+    except OverflowError:
+        return None
+    return converted if math.isfinite(converted) else None
+
+
+def _time_claim(claims: Mapping[str, Any], name: str) -> float | None:
+    return _finite(claims.get(name))
+
+
+def _text_claim(claims: Mapping[str, Any], name: str) -> str | None:
+    claim = claims.get(name)
+    return claim if isinstance(claim, str) and claim else None
+
+
+def _fault(value: Secret) -> str | None:
+    """The reason why ``value`` is no bearer token."""
+    length = len(value.reveal())
+    if not length:
+        return "it is empty"
+    if length > MOST_CHARACTERS:
+        return f"it has {length} characters, more than the {MOST_CHARACTERS} that brokers can take"
+    if not _BEARER.fullmatch(value.reveal()):
+        return (
+            "it has characters other than letters, digits and '-._~+/=' (give the token alone,"
+            " without 'Bearer')"
+        )
+    return None
+
+
+def _named(value: object) -> str:
+    """The type of a value that must not be shown."""
+    return "None" if value is None else f"a value of type {type(value).__name__}"

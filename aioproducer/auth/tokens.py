@@ -1,0 +1,299 @@
+"""One token for all connections: fetched once, kept, and fetched anew ahead of its end.
+
+A source runs no task in the background. Whoever asks near the end of a token's validity starts the
+fetch of the next one, and waits for it a moment; then the old token serves on while it lasts. Ended
+fetches leave nothing behind, so a source needs no closing but to end a fetch that is under way.
+
+A source may serve several producers, and several event loops: one process fetches once. A fetch
+runs on the loop of whoever began it; when that one ends it, another asker begins the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from random import Random
+from threading import Lock
+from typing import Any, Final, TypeAlias, final
+
+from aioproducer.auth.refresh_rules import RefreshRules
+from aioproducer.auth.token import Token, token_from
+from aioproducer.cluster.backoff import ExponentialBackoff
+from aioproducer.errors import ProducerError, TokenEndpointError, TokenError, anew
+from aioproducer.tasks import TaskOwner
+from aioproducer.threads import ThreadForEach
+
+__all__ = ["Token", "TokenProvider", "TokenSource"]
+
+logger = logging.getLogger(__name__)
+
+TokenProvider: TypeAlias = Callable[[], Any]
+"""Gives a token, or an awaitable of one, in one of the forms of
+:func:`~aioproducer.auth.token.token_from`. A provider that is no ``async def`` runs in a thread."""
+
+_THREADS: Final = ThreadForEach("aioproducer-token")
+"""A provider that hangs holds up no other one."""
+_RETRY_BACKOFF: Final = (0.1, 10.0)
+_FETCH_TIMEOUT: Final = 60.0
+_PATIENCE: Final = 2.0
+_GRACE: Final = 1.0
+_WRONG_PROGRAM: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+)
+"""A provider that raises one of these is not mended by asking it again."""
+
+
+@final
+class _Fetch:
+    """One call of the provider, for all who ask while it runs."""
+
+    def __init__(self, started: float, loop: asyncio.AbstractEventLoop) -> None:
+        self.started = started
+        self.loop = loop
+        self.owner = TaskOwner(lambda cause: None)  # askers notice the end of the task
+        self.ended: Future[None] = Future()
+        """Done, without a value, when the fetch is over: any loop may wait for it."""
+        self.ended.set_running_or_notify_cancel()  # from here on nobody's cancelling reaches it
+        self.outcome: Token | ProducerError | None = None
+        """None after a fetch that was given up."""
+
+
+@final
+class TokenSource:
+    """The token of one provider; see the module for how it is kept fresh.
+
+    ``clock`` gives seconds since the epoch (``time.time``).
+    ``timeout``: seconds for one call of the provider.
+    ``patience``: seconds that an asker waits for the next token while the old one is valid.
+    ``retry_backoff``: the shortest and the longest wait in seconds between failed calls.
+    """
+
+    def __init__(
+        self,
+        provider: TokenProvider,
+        *,
+        clock: Callable[[], float],
+        refresh: RefreshRules | None = None,
+        retry_backoff: tuple[float, float] = _RETRY_BACKOFF,
+        timeout: float = _FETCH_TIMEOUT,
+        patience: float = _PATIENCE,
+        random: Random | None = None,
+    ) -> None:
+        self._provider = provider
+        self._refresh = refresh or RefreshRules()
+        self._random = random or Random()
+        self._backoff = ExponentialBackoff(*retry_backoff, self._random)
+        self._timeout = timeout
+        self._patience = patience
+        self._clock = clock
+        self._lock = Lock()
+        """Guards everything below; nothing waits while it is held."""
+        self._token: Token | None = None
+        self._refresh_at = 0.0
+        self._failures = 0
+        self._failure: ProducerError | None = None
+        self._retry_at = 0.0
+        self._fetch: _Fetch | None = None
+
+    async def token(self) -> Token:
+        """A token that is valid now. Cancelling one asker ends no other's fetch.
+
+        Raises:
+            TokenError: there is no valid token, and none can be had. Final.
+            TokenEndpointError: there is none, and none can be had at present.
+        """
+        while True:
+            found = self._at_hand()
+            if isinstance(found, Token):
+                return found
+            if isinstance(found, ProducerError):
+                raise anew(found)
+            valid = self._valid()
+            await self._wait_for(found, self._longest_wait(valid))
+            outcome = found.outcome
+            if isinstance(outcome, Token):
+                return outcome
+            if valid is not None and (valid := self._valid()) is not None:
+                return valid
+            if outcome is not None:
+                raise anew(outcome)
+            if not found.ended.done():  # its event loop stands still
+                self._give_up(found)
+                raise self._too_slow()
+
+    def discard(self, token: Token) -> None:
+        """Forget ``token``, which a broker refused: the next login gets another one."""
+        with self._lock:
+            if self._token is not None and self._token.value == token.value:
+                self._token = None
+
+    async def close(self) -> None:
+        """End a fetch that runs on this event loop. Its other askers begin another one.
+
+        The source stays usable.
+        """
+        with self._lock:
+            fetch = self._fetch
+        if fetch is not None and fetch.loop is asyncio.get_running_loop():
+            await fetch.owner.close()
+
+    def _at_hand(self) -> Token | ProducerError | _Fetch:
+        """What an asker gets: a token, an error, or a fetch to wait for."""
+        with self._lock:
+            now = self._clock()
+            if self._token is not None and now < self._refresh_at:
+                return self._token
+            if self._fetch is not None and not self._fetch.loop.is_closed():
+                return self._fetch
+            if self._failure is not None and now < self._retry_at:
+                return self._valid_at(now) or self._failure
+            fetch = self._fetch = _Fetch(now, asyncio.get_running_loop())
+        # An eager task runs within start(), so the lock is free by now.
+        task = fetch.owner.start(self._run(fetch), "aioproducer-token")
+        task.add_done_callback(lambda task: self._give_up(fetch))
+        return fetch
+
+    def _valid(self) -> Token | None:
+        with self._lock:
+            return self._valid_at(self._clock())
+
+    def _valid_at(self, now: float) -> Token | None:
+        token = self._token
+        return None if token is None or now >= _end(token) else token
+
+    def _longest_wait(self, valid: Token | None) -> float:
+        """Seconds for an asker that has ``valid``; the fetch itself ends by its timeout before."""
+        if valid is not None and valid.expires is not None:
+            return self._patience
+        return self._timeout + _GRACE
+
+    async def _wait_for(self, fetch: _Fetch, longest: float) -> None:
+        """Until ``fetch`` is over, or has run for ``longest`` seconds."""
+        left = min(max(fetch.started + longest - self._clock(), 0.0), longest)
+        ended = asyncio.wrap_future(fetch.ended)
+        try:
+            await asyncio.wait([ended], timeout=left)
+        finally:
+            ended.cancel()
+
+    async def _run(self, fetch: _Fetch) -> None:
+        """Call the provider, and keep what it gives."""
+        outcome: Token | ProducerError
+        try:
+            async with asyncio.timeout(self._timeout) as bound:
+                outcome = await self._ask()
+        except asyncio.CancelledError as error:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            outcome = _failure_of(error)
+        except Exception as error:
+            outcome = self._too_slow() if bound.expired() else _failure_of(error)
+        with self._lock:
+            if self._fetch is fetch:
+                outcome = self._keep(outcome)
+                self._fetch = None
+            fetch.outcome = outcome
+        _end_of(fetch)
+
+    async def _ask(self) -> Token | ProducerError:
+        provider = self._provider
+        if _is_async(provider):
+            return token_from(await provider())
+        answer = await asyncio.get_running_loop().run_in_executor(_THREADS, _guarded, provider)
+        if isinstance(answer, _Raised):
+            return _failure_of(answer.error)
+        return token_from(await answer if isinstance(answer, Awaitable) else answer)
+
+    def _too_slow(self) -> ProducerError:
+        return TokenEndpointError(
+            f"the token provider did not answer within {self._timeout:g} seconds; it is asked again"
+        )
+
+    def _keep(self, outcome: Token | ProducerError) -> Token | ProducerError:
+        """Note the end of a fetch, with the lock held."""
+        now = self._clock()
+        if isinstance(outcome, Token) and now >= _end(outcome):
+            kind = TokenError if self._token is None else TokenEndpointError
+            outcome = kind(
+                f"the token that the provider gave expired {now - _end(outcome):.0f} seconds ago:"
+                " is it stale, or is the clock of this machine wrong?"
+            )
+        if isinstance(outcome, Token):
+            self._token = outcome
+            self._failures, self._failure = 0, None
+            expires = outcome.expires
+            self._refresh_at = (
+                now if expires is None else self._refresh.refresh_at(now, expires, self._random)
+            )
+            return outcome
+        self._failures += 1
+        self._failure = outcome
+        self._retry_at = now + self._backoff.delay(self._failures)
+        if (valid := self._valid_at(now)) is not None and valid.expires is not None:
+            logger.warning(
+                "the token could not be fetched anew, and serves on for %.0f seconds: %s",
+                valid.expires - now,
+                outcome,
+            )
+        return outcome
+
+    def _give_up(self, fetch: _Fetch) -> None:
+        """Let others begin a fetch, if ``fetch`` is over or hangs."""
+        with self._lock:
+            if self._fetch is fetch:
+                self._fetch = None
+        _end_of(fetch)
+
+
+def _end(token: Token) -> float:
+    return float("inf") if token.expires is None else token.expires
+
+
+def _end_of(fetch: _Fetch) -> None:
+    if not fetch.ended.done():
+        fetch.ended.set_result(None)
+
+
+@final
+class _Raised:
+    """An exception as a value: a future can't carry StopIteration, and asyncio ends at some."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def _guarded(provider: TokenProvider) -> object:
+    try:
+        return provider()
+    except BaseException as error:
+        return _Raised(error)
+
+
+def _is_async(provider: TokenProvider) -> bool:
+    call = getattr(provider, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(provider) or inspect.iscoroutinefunction(call)
+
+
+def _failure_of(error: BaseException) -> ProducerError:
+    """The error that askers get for what a provider raised."""
+    if isinstance(error, ProducerError):
+        error.__context__ = None
+        return error.with_traceback(None)  # its frames hold what the provider gave
+    told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, _WRONG_PROGRAM) and not isinstance(error, OSError):
+        failure: ProducerError = TokenError(f"the token provider failed with {told}")
+    else:
+        failure = TokenEndpointError(f"the token provider failed with {told}; it is asked again")
+    failure.__cause__ = error
+    return failure
