@@ -1,0 +1,380 @@
+"""aioproducer.auth.oidc and its endpoint, against a real HTTP server on loopback."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import socket
+import ssl
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aioproducer.auth.oidc import ClientCredentials, JwtBearer, TokenFile
+from aioproducer.auth.token_endpoint import TokenEndpoint
+from aioproducer.auth.tokens import TokenSource
+from aioproducer.config.secret import Secret
+from aioproducer.errors import (
+    ConfigError,
+    MissingExtraError,
+    ProducerError,
+    TokenEndpointError,
+    TokenError,
+)
+from tests.unit.auth.http_server import Script, Server, answer, raw, serving
+from tests.unit.auth.tokens_for_tests import NOW, Clock, everything_in, jwt
+
+SECRET = "s3cr3t+/ü"
+GOOD = answer(200, {"access_token": "token", "expires_in": 60, "scope": "kafka"})
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(GOOD) as running:
+        yield running
+
+
+def endpoint(url: str, **options: Any) -> TokenEndpoint:
+    return TokenEndpoint(url, Clock(), **options)
+
+
+def credentials(url: str, **options: Any) -> ClientCredentials:
+    return ClientCredentials(endpoint(url), "me", Secret(SECRET), **options)
+
+
+class Assertion:
+    def create(self) -> Secret:
+        return Secret(jwt({"iss": "me"}, "s3cr3t"))
+
+
+def test_client_credentials(server: Server) -> None:
+    token = credentials(server.url, scope=" kafka write ")()
+    assert token.value.reveal() == "token"
+    assert token.expires == NOW + 60
+    assert token.scope == "kafka"
+    request = server.requests[0]
+    assert request.head.startswith("POST /realms/x/token HTTP/1.1\r\n")
+    assert request.form == {"grant_type": "client_credentials", "scope": "kafka write"}
+    assert request.header("Accept") == "application/json"
+    assert request.header("Content-Type") == "application/x-www-form-urlencoded"
+    assert _basic(request.header("Authorization")) == f"me:{SECRET}"
+
+
+def _basic(header: str | None) -> str:
+    kind, _, encoded = (header or "").partition(" ")
+    assert kind == "Basic"
+    return base64.b64decode(encoded).decode()
+
+
+def test_id_and_secret_encoded_for_the_header(server: Server) -> None:
+    ClientCredentials(endpoint(server.url), "a b:c", Secret(SECRET), urlencode_header=True)()
+    assert _basic(server.requests[0].header("Authorization")) == "a+b%3Ac:s3cr3t%2B%2F%C3%BC"
+
+
+def test_a_client_assertion_instead_of_a_secret(server: Server) -> None:
+    ClientCredentials(endpoint(server.url), "me", assertion=Assertion())()
+    request = server.requests[0]
+    assert request.header("Authorization") is None
+    assert request.form == {
+        "grant_type": "client_credentials",
+        "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+        "client_assertion": jwt({"iss": "me"}, "s3cr3t"),
+        "client_id": "me",
+    }
+
+
+def test_jwt_bearer(server: Server) -> None:
+    JwtBearer(endpoint(server.url), Assertion(), "kafka")()
+    request = server.requests[0]
+    assert request.header("Authorization") is None
+    assert request.form == {
+        "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
+        "assertion": jwt({"iss": "me"}, "s3cr3t"),
+        "scope": "kafka",
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "expires"),
+    [
+        ({"access_token": jwt({"exp": NOW + 9}), "expires_in": 60}, NOW + 9),
+        ({"id_token": "t", "access_token": ""}, None),
+        ({"access_token": "t", "expires_in": "60"}, NOW + 60),
+        ({"access_token": "t", "expires_in": None}, None),
+        ({"access_token": "t", "expires_in": -1}, None),
+        ({"access_token": "t", "expires_in": "soon"}, None),
+        ({"access_token": "t", "expires_in": 10**400}, None),
+    ],
+    ids=repr,
+)
+def test_the_end_of_a_token(server: Server, body: object, expires: float | None) -> None:
+    server.script = answer(201, body)
+    assert credentials(server.url)().expires == expires
+
+
+def refused(provider: Callable[[], object], kind: type[ProducerError], *told: str) -> str:
+    """The text of the error; nothing that it keeps alive holds the secret."""
+    with pytest.raises(kind) as caught:
+        provider()
+    assert type(caught.value) is kind
+    for text in told:
+        assert text in str(caught.value)
+    assert "s3cr3t" not in everything_in(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 501])
+def test_statuses_that_are_final(server: Server, status: int) -> None:
+    server.script = answer(
+        status, {"error": "invalid_client", "error_description": f"{SECRET} is wrong\n"}
+    )
+    refused(
+        credentials(server.url + "?key=s3cr3t"),
+        TokenError,
+        f"http://127.0.0.1:{server.port}/realms/x/token answered with status {status}: "
+        "'invalid_client', '******** is wrong\\n'",
+    )
+
+
+@pytest.mark.parametrize("status", [408, 418, 429, 500, 502, 503, 504])
+def test_statuses_that_pass(server: Server, status: int) -> None:
+    server.script = answer(status, {"errorCode": "busy", "errorSummary": "try again"})
+    refused(credentials(server.url), TokenEndpointError, str(status), "'busy', 'try again'")
+
+
+@pytest.mark.parametrize("body", [b"", b"s3cr3t" * 100, b"[]", b'{"error": 7}', b'{"error": ['])
+def test_an_error_of_another_form_is_not_shown(server: Server, body: bytes) -> None:
+    server.script = answer(401, body)
+    refused(credentials(server.url), TokenError, "status 401; check the client's credentials")
+
+
+def test_an_assertion_that_is_refused_is_not_shown(server: Server) -> None:
+    text = Assertion().create().reveal()
+    server.script = answer(400, {"error": "invalid_grant", "error_description": text})
+    refused(JwtBearer(endpoint(server.url), Assertion()), TokenError, "'invalid_grant', '********'")
+
+
+def test_a_redirect_is_not_followed(server: Server) -> None:
+    with serving(GOOD) as other:
+        server.script = answer(307, Location=f"{other.url}?code=s3cr3t")
+        refused(credentials(server.url), TokenError, f"a redirect to '{other.url}'")
+        assert not other.requests
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        answer(200, b"s3cr3t"),
+        answer(200, []),
+        answer(200, {}),
+        answer(200, {"access_token": 7}),
+        answer(200, {"access_token": "s3cr3t t"}),
+        answer(200, {"token": "s3cr3t"}),
+        answer(200, b"[" * 100_000),
+        answer(200, b"\xff\xfe"),
+        answer(200, b"x" * 2_000_000),
+        answer(200, b"x", Content_Encoding="gzip"),
+    ],
+)
+def test_answers_without_a_token_are_final(server: Server, script: Script) -> None:
+    server.script = script
+    refused(credentials(server.url), TokenError, f"http://127.0.0.1:{server.port}/realms/x/token")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        raw(b""),
+        raw(b"SSH-2.0-OpenSSH\r\n"),
+        raw(b"\x00" * 100),
+        raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"),
+        raw(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
+        raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
+        raw(b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 50_000),
+    ],
+)
+def test_answers_that_are_no_http_pass(server: Server, script: Script) -> None:
+    server.script = script
+    refused(credentials(server.url), TokenEndpointError, "can't be reached", "asked again")
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_answer_breaks_the_client(server: Server, body: bytes) -> None:
+    server.script = raw(b"HTTP/1.1 ", body)
+    with pytest.raises((TokenError, TokenEndpointError)):
+        credentials(server.url)()
+
+
+def test_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    refused(credentials(f"http://127.0.0.1:{port}/"), TokenEndpointError, "refused")
+
+
+def test_a_server_that_says_nothing(server: Server) -> None:
+    def silent(connection: socket.socket) -> None:
+        connection.recv(1)
+
+    server.script = silent
+    slow = ClientCredentials(endpoint(server.url, read_timeout=0.05), "me", Secret(SECRET))
+    refused(slow, TokenEndpointError, "ReadTimeout")
+
+
+def test_an_answer_that_trickles_in_ends(server: Server) -> None:
+    clock = Clock()
+
+    def trickle(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        while True:
+            clock.now += 10
+            connection.sendall(b" ")
+
+    server.script = trickle
+    provider = ClientCredentials(TokenEndpoint(server.url, clock), "me", Secret(SECRET))
+    refused(provider, TokenEndpointError, "did not end its answer within 60 seconds")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _certificate(tmp_path_factory.mktemp("tls"))
+
+
+def _certificate(folder: Path) -> Path:
+    """A certificate for 127.0.0.1 that signs itself, with its key in the same file."""
+    from datetime import UTC, datetime, timedelta
+    from ipaddress import ip_address
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(datetime.now(UTC) - timedelta(days=1))
+        .not_valid_after(datetime.now(UTC) + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+        .sign(key, hashes.SHA256())
+    )
+    path = folder / "server.pem"
+    path.write_bytes(
+        signed.public_bytes(serialization.Encoding.PEM)
+        + key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return path
+
+
+def test_tls_is_verified(certificate: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with serving(GOOD, context) as server:
+        refused(credentials(server.url), TokenError, "can't be trusted", "ssl_truststore_location")
+        assert not server.requests
+        trusting = ssl.create_default_context(cafile=str(certificate))
+        provider = ClientCredentials(
+            endpoint(server.url, ssl_context=trusting), "me", Secret(SECRET)
+        )
+        assert provider().value.reveal() == "token"
+
+
+def test_an_address_that_is_not_encrypted_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        endpoint("http://localhost/token")
+        endpoint("http://127.0.0.2/token")
+        endpoint("http://[::1]:8080/token")
+        endpoint("https://idp.example/token")
+        assert not caplog.records
+        endpoint("http://idp.example:8080/token?key=s3cr3t")
+    assert "http://idp.example:8080/token is not encrypted" in caplog.text
+    assert "s3cr3t" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "idp.example/s3cr3t", "ftp://h/s3cr3t", "https:///s3cr3t", "https://u:s3cr3t@h/",
+     "https://h:s3cr3t/", "https://[s3cr3t/"],
+)  # fmt: skip
+def test_addresses_that_are_none(url: str) -> None:
+    with pytest.raises(ConfigError, match="sasl_oauthbearer_token_endpoint_url") as caught:
+        endpoint(url)
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_client_credentials_without_any() -> None:
+    refused(lambda: ClientCredentials(endpoint("https://h/"), "me"), ConfigError, "client_secret")
+
+
+def test_without_httpx(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(MissingExtraError, match=r"aioproducer\[oauth\]"):
+        credentials("https://h/")()
+
+
+def test_equal_settings_are_equal_and_show_nothing() -> None:
+    clock = Clock()
+    one, other = (
+        ClientCredentials(TokenEndpoint("https://h/", clock), "me", Secret(SECRET))
+        for _ in range(2)
+    )
+    assert one == other
+    assert hash(one) == hash(other)
+    assert "s3cr3t" not in repr(one)
+
+
+async def test_nothing_of_a_failed_login_is_logged(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        for provider, secret in (
+            (credentials(server.url), SECRET),
+            (JwtBearer(endpoint(server.url), Assertion()), Assertion().create().reveal()),
+        ):
+            server.script = answer(401, {"error": "no", "error_description": f"is {secret}"})
+            with pytest.raises(TokenError, match=r"'is \*{8}'") as caught:
+                await TokenSource(provider, clock=Clock()).token()
+            assert "s3cr3t" not in everything_in(caught.value)
+        server.script = answer(200, {"access_token": "s3cr3t"})
+        await TokenSource(credentials(server.url), clock=Clock()).token()
+    assert "s3cr3t" not in caplog.text
+    assert base64.b64encode(f"me:{SECRET}".encode()).decode() not in caplog.text
+    assert "127.0.0.1" in caplog.text, "nothing was logged at all"
+
+
+def test_a_token_file_is_read_each_time(tmp_path: Path) -> None:
+    file = tmp_path / "a token"
+    file.write_text(jwt({"exp": NOW, "sub": "me"}) + "\n")
+    provider = TokenFile.of_url(file.as_uri())
+    assert provider == TokenFile(file)
+    assert provider().expires == NOW
+    file.write_text("other")
+    assert provider().value.reveal() == "other"
+    file.write_text("s3cr3t but no token")
+    refused(provider, TokenError, str(file), "no bearer token")
+    file.write_bytes(b"s3cr3t\xff")
+    refused(provider, TokenError, str(file))
+    file.unlink()
+    refused(provider, TokenError, str(file), "No such file")
+
+
+@pytest.mark.parametrize("url", ["https://h/t", "file://host/t", "file:", "/t", "file:t"])
+def test_urls_that_name_no_file(url: str) -> None:
+    with pytest.raises(ConfigError):
+        TokenFile.of_url(url)
