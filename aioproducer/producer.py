@@ -32,7 +32,7 @@ from aioproducer.arrow import is_arrow, read_columns
 from aioproducer.bulk import Crowd
 from aioproducer.bulk_columns import ColumnSender
 from aioproducer.check import ClusterCheck, check
-from aioproducer.config import ProducerConfig, ProducerOptions
+from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
 from aioproducer.engine import Engine
 from aioproducer.entrance import Entrance
 from aioproducer.errors import (
@@ -106,6 +106,7 @@ class Producer:
         transaction: TransactionHandle | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
+        hide_secrets(options)
         if config is None:
             config = ProducerConfig(**options)
         elif not isinstance(config, ProducerConfig):

@@ -27,7 +27,7 @@ from typing import Any, Final, Self, TypeVar, Unpack
 from aioproducer import errors, producer
 from aioproducer.arguments import check_timeout, one_by_one, only_argument
 from aioproducer.arrow import is_arrow
-from aioproducer.config import ProducerConfig, ProducerOptions
+from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
 from aioproducer.inbox import Inbox, Item, Marker
 from aioproducer.metrics import MetricsSnapshot
 from aioproducer.model import (
@@ -71,6 +71,7 @@ class Producer:
         transaction: TransactionHandle | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
+        hide_secrets(options)
         self._core = producer.Producer(config, transaction=transaction, **options)
         self.config = self._core.config
         self.client_id = self._core.client_id

@@ -14,6 +14,7 @@ from aioproducer.cli.lines import RecordFormat
 from aioproducer.config import ProducerConfig
 from aioproducer.config.names import BY_JAVA_NAME, unknown_keyword, unknown_property
 from aioproducer.config.options import OPTIONS
+from aioproducer.config.placeholders import BUILT_IN, Reference
 from aioproducer.config.producer_config import read_properties
 from aioproducer.errors import ConfigError, InvalidTopicError
 from aioproducer.model import Header
@@ -26,6 +27,8 @@ __all__ = [
     "record_format",
     "split_properties",
 ]
+
+_NAME: Final = re.compile(r"[\w.-]*")
 
 CLIENT_ID: Final = "console-producer"
 """The client id unless one is given, as of Kafka's own tool."""
@@ -64,14 +67,16 @@ def split_properties(properties: Iterable[str]) -> tuple[dict[str, Any], dict[st
         name, equals, value = text.partition("=")
         name = name.strip()
         if not equals or not name:
-            raise ConfigError(f"--property {text!r}: write name=value")
+            shown = _NAME.match(text)  # what follows may be a password
+            raise ConfigError(f"--property {shown[0] if shown else ''}…: write name=value")
         if name in _READER_PROPERTIES:
             reader[name] = value
             continue
         option = OPTIONS.get(name) or BY_JAVA_NAME.get(name)
         if option is None:
             raise unknown_property(name) if "." in name else unknown_keyword(name)
-        options[option.name] = option.accept_property(value)
+        refers = Reference.in_value(value, BUILT_IN) is not None  # read with the others
+        options[option.name] = value if refers else option.accept_property(value)
     return options, reader
 
 

@@ -28,6 +28,7 @@ from aioproducer.config.options import (
     RecoveryStrategy,
     SecurityProtocol,
 )
+from aioproducer.config.plain_secrets import hide_secrets
 from aioproducer.config.producer_config import ProducerConfig
 from aioproducer.config.secret import Secret
 
@@ -42,6 +43,7 @@ __all__ = [
     "SecurityProtocol",
     "JaasEntry",
     "Login",
+    "hide_secrets",
     "login_of",
     "parse_jaas",
     "Secret",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -165,3 +166,20 @@ async def test_what_was_opened_is_closed_when_starting_fails(
     with pytest.raises((BrokerConnectionError, ZeroDivisionError)):
         await producer.start()
     assert Opened.closed == 1
+
+
+@pytest.mark.parametrize("make", [Producer, sync.Producer])
+@pytest.mark.parametrize("wrong", [{"linger_ms": -1}, {"no_such_option": 1}, {}])
+def test_no_frame_of_a_refusal_has_a_secret(
+    make: Callable[..., Any], wrong: dict[str, Any]
+) -> None:
+    """Tools that show the values of frames beside a traceback then show none."""
+    with pytest.raises(ConfigError) as caught:
+        make(bootstrap_servers="a:1", sasl_password="hunter2", **wrong)
+    error: BaseException | None = caught.value
+    while error is not None:
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            if "/aioproducer/" in frame.f_code.co_filename:
+                values = [each for name, each in frame.f_locals.items() if name != "self"]
+                assert "hunter2" not in repr(values), frame.f_code.co_qualname
+        error = error.__cause__ or error.__context__

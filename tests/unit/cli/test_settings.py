@@ -15,6 +15,8 @@ from aioproducer.cli.settings import (
     record_format,
     split_properties,
 )
+from aioproducer.config import Secret, login_of
+from aioproducer.config.login import PlainLogin
 from aioproducer.errors import ConfigError
 
 SERVERS = {"bootstrap_servers": "localhost:9092"}
@@ -145,3 +147,28 @@ def test_headers() -> None:
     for wrong in ("=v", "", "\udcff=v"):
         with pytest.raises(ConfigError):
             parse_headers([wrong])
+
+
+def test_a_placeholder_on_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIOPRODUCER_TEST_LINGER", "7")
+    monkeypatch.setenv("AIOPRODUCER_TEST_PASSWORD", "hunter2")
+    options, _ = split_properties(
+        [
+            "linger.ms=${env:AIOPRODUCER_TEST_LINGER}",
+            "security.protocol=SASL_SSL",
+            "sasl.mechanism=PLAIN",
+            "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required"
+            " username=alice password=${env:AIOPRODUCER_TEST_PASSWORD};",
+        ]
+    )
+    config = producer_config(None, SERVERS | options)
+    assert config.linger_ms == 7
+    assert login_of(config) == PlainLogin("alice", Secret("hunter2"))
+    assert config.plain_secrets() == ()
+
+
+@pytest.mark.parametrize("text", ["sasl.password hunter2", "sasl.password:hunter2", ":hunter2"])
+def test_a_property_without_its_sign_is_not_shown(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^--property (sasl\.password)?…: write") as caught:
+        split_properties([text])
+    assert "hunter2" not in str(caught.value)

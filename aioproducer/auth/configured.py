@@ -1,0 +1,188 @@
+"""The TLS contexts and the SASL mechanism that a configuration asks for."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from aioproducer.auth.assertions import AssertionFile, SignedAssertion
+from aioproducer.auth.mechanism import Mechanism
+from aioproducer.auth.oauthbearer import OAuthBearer
+from aioproducer.auth.oidc import ClientCredentials, JwtBearer, TokenFile
+from aioproducer.auth.plain import Plain
+from aioproducer.auth.refresh_rules import RefreshRules
+from aioproducer.auth.scram import Scram
+from aioproducer.auth.shared_tokens import shared_source
+from aioproducer.auth.tls import TlsContexts, TlsOptions
+from aioproducer.auth.token_endpoint import TokenEndpoint
+from aioproducer.auth.tokens import TokenProvider, TokenSource
+from aioproducer.config import ProducerConfig, Secret, login, login_of
+from aioproducer.errors import ConfigError
+
+__all__ = ["mechanism_of", "tls_of"]
+
+_ENDPOINT_TIMEOUT: Final = 10.0
+"""Seconds, as in Kafka, whose defaults of ``sasl.login.*.timeout.ms`` are null."""
+
+
+def tls_of(config: ProducerConfig) -> TlsContexts | None:
+    """Where the TLS context of each connection comes from; None: plain text.
+
+    Raises:
+        ConfigError: options of TLS contradict each other.
+    """
+    if config.security_protocol not in ("SSL", "SASL_SSL"):
+        return None
+    return TlsContexts(_tls_options(config))
+
+
+def _tls_options(config: ProducerConfig) -> TlsOptions:
+    return TlsOptions(
+        context=config.ssl_context,
+        keystore_type=config.ssl_keystore_type,
+        keystore_location=config.ssl_keystore_location,
+        keystore_password=config.ssl_keystore_password,
+        keystore_key=config.ssl_keystore_key,
+        keystore_certificate_chain=_revealed(config.ssl_keystore_certificate_chain),
+        key_password=config.ssl_key_password,
+        truststore_type=config.ssl_truststore_type,
+        truststore_location=config.ssl_truststore_location,
+        truststore_password=config.ssl_truststore_password,
+        truststore_certificates=_revealed(config.ssl_truststore_certificates),
+        endpoint_identification_algorithm=config.ssl_endpoint_identification_algorithm,
+        protocol=config.ssl_protocol,
+        enabled_protocols=config.ssl_enabled_protocols,
+        cipher_suites=config.ssl_cipher_suites,
+        crl_location=config.ssl_crl_location,
+    )
+
+
+def _revealed(certificates: Secret | None) -> str | None:
+    """Certificates are no secret; Kafka's option has the type of one."""
+    return None if certificates is None else certificates.reveal()
+
+
+def mechanism_of(config: ProducerConfig) -> Mechanism | None:
+    """The SASL mechanism with its credentials; None: no login.
+
+    Raises:
+        ConfigError: credentials are missing, or can't be used.
+        MissingExtraError: the mechanism needs an extra that is not installed.
+    """
+    match login_of(config):
+        case None:
+            return None
+        case login.PlainLogin(username, password):
+            return Plain(username, password)
+        case login.ScramLogin(mechanism, username, password, token_auth):
+            return Scram(mechanism, username, password, token_auth)
+        case login.KerberosLogin(service_name, principal, keytab, ticket_cache):
+            from aioproducer.auth.gssapi import Gssapi
+
+            return Gssapi(
+                service_name, principal=principal, keytab=keytab, ticket_cache=ticket_cache
+            )
+        case login.AwsLogin() as aws:
+            from aioproducer.auth.aws_msk_iam import AwsMskIam
+
+            return AwsMskIam(aws)
+        case login.OAuthLogin(source, extensions):
+            return OAuthBearer(_tokens(source, config), dict(extensions))
+
+
+def _tokens(source: login.TokenSource, config: ProducerConfig) -> TokenSource:
+    """One source for all producers of this process with the same settings."""
+    rules = RefreshRules(
+        config.sasl_login_refresh_window_factor,
+        config.sasl_login_refresh_window_jitter,
+        config.sasl_login_refresh_min_period_seconds,
+        config.sasl_login_refresh_buffer_seconds,
+    )
+    backoff = (
+        config.sasl_login_retry_backoff_ms / 1000,
+        config.sasl_login_retry_backoff_max_ms / 1000,
+    )
+    timeouts = (
+        _seconds(config.sasl_login_connect_timeout_ms),
+        _seconds(config.sasl_login_read_timeout_ms),
+    )
+
+    def make() -> TokenSource:
+        return TokenSource(
+            _provider(source, config, timeouts),
+            clock=time.time,
+            refresh=rules,
+            retry_backoff=backoff,
+        )
+
+    trusted = tuple(getattr(config, name) for name in _TLS_OF_ENDPOINTS)
+    return shared_source((source, rules, backoff, timeouts, trusted), make)
+
+
+_TLS_OF_ENDPOINTS: Final = (
+    "ssl_truststore_location",
+    "ssl_truststore_type",
+    "ssl_truststore_password",
+    "ssl_truststore_certificates",
+)
+
+
+def _seconds(milliseconds: int | None) -> float:
+    return _ENDPOINT_TIMEOUT if milliseconds is None else milliseconds / 1000
+
+
+def _provider(
+    source: login.TokenSource, config: ProducerConfig, timeouts: tuple[float, float]
+) -> TokenProvider:
+    match source:
+        case login.ProvidedToken(provider):
+            return _imported(provider) if isinstance(provider, str) else provider
+        case login.TokenFile(path):
+            return TokenFile(Path(path))
+        case login.ClientCredentials(url, client_id, secret, scope, urlencode, assertion):
+            endpoint = _endpoint(url, config, timeouts)
+            made = None if assertion is None else _assertion(assertion)
+            return ClientCredentials(endpoint, client_id, secret, scope, urlencode, made)
+        case login.JwtBearer(url, scope, assertion):
+            return JwtBearer(_endpoint(url, config, timeouts), _assertion(assertion), scope)
+
+
+def _endpoint(
+    url: str, config: ProducerConfig, timeouts: tuple[float, float]
+) -> TokenEndpoint:
+    """As in Kafka the trust store of the brokers is not that of the endpoint."""
+    return TokenEndpoint(url, time.time, None, *timeouts)
+
+
+def _assertion(assertion: login.Assertion) -> AssertionFile | SignedAssertion:
+    if isinstance(assertion, login.AssertionFile):
+        return AssertionFile(Path(assertion.path))
+    claims = {"aud": assertion.audience, "iss": assertion.issuer, "sub": assertion.subject}
+    return SignedAssertion(
+        Path(assertion.private_key_file),
+        time.time,
+        algorithm=assertion.algorithm,
+        passphrase=assertion.private_key_passphrase,
+        claims=tuple((name, value) for name, value in claims.items() if value is not None),
+        template_file=None if assertion.template_file is None else Path(assertion.template_file),
+        seconds=(assertion.expires_seconds, assertion.not_before_seconds),
+        include_jti=assertion.with_id,
+    )
+
+
+def _imported(path: str) -> Callable[[], Any]:
+    """The provider at an import path ``package.module:function``."""
+    module, _, name = path.partition(":")
+    try:
+        provider = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"sasl_oauthbearer_token_provider={path!r} can't be imported: {error}"
+        ) from error
+    if not callable(provider):
+        raise ConfigError(f"sasl_oauthbearer_token_provider={path!r} is not callable")
+    return provider  # type: ignore[no-any-return]
