@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import time
+<<<<<<< Updated upstream
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -186,3 +187,15 @@ def _imported(path: str) -> Callable[[], Any]:
     if not callable(provider):
         raise ConfigError(f"sasl_oauthbearer_token_provider={path!r} is not callable")
     return provider  # type: ignore[no-any-return]
+=======
+from pathlib import Path
+from typing import Final
+
+from aioproducer.auth.assertions import AssertionFile, SignedAssertion
+from aioproducer.auth.mechanism import Mechanism
+from aioproducer.auth.plain import Plain
+from aioproducer.auth.scram import Scram
+from aioproducer.auth.tls import TlsContexts, TlsOptions
+from aioproducer.config import ProducerConfig, login
+from aioproducer.config.configured_login import login_of
+>>>>>>> Stashed changes

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 from kio.static.protocol import RequestPayload, ResponsePayload
 
 from aioproducer.auth.mechanism import Mechanism
+from aioproducer.auth.tls_errors import explain_tls
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
@@ -202,7 +203,9 @@ class Connection:
     def _explain(self, error: Exception) -> ProducerError:
         tls = self._settings.socket.tls
         if isinstance(error, ssl.SSLError) and tls is not None:
-            error = tls.explain(error, self.node.host)
+            host, secured = self.node.host, not self.versions.known
+            options = tls.options
+            return explain_tls(error, self.node, host=host, options=options, secured=secured)
         if isinstance(error, AuthenticationError):
             explained = anew(error)
             explained.args = (f"{self.node}: {error}",)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
-from aioproducer.errors import AuthenticationError, BrokerConnectionError, ProducerError
+from aioproducer.auth.tls import TlsContexts, server_name
+from aioproducer.auth.tls_errors import explain_tls
+from aioproducer.errors import AuthenticationError, BrokerConnectionError
 from aioproducer.model import Peer
 from aioproducer.network.resolve import resolve
 from aioproducer.threads import ThreadForEach
@@ -18,20 +19,8 @@ from aioproducer.threads import ThreadForEach
 _Stream = TypeVar("_Stream", bound=asyncio.BaseProtocol)
 
 _CONTEXTS: Final = ThreadForEach("aioproducer-tls")
-_NOT_BY_TLS: Final = (ConnectionRefusedError, BlockingIOError)
-
 TLS_SHUTDOWN_TIMEOUT: Final = 1.0
 """Seconds for the goodbyes of TLS; who does not answer is cut off."""
-
-
-class TlsContexts(Protocol):
-    """Where the TLS context of a new connection comes from."""
-
-    def current(self) -> ssl.SSLContext:
-        """The context; may read files, so it is called beside the event loop."""
-
-    def explain(self, error: Exception, host: str) -> ProducerError:
-        """The error of a handshake that failed, or that the peer refused behind its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +57,21 @@ async def open_stream(
             async with asyncio.timeout(timeout):
                 return await _open(peer.host, (host, port), settings, timeout, make_protocol)
         except TimeoutError:
-            reasons.append(f"{host}: no connection within {timeout:.1f} s")
+            what = "no connection" if settings.tls is None else "no connection with TLS"
+            reasons.append(f"{host}: {what} within {timeout:.1f} s")
         except OSError as error:
-            reasons.append(f"{host}: {_explained(error, peer.host, settings.tls)}")
+            reasons.append(_explained(error, peer.host, host, settings.tls))
     raise BrokerConnectionError("; ".join(reasons))
 
 
-def _explained(error: OSError, host: str, tls: TlsContexts | None) -> str:
-    if not isinstance(error, _NOT_BY_TLS) and tls is not None:
-        explained = tls.explain(error, host)
+def _explained(error: OSError, name: str, address: str, tls: TlsContexts | None) -> str:
+    """Raises what ends all tries: the certificate is no better at another address."""
+    if tls is not None and not isinstance(error, ConnectionRefusedError):
+        explained = explain_tls(error, address, host=name, options=tls.options)
         if isinstance(explained, AuthenticationError):
             raise explained from error
         return str(explained)
-    return os.strerror(error.errno) if error.errno else str(error)
+    return f"{address}: {os.strerror(error.errno) if error.errno else error}"
 
 
 async def _open(
@@ -93,10 +84,10 @@ async def _open(
     loop = asyncio.get_running_loop()
     tls: dict[str, Any] = {}
     if settings.tls is not None:
-        context = await loop.run_in_executor(_CONTEXTS, settings.tls.current)
+        context = await loop.run_in_executor(_CONTEXTS, settings.tls.get)
         tls = {
             "ssl": context,
-            "server_hostname": name,
+            "server_hostname": server_name(name),
             "ssl_handshake_timeout": timeout,
             "ssl_shutdown_timeout": TLS_SHUTDOWN_TIMEOUT,
         }
