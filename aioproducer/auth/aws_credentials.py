@@ -1,0 +1,269 @@
+"""AWS credentials by botocore's own chain, and signatures by its own signer. Both block."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from aioproducer.auth.redaction import printable
+from aioproducer.config.secret import Secret
+from aioproducer.errors import (
+    AuthenticationError,
+    ConfigError,
+    MissingExtraError,
+    ProducerError,
+    TokenEndpointError,
+)
+
+__all__ = [
+    "EXPIRES",
+    "THREAD_NAME",
+    "AwsOptions",
+    "AwsSigner",
+    "parameters_of",
+    "region_of",
+    "sign",
+]
+
+THREAD_NAME: Final = "aioproducer-aws"
+EXPIRES: Final = 900
+"""Seconds for which a signature is good; brokers take no more."""
+_SERVICE: Final = "kafka-cluster"
+_ACTION: Final = "kafka-cluster:Connect"
+_ROLE_SESSION: Final = "aws-msk-iam-auth"
+_TIMEOUT: Final = 10
+_REGION: Final = re.compile(
+    r"(?:af|ap|ca|cn|eu|eusc-de|il|me|mx|sa|us)(?:-gov|-iso[a-z]*)?"
+    r"-(?:central|north|south|(?:north|south)?(?:east|west))-\d{1,2}"
+)
+_PASSING_CODES: Final = ("Throttling", "ThrottlingException", "RequestLimitExceeded")
+_SERVER_ERRORS: Final = 500
+_LOGS_WITH_SECRETS: Final = ("botocore.auth", "botocore.endpoint", "botocore.parsers")
+"""At DEBUG they print session tokens, signatures, and the credentials that STS answers."""
+_JAAS: Final = {
+    "awsProfileName": "profile",
+    "awsRoleArn": "role_arn",
+    "awsRoleSessionName": "role_session_name",
+    "awsRoleExternalId": "role_external_id",
+    "awsStsRegion": "sts_region",
+}
+_JAAS_SECRETS: Final = {
+    "awsRoleAccessKeyId": "role_access_key_id",
+    "awsRoleSecretAccessKey": "role_secret_access_key",
+    "awsRoleSessionToken": "role_session_token",
+}
+_JAAS_IGNORED: Final = frozenset(
+    {"awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs", "awsAddDefaultProviders"}
+)
+
+
+@dataclass(frozen=True)
+class AwsOptions:
+    """The options of aws-msk-iam-auth's JAAS line. None given: botocore's default chain.
+
+    With a profile or a role, its credentials are used and no others. A role is assumed with its own
+    access key where one is given, else with the credentials of the profile or the default chain.
+    """
+
+    profile: str | None = None
+    role_arn: str | None = None
+    role_session_name: str = _ROLE_SESSION
+    role_external_id: str | None = None
+    sts_region: str | None = None
+    role_access_key_id: Secret | None = None
+    role_secret_access_key: Secret | None = None
+    role_session_token: Secret | None = None
+
+    @classmethod
+    def of_jaas(cls, options: Mapping[str, Secret]) -> AwsOptions:
+        """Those of ``IAMLoginModule``. Raises ConfigError for one that is not known."""
+        known: dict[str, Any] = {}
+        for name, value in options.items():
+            if name in _JAAS:
+                known[_JAAS[name]] = value.reveal()
+            elif name in _JAAS_SECRETS:
+                known[_JAAS_SECRETS[name]] = value
+            elif name not in _JAAS_IGNORED:
+                raise ConfigError(
+                    f"sasl_jaas_config: IAMLoginModule's option {printable(name)} is not"
+                    f" supported; known are {', '.join([*_JAAS, *_JAAS_SECRETS])}"
+                )
+        return cls(**known)
+
+
+def region_of(host: str) -> str | None:
+    """The region in a broker's name: ``b-1.x.c2.kafka.eu-west-1.amazonaws.com``."""
+    labels = reversed(host.lower().split("."))
+    return next((label for label in labels if _REGION.fullmatch(label)), None)
+
+
+class AwsSigner:
+    """Signs for one producer; every method blocks, and may be called from any thread."""
+
+    def __init__(self, options: AwsOptions | None = None, region: str | None = None) -> None:
+        self._options = options or AwsOptions()
+        self._region = region
+        self._lock = Lock()
+        """Guards what follows, for a session of botocore belongs to one thread at a time."""
+        self._session: Any = None
+        self._credentials: Any = None
+
+    def signed(self, host: str) -> Secret | ProducerError:
+        """The signed URL for ``https://host/``, or why there is none.
+
+        The region is that of the options, of the host's name, or of AWS's own configuration. No
+        credential is in a local of the error's traceback: it is returned, not raised.
+        """
+        try:
+            with self._lock:
+                frozen = self._frozen()
+                region = self._region or region_of(host) or self._own_region()
+            if frozen is None:
+                return AuthenticationError(
+                    "no AWS credentials: botocore's chain (environment, profile, container,"
+                    " instance) has none; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or"
+                    " awsProfileName in sasl_jaas_config"
+                )
+            if region is None:
+                return AuthenticationError(
+                    f"no AWS region: the name {printable(host)} has none; set AWS_REGION"
+                )
+            return sign(host, region, frozen)
+        except Exception as error:
+            return _failure_of(error)
+
+    def _frozen(self) -> Any:
+        if self._credentials is None:
+            session = self._get_session()
+            self._credentials = self._of_role(session) or session.get_credentials()
+        found = self._credentials
+        return None if found is None else found.get_frozen_credentials()
+
+    def _get_session(self) -> Any:
+        if self._session is None:
+            _silence()
+            try:
+                from botocore.config import Config
+                from botocore.session import Session
+            except ImportError:
+                raise MissingExtraError(
+                    "AWS_MSK_IAM needs botocore: pip install 'aioproducer[aws]'"
+                ) from None
+            self._session = Session(profile=self._options.profile)
+            self._session.set_default_client_config(
+                Config(connect_timeout=_TIMEOUT, read_timeout=_TIMEOUT, retries={"max_attempts": 1})
+            )
+        return self._session
+
+    def _of_role(self, session: Any) -> Any:
+        options = self._options
+        if options.role_arn is None:
+            return None
+        from botocore.credentials import (
+            AssumeRoleCredentialFetcher,
+            Credentials,
+            DeferredRefreshableCredentials,
+        )
+
+        if options.role_access_key_id and options.role_secret_access_key:
+            token = options.role_session_token
+            source = Credentials(
+                options.role_access_key_id.reveal(),
+                options.role_secret_access_key.reveal(),
+                token.reveal() if token is not None else None,
+            )
+        else:
+            source = session.get_credentials()
+        if source is None:
+            return None
+        extra = {"RoleSessionName": options.role_session_name}
+        if options.role_external_id is not None:
+            extra["ExternalId"] = options.role_external_id
+        region = options.sts_region or self._region or self._own_region()
+        fetcher = AssumeRoleCredentialFetcher(
+            partial(session.create_client, region_name=region or "aws-global"),
+            source,
+            options.role_arn,
+            extra_args=extra,
+            mfa_prompter=_no_prompt,
+            cache={},
+        )
+        return DeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
+
+    def _own_region(self) -> str | None:
+        found = self._get_session().get_config_variable("region") or os.environ.get("AWS_REGION")
+        return str(found) if found else None
+
+
+def sign(host: str, region: str, frozen: Any) -> Secret:
+    """The signed URL, by botocore's own signer."""
+    from botocore.auth import SigV4QueryAuth
+    from botocore.awsrequest import AWSRequest
+
+    request = AWSRequest("GET", f"https://{host}/", params={"Action": _ACTION})
+    SigV4QueryAuth(frozen, _SERVICE, region, expires=EXPIRES).add_auth(request)
+    return Secret(request.url)
+
+
+def parameters_of(url: Secret) -> dict[str, str]:
+    """The parameters of a signed URL."""
+    return dict(parse_qsl(urlsplit(url.reveal()).query, keep_blank_values=True))
+
+
+def _no_prompt(prompt: str) -> str:
+    raise AuthenticationError(
+        "the AWS role wants an MFA code, and nobody is there to be asked: use credentials without"
+    )
+
+
+class _NotInOurThreads(logging.Filter):
+    """Drops what botocore says at DEBUG on behalf of a producer; others' records pass."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        ours = (record.threadName or "").startswith(THREAD_NAME)
+        return not ours or record.levelno > logging.DEBUG
+
+
+_NOT_IN_OURS: Final = _NotInOurThreads()
+
+
+def _silence() -> None:
+    for name in _LOGS_WITH_SECRETS:
+        logging.getLogger(name).addFilter(_NOT_IN_OURS)  # once, however often it is added
+
+
+def _failure_of(error: Exception) -> ProducerError:
+    """What askers get; without the error itself, whose frames hold credentials."""
+    if isinstance(error, ProducerError):
+        error.__context__ = None
+        return error.with_traceback(None)
+    told = f"AWS credentials can't be had: {type(error).__name__}: {printable(error)}"
+    if _passes(error):
+        return TokenEndpointError(f"{told}; they are asked for again")
+    return AuthenticationError(told)
+
+
+def _passes(error: Exception) -> bool:
+    from botocore import exceptions
+
+    if isinstance(error, exceptions.ClientError):
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        code = error.response.get("Error", {}).get("Code")
+        return status >= _SERVER_ERRORS or code in _PASSING_CODES
+    return isinstance(
+        error,
+        (
+            exceptions.ConnectionError,
+            exceptions.HTTPClientError,
+            exceptions.CredentialRetrievalError,
+            exceptions.MetadataRetrievalError,
+            OSError,
+        ),
+    )
