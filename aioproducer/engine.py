@@ -14,6 +14,7 @@ from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
+from aioproducer.auth.configured import mechanism_of, tls_of
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.cluster.snapshot import TopicInfo
@@ -188,7 +189,10 @@ class Engine:
                     client_id=client_id,
                     software_version=__version__,
                     request_timeout=config.request_timeout_ms / 1000,
-                    socket=SocketSettings(config.send_buffer_bytes, config.receive_buffer_bytes),
+                    socket=SocketSettings(
+                        config.send_buffer_bytes, config.receive_buffer_bytes, tls_of(config)
+                    ),
+                    mechanism=mechanism_of(config),
                 ),
                 max_in_flight=config.max_in_flight_requests_per_connection,
                 request_timeout=config.request_timeout_ms / 1000,

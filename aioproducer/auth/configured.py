@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import ssl
 import time
-<<<<<<< Updated upstream
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from aioproducer.auth.assertions import AssertionFile, SignedAssertion
+from aioproducer.auth.aws_credentials import AwsOptions
+from aioproducer.auth.aws_msk_iam import AwsMskIam
+from aioproducer.auth.gssapi import Gssapi
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.auth.oauthbearer import OAuthBearer
 from aioproducer.auth.oidc import ClientCredentials, JwtBearer, TokenFile
@@ -82,17 +83,28 @@ def mechanism_of(config: ProducerConfig) -> Mechanism | None:
         case login.ScramLogin(mechanism, username, password, token_auth):
             return Scram(mechanism, username, password, token_auth)
         case login.KerberosLogin(service_name, principal, keytab, ticket_cache):
-            from aioproducer.auth.gssapi import Gssapi
-
             return Gssapi(
                 service_name, principal=principal, keytab=keytab, ticket_cache=ticket_cache
             )
         case login.AwsLogin() as aws:
-            from aioproducer.auth.aws_msk_iam import AwsMskIam
-
-            return AwsMskIam(aws)
+            return AwsMskIam(aws.region, _aws_options(aws))
         case login.OAuthLogin(source, extensions):
             return OAuthBearer(_tokens(source, config), dict(extensions))
+
+
+def _aws_options(aws: login.AwsLogin) -> AwsOptions:
+    named = {} if aws.role_session_name is None else {"role_session_name": aws.role_session_name}
+    key_id = aws.role_access_key_id
+    return AwsOptions(
+        profile=aws.profile_name,
+        role_arn=aws.role_arn,
+        role_external_id=aws.role_external_id,
+        sts_region=aws.sts_region,
+        role_access_key_id=None if key_id is None else Secret(key_id),
+        role_secret_access_key=aws.role_secret_access_key,
+        role_session_token=aws.role_session_token,
+        **named,
+    )
 
 
 def _tokens(source: login.TokenSource, config: ProducerConfig) -> TokenSource:
@@ -114,48 +126,35 @@ def _tokens(source: login.TokenSource, config: ProducerConfig) -> TokenSource:
 
     def make() -> TokenSource:
         return TokenSource(
-            _provider(source, config, timeouts),
+            _provider(source, timeouts),
             clock=time.time,
             refresh=rules,
             retry_backoff=backoff,
         )
 
-    trusted = tuple(getattr(config, name) for name in _TLS_OF_ENDPOINTS)
-    return shared_source((source, rules, backoff, timeouts, trusted), make)
-
-
-_TLS_OF_ENDPOINTS: Final = (
-    "ssl_truststore_location",
-    "ssl_truststore_type",
-    "ssl_truststore_password",
-    "ssl_truststore_certificates",
-)
+    return shared_source((source, rules, backoff, timeouts), make)
 
 
 def _seconds(milliseconds: int | None) -> float:
     return _ENDPOINT_TIMEOUT if milliseconds is None else milliseconds / 1000
 
 
-def _provider(
-    source: login.TokenSource, config: ProducerConfig, timeouts: tuple[float, float]
-) -> TokenProvider:
+def _provider(source: login.TokenSource, timeouts: tuple[float, float]) -> TokenProvider:
     match source:
         case login.ProvidedToken(provider):
             return _imported(provider) if isinstance(provider, str) else provider
         case login.TokenFile(path):
             return TokenFile(Path(path))
         case login.ClientCredentials(url, client_id, secret, scope, urlencode, assertion):
-            endpoint = _endpoint(url, config, timeouts)
+            endpoint = _endpoint(url, timeouts)
             made = None if assertion is None else _assertion(assertion)
             return ClientCredentials(endpoint, client_id, secret, scope, urlencode, made)
         case login.JwtBearer(url, scope, assertion):
-            return JwtBearer(_endpoint(url, config, timeouts), _assertion(assertion), scope)
+            return JwtBearer(_endpoint(url, timeouts), _assertion(assertion), scope)
 
 
-def _endpoint(
-    url: str, config: ProducerConfig, timeouts: tuple[float, float]
-) -> TokenEndpoint:
-    """As in Kafka the trust store of the brokers is not that of the endpoint."""
+def _endpoint(url: str, timeouts: tuple[float, float]) -> TokenEndpoint:
+    """As in Kafka, the brokers' trust store is not that of the endpoint."""
     return TokenEndpoint(url, time.time, None, *timeouts)
 
 
@@ -187,15 +186,3 @@ def _imported(path: str) -> Callable[[], Any]:
     if not callable(provider):
         raise ConfigError(f"sasl_oauthbearer_token_provider={path!r} is not callable")
     return provider  # type: ignore[no-any-return]
-=======
-from pathlib import Path
-from typing import Final
-
-from aioproducer.auth.assertions import AssertionFile, SignedAssertion
-from aioproducer.auth.mechanism import Mechanism
-from aioproducer.auth.plain import Plain
-from aioproducer.auth.scram import Scram
-from aioproducer.auth.tls import TlsContexts, TlsOptions
-from aioproducer.config import ProducerConfig, login
-from aioproducer.config.configured_login import login_of
->>>>>>> Stashed changes

@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from aioproducer.auth.kerberos_options import KerberosOptions
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aioproducer.auth.gssapi import Gssapi, GssapiExchange
-from aioproducer.auth.kerberos_options import KerberosOptions
 from aioproducer.auth.mechanism import Exchange, Mechanism
 from aioproducer.config.jaas import parse_jaas
 from aioproducer.errors import (

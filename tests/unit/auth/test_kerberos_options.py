@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 import pytest
+from aioproducer.auth.kerberos_options import KerberosOptions
 
 from aioproducer.auth.gssapi import Gssapi
-from aioproducer.auth.kerberos_options import KerberosOptions
 from aioproducer.config.jaas import parse_jaas
 from aioproducer.errors import ConfigError, MissingExtraError
 
