@@ -30,8 +30,8 @@ __all__ = ["MAX_ITERATIONS", "MIN_ITERATIONS", "Scram", "ScramExchange"]
 MIN_ITERATIONS: Final = 4096
 """As RFC 7677 and Kafka require: fewer would make the proof worth a dictionary attack."""
 MAX_ITERATIONS: Final = 1_000_000
-"""A server that asks for more wants to keep this machine busy: it would take seconds a login.
-Kafka's own tools refuse to make credentials with more than 16,384."""
+"""A server that asks for more wants to keep this machine busy; these take it about half a second.
+Kafka's own credentials have at most 16,384."""
 
 _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _REMEMBERED: Final = 4

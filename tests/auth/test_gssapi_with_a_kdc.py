@@ -280,6 +280,25 @@ def test_a_server_without_the_services_key(
         exchange.step(b"")
 
 
+class OneSided:
+    """A context that stands, though the server has proved nothing."""
+
+    complete = True
+    actual_flags: tuple[object, ...] = ()
+
+    def step(self, token: bytes) -> None:
+        """Takes what comes."""
+
+
+def test_a_context_must_be_mutual(user: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    exchange = begin(Gssapi(principal=user[0], keytab=str(user[1])))
+    exchange.step(b"")
+    monkeypatch.setattr(exchange, "_context", OneSided())
+    with pytest.raises(SaslAuthenticationFailedError, match="did not prove"):
+        exchange.step(b"anything")
+    assert not exchange.complete
+
+
 def test_a_server_that_is_done_too_early_or_goes_on(broker: Path, user: tuple[str, Path]) -> None:
     mechanism = Gssapi(principal=user[0], keytab=str(user[1]))
     exchange = begin(mechanism)
