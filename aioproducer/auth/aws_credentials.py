@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -16,7 +15,6 @@ from aioproducer.auth.redaction import printable
 from aioproducer.config.secret import Secret
 from aioproducer.errors import (
     AuthenticationError,
-    ConfigError,
     MissingExtraError,
     ProducerError,
     TokenEndpointError,
@@ -47,21 +45,6 @@ _PASSING_CODES: Final = ("Throttling", "ThrottlingException", "RequestLimitExcee
 _SERVER_ERRORS: Final = 500
 _LOGS_WITH_SECRETS: Final = ("botocore.auth", "botocore.endpoint", "botocore.parsers")
 """At DEBUG they print session tokens, signatures, and the credentials that STS answers."""
-_JAAS: Final = {
-    "awsProfileName": "profile",
-    "awsRoleArn": "role_arn",
-    "awsRoleSessionName": "role_session_name",
-    "awsRoleExternalId": "role_external_id",
-    "awsStsRegion": "sts_region",
-}
-_JAAS_SECRETS: Final = {
-    "awsRoleAccessKeyId": "role_access_key_id",
-    "awsRoleSecretAccessKey": "role_secret_access_key",
-    "awsRoleSessionToken": "role_session_token",
-}
-_JAAS_IGNORED: Final = frozenset(
-    {"awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs", "awsAddDefaultProviders"}
-)
 
 
 @dataclass(frozen=True)
@@ -80,22 +63,6 @@ class AwsOptions:
     role_access_key_id: Secret | None = None
     role_secret_access_key: Secret | None = None
     role_session_token: Secret | None = None
-
-    @classmethod
-    def of_jaas(cls, options: Mapping[str, Secret]) -> AwsOptions:
-        """Those of ``IAMLoginModule``. Raises ConfigError for one that is not known."""
-        known: dict[str, Any] = {}
-        for name, value in options.items():
-            if name in _JAAS:
-                known[_JAAS[name]] = value.reveal()
-            elif name in _JAAS_SECRETS:
-                known[_JAAS_SECRETS[name]] = value
-            elif name not in _JAAS_IGNORED:
-                raise ConfigError(
-                    f"sasl_jaas_config: IAMLoginModule's option {printable(name)} is not"
-                    f" supported; known are {', '.join([*_JAAS, *_JAAS_SECRETS])}"
-                )
-        return cls(**known)
 
 
 def region_of(host: str) -> str | None:

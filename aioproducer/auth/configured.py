@@ -81,7 +81,9 @@ def mechanism_of(config: ProducerConfig) -> Mechanism | None:
         case login.PlainLogin(username, password):
             return Plain(username, password)
         case login.ScramLogin(mechanism, username, password, token_auth):
-            return Scram(mechanism, username, password, token_auth)
+            return Scram(
+                mechanism, username, password, tokenauth=token_auth, saslprep=False
+            )  # as Kafka's tools and brokers have it
         case login.KerberosLogin(service_name, principal, keytab, ticket_cache):
             return Gssapi(
                 service_name, principal=principal, keytab=keytab, ticket_cache=ticket_cache

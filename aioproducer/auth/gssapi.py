@@ -11,7 +11,7 @@ from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from aioproducer.auth.kerberos_options import KerberosOptions
+from aioproducer.config.login import KerberosLogin
 from aioproducer.errors import (
     ConfigError,
     IllegalSaslStateError,
@@ -66,7 +66,7 @@ class Gssapi:
         ConfigError: the service has no name.
     """
 
-    __slots__ = ("_acquiring", "_options", "name")
+    __slots__ = ("_acquiring", "_options", "_use_ticket_cache", "name")
 
     def __init__(
         self,
@@ -88,20 +88,8 @@ class Gssapi:
         self.name = "GSSAPI"
         self._acquiring = Lock()
         """One login at a time asks the KDC; the others find the ticket in memory."""
-        self._options = KerberosOptions(
-            service_name, principal, keytab, use_ticket_cache, ticket_cache
-        )
-
-    @classmethod
-    def of(cls, options: KerberosOptions) -> Gssapi:
-        """With the options of a JAAS line."""
-        return cls(
-            options.service_name,
-            principal=options.principal,
-            keytab=options.keytab,
-            ticket_cache=options.ticket_cache,
-            use_ticket_cache=options.use_ticket_cache,
-        )
+        self._use_ticket_cache = use_ticket_cache
+        self._options = KerberosLogin(service_name, principal, keytab, ticket_cache)
 
     async def begin(self, host: str) -> GssapiExchange:
         """Start a login at ``service@host``; the KDC is asked by the first step."""
@@ -116,7 +104,7 @@ class Gssapi:
         from gssapi.raw.misc import GSSError
 
         with self._acquiring:
-            if not self._options.use_ticket_cache:
+            if not self._use_ticket_cache:
                 return self._acquire(self._of_keytab())
             try:
                 return self._acquire(self._of_ticket_cache())
@@ -132,7 +120,7 @@ class Gssapi:
         keytab = f"the keytab {options.keytab}"
         cache = f"the ticket cache {options.ticket_cache or '(the default one)'}"
         whose = f" for {options.principal}" if options.principal else ""
-        if not options.use_ticket_cache:
+        if not self._use_ticket_cache:
             return keytab + whose
         return (cache if options.keytab is None else f"{cache} and {keytab}") + whose
 

@@ -11,13 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from aioproducer.auth.kerberos_options import KerberosOptions
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aioproducer.auth.gssapi import Gssapi, GssapiExchange
 from aioproducer.auth.mechanism import Exchange, Mechanism
-from aioproducer.config.jaas import parse_jaas
 from aioproducer.errors import (
     AuthenticationError,
     IllegalSaslStateError,
@@ -90,18 +88,6 @@ def test_without_a_principal_the_keytabs_own_is_taken(
 ) -> None:
     acceptor = Acceptor(broker)
     log_in(Gssapi(keytab=str(user[1])), acceptor)
-    assert acceptor.authenticated == f"{user[0]}@{realm.realm}"
-
-
-def test_a_jaas_line_as_java_has_it(
-    realm: KerberosRealm, broker: Path, user: tuple[str, Path]
-) -> None:
-    line = (
-        "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
-        f' keyTab="{user[1]}" principal="{user[0]}@{realm.realm}" serviceName="kafka";'
-    )
-    acceptor = Acceptor(broker)
-    log_in(Gssapi.of(KerberosOptions.of_jaas(parse_jaas(line))), acceptor)
     assert acceptor.authenticated == f"{user[0]}@{realm.realm}"
 
 

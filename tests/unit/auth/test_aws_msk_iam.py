@@ -36,7 +36,6 @@ from aioproducer.auth.tokens import TokenSource
 from aioproducer.config.secret import Secret
 from aioproducer.errors import (
     AuthenticationError,
-    ConfigError,
     MissingExtraError,
     TokenEndpointError,
 )
@@ -223,17 +222,11 @@ async def test_a_profile(tmp_path: Path) -> None:
     (tmp_path / "credentials").write_text(
         f"[other]\naws_access_key_id = OTHER\naws_secret_access_key = {SECRET}\n"
     )
-    options = AwsOptions.of_jaas({"awsProfileName": Secret("other"), "awsDebugCreds": Secret("x")})
+    options = AwsOptions(profile="other")
     exchange = await AwsMskIam(options=options).begin(HOST)
     assert json.loads(exchange.step(b""))["x-amz-credential"].startswith("OTHER/")
     with pytest.raises(AuthenticationError, match="ProfileNotFound"):
         await AwsMskIam(options=AwsOptions(profile="none")).begin(HOST)
-
-
-def test_options_that_are_not_known() -> None:
-    with pytest.raises(ConfigError, match="'awsFoo' is not supported") as caught:
-        AwsOptions.of_jaas({"awsFoo": Secret("s3cr3t")})
-    assert "s3cr3t" not in str(caught.value)
 
 
 ROLE = """<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult>
@@ -252,13 +245,11 @@ def sts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def of_role() -> AwsMskIam:
-    options = AwsOptions.of_jaas(
-        {
-            "awsRoleArn": Secret("arn:aws:iam::123456789012:role/kafka"),
-            "awsRoleSessionName": Secret("me"),
-            "awsRoleExternalId": Secret("outside"),
-            "awsStsRegion": Secret("eu-west-1"),
-        }
+    options = AwsOptions(
+        role_arn="arn:aws:iam::123456789012:role/kafka",
+        role_session_name="me",
+        role_external_id="outside",
+        sts_region="eu-west-1",
     )
     return AwsMskIam(options=options)
 
