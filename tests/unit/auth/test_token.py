@@ -30,6 +30,9 @@ class Credentials:
         self.token = token
         self.expiry = expiry
 
+    def __repr__(self) -> str:
+        return f"Credentials(…, {self.expiry})"  # the same in every process
+
 
 NAIVE = datetime.fromtimestamp(NOW, UTC).replace(tzinfo=None)
 

@@ -1,0 +1,137 @@
+"""A real token endpoint for tests: `no.nav.security:mock-oauth2-server`, in Java.
+
+It gives a signed token to every client, by a secret or a signed assertion, whatever they are, and
+has the keys by which a broker verifies the token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Final, Self
+
+from aioproducer.testing.kafka_distribution import (
+    KafkaUnavailableError,
+    cached_folder,
+    copy_jars,
+    find_java,
+)
+from aioproducer.testing.processes import ProcessSupervisor, free_ports
+
+__all__ = ["OAuth2Server"]
+
+_POM: Final = Path(__file__).parent / "pom-oauth2-server.xml"
+_MAIN: Final = "no.nav.security.mock.oauth2.StandaloneMockOAuth2ServerKt"
+_HOST: Final = "127.0.0.1"
+_START_TIMEOUT: Final = 60.0
+
+
+class OAuth2Server:
+    """A running server; a context manager, whose methods block.
+
+    Its ``issuer`` is one path of it: ``token_url`` and ``jwks_url`` belong to that issuer, and are
+    what a client, and a broker, are configured with.
+    """
+
+    def __init__(
+        self,
+        issuer: str = "kafka",
+        *,
+        token_seconds: int = 3600,
+        claims: dict[str, Any] | None = None,
+    ) -> None:
+        """Start it. ``claims`` are added to each token; ``token_seconds`` is how long one is good.
+
+        Raises KafkaUnavailableError where Java, or at the first time Maven, is missing.
+        """
+        java = find_java()
+        digest = hashlib.sha256(_POM.read_bytes()).hexdigest()[:8]
+        jars = cached_folder(
+            f"oauth2-server-{digest}",
+            lambda folder: copy_jars("the OAuth 2 server", _POM, folder / "libs"),
+        )
+        self.issuer = issuer
+        self.port = free_ports(1)[0]
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close())
+        self._supervisor = ProcessSupervisor()
+        try:
+            self._process = self._supervisor.start(
+                [
+                    java.executable,
+                    *("-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", f"{jars / 'libs'}/*", _MAIN),
+                ],
+                stdout=self._log,
+                stderr=self._log,
+                env={**os.environ, **self._environment(token_seconds, claims or {})},
+            )
+            self._wait_until_it_answers()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it."""
+        self._supervisor.close()
+        self._log.close()
+
+    @property
+    def issuer_url(self) -> str:
+        """The claim ``iss`` of its tokens."""
+        return f"http://{_HOST}:{self.port}/{self.issuer}"
+
+    @property
+    def token_url(self) -> str:
+        """For ``sasl.oauthbearer.token.endpoint.url`` of a client."""
+        return f"{self.issuer_url}/token"
+
+    @property
+    def jwks_url(self) -> str:
+        """For ``sasl.oauthbearer.jwks.endpoint.url`` of a broker (of Kafka 4: and its property
+        ``org.apache.kafka.sasl.oauthbearer.allowed.urls``)."""
+        return f"{self.issuer_url}/jwks"
+
+    def log(self) -> str:
+        """What it has printed."""
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace")
+
+    def _environment(self, token_seconds: int, claims: dict[str, Any]) -> dict[str, str]:
+        callback = {
+            "issuerId": self.issuer,
+            "tokenExpiry": token_seconds,
+            "requestMappings": [
+                {
+                    "requestParam": "grant_type",
+                    "match": "*",
+                    "claims": {"sub": "${clientId}", "aud": ["kafka"], **claims},
+                }
+            ],
+        }
+        config = {"interactiveLogin": False, "tokenCallbacks": [callback]}
+        return {
+            "SERVER_HOSTNAME": _HOST,
+            "SERVER_PORT": str(self.port),
+            "JSON_CONFIG": json.dumps(config),
+        }
+
+    def _wait_until_it_answers(self) -> None:
+        deadline = time.monotonic() + _START_TIMEOUT
+        while time.monotonic() < deadline and self._process.poll() is None:
+            try:
+                with urllib.request.urlopen(f"http://{_HOST}:{self.port}/isalive", timeout=5):
+                    return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.1)
+        raise KafkaUnavailableError(f"the OAuth 2 server did not start:\n{self.log()[-4000:]}")
