@@ -186,6 +186,11 @@ def test_answers_without_a_token_are_final(server: Server, script: Script) -> No
     refused(credentials(server.url), TokenError, f"http://127.0.0.1:{server.port}/realms/x/token")
 
 
+def test_an_answer_is_read_up_to_a_mebibyte_only(server: Server) -> None:
+    server.script = answer(200, b"x" * 2_000_000)
+    refused(credentials(server.url), TokenError, "answered more than 1048576 bytes")
+
+
 @pytest.mark.parametrize(
     "script",
     [

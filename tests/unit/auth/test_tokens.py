@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -94,6 +95,29 @@ async def test_cancelling_an_asker_ends_no_others_fetch(clock: Clock, provider: 
     provider.gate.set()
     assert await second == "token-1"
     assert provider.calls == 1
+
+
+async def test_a_cancelled_asker_wakes_no_other(
+    clock: Clock, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = []
+    wrap_future = asyncio.wrap_future
+
+    def wrapped(future: Future[None]) -> asyncio.Future[None]:
+        waits.append(future)
+        return wrap_future(future)
+
+    monkeypatch.setattr("aioproducer.auth.tokens.asyncio.wrap_future", wrapped)
+    provider.gate = asyncio.Event()
+    source = source_of(provider, clock)
+    askers = [asyncio.create_task(value(source)) for _ in range(2)]
+    await provider.asked.wait()
+    askers[0].cancel()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(waits) == 2, "each asker waits once, however the others end"
+    provider.gate.set()
+    assert await askers[1] == "token-1"
 
 
 async def test_closing_lets_the_next_asker_begin_anew(clock: Clock, provider: Provider) -> None:
@@ -295,9 +319,11 @@ async def test_an_answer_that_is_no_token_stays_in_no_frame(clock: Clock) -> Non
     async def provider() -> str:
         return "Bearer s3cr3t"
 
+    source = source_of(provider, clock)
     with pytest.raises(TokenError) as caught:
-        await source_of(provider, clock).token()
+        await source.token()
     assert "s3cr3t" not in everything_in(caught.value)
+    assert "s3cr3t" not in everything_in(vars(source)["_failure"])
 
 
 def test_a_source_serves_loops_one_after_the_other(clock: Clock) -> None:
