@@ -271,7 +271,15 @@ def _distrust(failure: _Failure, error: ssl.SSLCertVerificationError) -> TlsErro
         )
     if code in (_HOST_MISMATCH, _ADDRESS_MISMATCH):
         return _other_host(failure)
-    return failure.final(f"its certificate is refused: {error}")
+    own = failure.options.context
+    strict = own is not None and own.verify_flags & ssl.VERIFY_X509_STRICT
+    return failure.final(
+        f"its certificate is refused: {getattr(error, 'verify_message', error)}",
+        "Your ssl_context has VERIFY_X509_STRICT, as Python sets it from 3.13 on; many "
+        "certificates need a context without it"
+        if strict
+        else "",
+    )
 
 
 def _other_host(failure: _Failure) -> TlsError:

@@ -42,6 +42,17 @@ __all__ = ["Authority", "Certificate", "kafka_broker_properties"]
 
 _DAY: Final = timedelta(days=1)
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
+_SIGNS: Final = x509.KeyUsage(
+    digital_signature=True,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 _PURPOSES: Final = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
 
 
@@ -112,10 +123,10 @@ class Authority:
         self.intermediates: tuple[x509.Certificate, ...] = ()
         now = datetime.now(UTC)
         builder = issuer._builder(self.name, self.key, now - _DAY, now + 30 * _DAY)
-        constraints = x509.BasicConstraints(ca=True, path_length=None)
-        self.certificate = builder.add_extension(constraints, critical=True).sign(
-            issuer.key, hashes.SHA256()
-        )
+        builder = issuer._with_identifiers(builder, self.key)
+        for extension in (x509.BasicConstraints(ca=True, path_length=None), _SIGNS):
+            builder = builder.add_extension(extension, critical=True)
+        self.certificate = builder.sign(issuer.key, hashes.SHA256())
         if under is not None:
             self.intermediates = (self.certificate, *under.intermediates)
 
@@ -126,7 +137,6 @@ class Authority:
         begins: datetime,
         ends: datetime,
     ) -> x509.CertificateBuilder:
-        identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -135,8 +145,15 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(begins)
             .not_valid_after(ends)
-            .add_extension(identifier, critical=False)
         )
+
+    def _with_identifiers(
+        self, builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey
+    ) -> x509.CertificateBuilder:
+        """Its own key and the authority's are named, as RFC 5280 wants it."""
+        own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        above = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+        return builder.add_extension(own, critical=False).add_extension(above, critical=False)
 
     @property
     def pem(self) -> str:
@@ -151,14 +168,20 @@ class Authority:
         begins: timedelta = -_DAY,
         ends: timedelta = 7 * _DAY,
         purposes: Iterable[ObjectIdentifier] = _PURPOSES,
+        key_identifiers: bool = True,
     ) -> Certificate:
-        """A certificate for a server or a client. ``begins`` and ``ends`` count from now on."""
+        """A certificate for a server or a client. ``begins`` and ``ends`` count from now on.
+
+        ``key_identifiers`` False: it names no keys, as many a home-made one.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.now(UTC)
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = self._builder(subject, key, now + begins, now + ends).add_extension(
             x509.ExtendedKeyUsage(purposes), critical=False
         )
+        if key_identifiers:
+            builder = self._with_identifiers(builder, key)
         if hosts:
             names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
             builder = builder.add_extension(names, critical=False)

@@ -128,7 +128,7 @@ BROKERS: dict[str, tuple[Callable[[Authority, Authority], Certificate], str, str
         "the root of its certificate isn't trusted here",
     ),
     "forged authority": (
-        lambda ours, _: Authority("Our CA").issue(),
+        lambda ours, _: Authority("Our CA").issue(key_identifiers=False),
         "localhost",
         "signed by another key than that of the authority trusted here, which has the same name",
     ),
@@ -428,6 +428,23 @@ async def test_a_context_of_the_users_own(authority: Authority, broker: Certific
         pytest.raises(SslAuthenticationError, match="Your ssl_context has check_hostname=True"),
     ):
         await talk(server, TlsOptions(context=own))
+
+
+async def test_certificates_that_follow_no_rfc_to_the_letter_are_for_contexts_that_are_not_strict(
+    authority: Authority, broker: Certificate
+) -> None:
+    """Python's own contexts are strict from 3.13 on."""
+    strict = ssl.create_default_context(cadata=authority.pem)
+    strict.verify_flags |= ssl.VERIFY_X509_STRICT
+    with TlsServer(broker.server_context()) as server:
+        assert await talk(server, TlsOptions(context=strict)) == b"ping"
+    with TlsServer(authority.issue(key_identifiers=False).server_context()) as server:
+        ours = TlsOptions(truststore_certificates=authority.pem)
+        assert await talk(server, ours) == b"ping"
+        with pytest.raises(
+            SslAuthenticationError, match=r"Missing Authority Key Identifier.*VERIFY_X509_STRICT"
+        ):
+            await talk(server, TlsOptions(context=strict))
 
 
 async def test_files_exchanged_between_two_connections(

@@ -249,13 +249,11 @@ async def test_truststores_of_java(
 
 
 @needs_keytool
-@pytest.mark.parametrize("kind", ["JKS", "JCEKS"])
 async def test_the_command_that_converts_a_keystore_of_java(
     tmp_path: Path,
     authority: Authority,
     client: Certificate,
     our_server: TlsServer,
-    kind: str,
 ) -> None:
     """The command out of the message is run, and what it makes logs in."""
     pkcs12, store = tmp_path / "given.pkcs12", tmp_path / "client's own.jks"
@@ -263,7 +261,7 @@ async def test_the_command_that_converts_a_keystore_of_java(
     passwords = ("-srcstorepass", PASSWORD, "-deststorepass", PASSWORD, "-noprompt")
     keytool(
         *("-importkeystore", "-srckeystore", pkcs12, "-srcstoretype", "PKCS12"),
-        *("-destkeystore", store, "-deststoretype", kind, *passwords),
+        *("-destkeystore", store, "-deststoretype", "JKS", *passwords),
     )
     message = refusal(TlsOptions(keystore_location=str(store), keystore_password=Secret(PASSWORD)))
     found = re.search(r"Convert it by `(keytool .*)`, and set ssl_keystore_location=(.*)$", message)
@@ -282,11 +280,16 @@ async def test_the_command_that_converts_a_keystore_of_java(
         assert server.clients == ["client"]
 
 
-def test_jks_is_recognized_by_its_first_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("magic", "kind"), [(b"\xfe\xed\xfe\xed", "JKS"), (b"\xce\xce\xce\xce", "JCEKS")]
+)
+def test_a_keystore_of_java_is_recognized_by_its_first_bytes(
+    tmp_path: Path, magic: bytes, kind: str
+) -> None:
     path = tmp_path / "trusted.p12"
-    path.write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
+    path.write_bytes(magic + b"\x00\x00\x00\x02")
     said = refusal(TlsOptions(truststore_location=str(path), truststore_type="PKCS12"))
-    assert f"-destkeystore {path}.p12 -deststoretype PKCS12`" in said
+    assert f"-srcstoretype {kind} -destkeystore {path}.p12 -deststoretype PKCS12`" in said
     assert f"set ssl_truststore_location='{path}.p12'" in said
 
 
