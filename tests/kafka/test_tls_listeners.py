@@ -76,9 +76,18 @@ async def test_another_client_writes_through_both_listeners(
 
 
 async def ask(
-    cluster: KafkaCluster, listener: str, options: TlsOptions, *, host: str = "127.0.0.1"
+    cluster: KafkaCluster,
+    listener: str,
+    options: TlsOptions,
+    *,
+    host: str = "127.0.0.1",
+    question: bytes = API_VERSIONS,
 ) -> bytes:
-    """The first answer of a broker, with our own context; raises as explain_tls() says."""
+    """The first answer of a broker, with our own context; raises as explain_tls() says.
+
+    Without a question that is the alert of a broker that refuses our certificate. A question that
+    it no longer reads would make it a reset, perhaps.
+    """
     port = cluster.brokers[0].ports[listener]
     secured = False
     try:
@@ -87,7 +96,7 @@ async def ask(
         )
         secured = True
         try:
-            writer.write(API_VERSIONS)
+            writer.write(question)
             return await reader.readexactly(8)
         finally:
             writer.transport.abort()
@@ -118,9 +127,9 @@ async def test_what_our_contexts_and_kafka_say_to_each_other(
     with pytest.raises(SslAuthenticationError, match=r"root of its certificate|isn't trusted here"):
         await ask(cluster, "TLS", options(Authority("Another"), version=version))
     with pytest.raises(SslAuthenticationError, match=r"alert .*ssl_keystore_location"):
-        await ask(cluster, "MTLS", trusting)
-    stranger = Authority("Another").issue("client")
+        await ask(cluster, "MTLS", trusting, question=b"")
+    refused = options(authority, Authority("Another").issue("client"), version=version)
     with pytest.raises(SslAuthenticationError, match=r"alert .*ssl_keystore_certificate_chain"):
-        await ask(cluster, "MTLS", options(authority, stranger, version=version))
+        await ask(cluster, "MTLS", refused, question=b"")
     with pytest.raises(BrokerConnectionError, match="may be one without TLS"):
         await ask(cluster, "INTERNAL", trusting)

@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import uvloop
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from aioproducer.auth.tls import TlsContexts, TlsOptions
@@ -19,7 +20,7 @@ from aioproducer.auth.tls_errors import explain_tls
 from aioproducer.config.secret import Secret
 from aioproducer.errors import BrokerConnectionError, SslAuthenticationError
 from aioproducer.testing.certificates import Authority, Certificate
-from tests.unit.auth.tls_servers import PEER, ServerThread, TlsServer, talk
+from tests.unit.auth.tls_servers import PATIENT, PEER, ServerThread, TlsServer, talk
 
 DAY = timedelta(days=1)
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
@@ -414,6 +415,44 @@ async def test_a_broker_that_closes_after_the_handshake(
         ),
     ):
         await talk(server, options)
+
+
+@pytest.mark.parametrize(
+    ("serve", "said"),
+    [
+        (plain_http, "something that isn't TLS"),
+        (closes, "closed the connection in the TLS handshake"),
+        (resets, "closed the connection in the TLS handshake"),
+        (stops_within_a_record, "closed the connection in the TLS handshake"),
+        (sends_nonsense_in_a_record, "the TLS handshake is damaged"),
+        (is_silent, "did not end the TLS handshake within"),
+        ("another host", "does not name the host 'localhost'"),
+        ("no client certificate", r"alert certificate_required\)"),
+        ("another suite", "the broker chose TLS_AES_256_GCM_SHA384"),
+    ],
+)
+def test_the_same_on_uvloop(
+    authority: Authority,
+    broker: Certificate,
+    serve: Callable[[socket.socket], None] | str,
+    said: str,
+) -> None:
+    """Its TLS is other code than asyncio's."""
+    suites = ("TLS_AES_128_GCM_SHA256",) if serve == "another suite" else ()
+    options = TlsOptions(truststore_certificates=authority.pem, cipher_suites=suites)
+    certificate = authority.issue(hosts=["other"]) if serve == "another host" else broker
+    trusts = authority if serve == "no client certificate" else None
+    server = (
+        TlsServer(certificate.server_context(trusts=trusts))
+        if isinstance(serve, str)
+        else ServerThread(serve)
+    )
+    with (
+        server,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        pytest.raises((SslAuthenticationError, BrokerConnectionError), match=said),
+    ):
+        runner.run(talk(server, options, timeout=0.3 if serve is is_silent else PATIENT))
 
 
 async def test_a_context_of_the_users_own(authority: Authority, broker: Certificate) -> None:
