@@ -62,7 +62,7 @@ NAIVE = datetime.fromtimestamp(NOW, UTC).replace(tzinfo=None)
         (Credentials("abc", None), None),
         (Token(Secret("abc"), NOW), NOW),
     ],
-    ids=repr,
+    ids=lambda each: type(each).__name__,
 )
 def test_forms_of_an_answer(answer: object, expires: float | None) -> None:
     token = token_from(answer)
