@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from random import Random
-from time import monotonic
+from time import monotonic, time
 from typing import Any, Final, TypeVar
 
 from aioproducer.accumulator.batching_rules import BatchingRules
@@ -192,7 +192,7 @@ class Engine:
                     socket=SocketSettings(
                         config.send_buffer_bytes, config.receive_buffer_bytes, tls_of(config)
                     ),
-                    mechanism=mechanism_of(config),
+                    mechanism=mechanism_of(config, time),
                 ),
                 max_in_flight=config.max_in_flight_requests_per_connection,
                 request_timeout=config.request_timeout_ms / 1000,

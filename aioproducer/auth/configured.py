@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -68,8 +67,10 @@ def _revealed(certificates: Secret | None) -> str | None:
     return None if certificates is None else certificates.reveal()
 
 
-def mechanism_of(config: ProducerConfig) -> Mechanism | None:
+def mechanism_of(config: ProducerConfig, clock: Callable[[], float]) -> Mechanism | None:
     """The SASL mechanism with its credentials; None: no login.
+
+    ``clock`` gives seconds since the epoch (``time.time``).
 
     Raises:
         ConfigError: credentials are missing, or can't be used.
@@ -91,7 +92,7 @@ def mechanism_of(config: ProducerConfig) -> Mechanism | None:
         case login.AwsLogin() as aws:
             return AwsMskIam(aws.region, _aws_options(aws))
         case login.OAuthLogin(source, extensions):
-            return OAuthBearer(_tokens(source, config), dict(extensions))
+            return OAuthBearer(_tokens(source, config, clock), dict(extensions))
 
 
 def _aws_options(aws: login.AwsLogin) -> AwsOptions:
@@ -109,7 +110,9 @@ def _aws_options(aws: login.AwsLogin) -> AwsOptions:
     )
 
 
-def _tokens(source: login.TokenSource, config: ProducerConfig) -> TokenSource:
+def _tokens(
+    source: login.TokenSource, config: ProducerConfig, clock: Callable[[], float]
+) -> TokenSource:
     """One source for all producers of this process with the same settings."""
     rules = RefreshRules(
         config.sasl_login_refresh_window_factor,
@@ -128,8 +131,8 @@ def _tokens(source: login.TokenSource, config: ProducerConfig) -> TokenSource:
 
     def make() -> TokenSource:
         return TokenSource(
-            _provider(source, timeouts),
-            clock=time.time,
+            _provider(source, timeouts, clock),
+            clock=clock,
             refresh=rules,
             retry_backoff=backoff,
         )
@@ -141,32 +144,33 @@ def _seconds(milliseconds: int | None) -> float:
     return _ENDPOINT_TIMEOUT if milliseconds is None else milliseconds / 1000
 
 
-def _provider(source: login.TokenSource, timeouts: tuple[float, float]) -> TokenProvider:
+def _provider(
+    source: login.TokenSource, timeouts: tuple[float, float], clock: Callable[[], float]
+) -> TokenProvider:
     match source:
         case login.ProvidedToken(provider):
             return _imported(provider) if isinstance(provider, str) else provider
         case login.TokenFile(path):
             return TokenFile(Path(path))
         case login.ClientCredentials(url, client_id, secret, scope, urlencode, assertion):
-            endpoint = _endpoint(url, timeouts)
-            made = None if assertion is None else _assertion(assertion)
+            endpoint = TokenEndpoint(url, clock, None, *timeouts)
+            made = None if assertion is None else _assertion(assertion, clock)
             return ClientCredentials(endpoint, client_id, secret, scope, urlencode, made)
         case login.JwtBearer(url, scope, assertion):
-            return JwtBearer(_endpoint(url, timeouts), _assertion(assertion), scope)
+            return JwtBearer(
+                TokenEndpoint(url, clock, None, *timeouts), _assertion(assertion, clock), scope
+            )
 
 
-def _endpoint(url: str, timeouts: tuple[float, float]) -> TokenEndpoint:
-    """As in Kafka, the brokers' trust store is not that of the endpoint."""
-    return TokenEndpoint(url, time.time, None, *timeouts)
-
-
-def _assertion(assertion: login.Assertion) -> AssertionFile | SignedAssertion:
+def _assertion(
+    assertion: login.Assertion, clock: Callable[[], float]
+) -> AssertionFile | SignedAssertion:
     if isinstance(assertion, login.AssertionFile):
         return AssertionFile(Path(assertion.path))
     claims = {"aud": assertion.audience, "iss": assertion.issuer, "sub": assertion.subject}
     return SignedAssertion(
         Path(assertion.private_key_file),
-        time.time,
+        clock,
         algorithm=assertion.algorithm,
         passphrase=assertion.private_key_passphrase,
         claims=tuple((name, value) for name, value in claims.items() if value is not None),

@@ -25,8 +25,7 @@
     │   └── TokenEndpointError                  the token endpoint did not answer at present
     ├── AuthenticationError                     a login failed, or a peer can't be trusted
     │   ├── SslAuthenticationError              the TLS handshake failed
-    │   ├── TokenError                          no token can be had
-    │   └── SaslAuthenticationFailedError, …    (KafkaError) the broker refused the login
+    │   └── TokenError                          no token can be had
     ├── UnsupportedVersionError                 the broker is too old or too new for a request
     ├── TransactionError
     │   ├── AbortableTransactionError           the transaction fails; the next one can work

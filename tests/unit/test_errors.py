@@ -154,6 +154,7 @@ def test_what_is_retried_apart_from_brokers_answers() -> None:
         "BrokerConnectionError",
         "ProtocolError",
         "RequestTimeoutError",
+        "TokenEndpointError",
     }
 
 

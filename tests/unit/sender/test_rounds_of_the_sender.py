@@ -33,6 +33,9 @@ BROKERS = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
 class Network:
     """Stands in for the NetworkClient: keeps what is sent, and the test answers."""
 
+    def part(self) -> list[Any]:
+        return []
+
     def __init__(self, wake: Callable[[], None], metrics: Any) -> None:
         self.wake = wake
         self.metrics = metrics
