@@ -15,6 +15,7 @@ from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.auth.configured import mechanism_of, tls_of
+from aioproducer.auth.oauthbearer import OAuthBearer
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.cluster.snapshot import TopicInfo
@@ -102,6 +103,7 @@ class Engine:
         self.transactions: TransactionCalls | None = None
         """Where there is a ``transactional_id``."""
         self.accumulator = self._make_accumulator(config, partitioner)
+        self._mechanism = mechanism_of(config, time)
         self.client = self._make_client(config, client_id)
         self.admission = Admission(
             self.accumulator,
@@ -192,7 +194,7 @@ class Engine:
                     socket=SocketSettings(
                         config.send_buffer_bytes, config.receive_buffer_bytes, tls_of(config)
                     ),
-                    mechanism=mechanism_of(config, time),
+                    mechanism=self._mechanism,
                 ),
                 max_in_flight=config.max_in_flight_requests_per_connection,
                 request_timeout=config.request_timeout_ms / 1000,
@@ -428,6 +430,8 @@ class Engine:
                 self.client.close()
                 self.accumulator.pool.close()
                 await self._owner.close()
+                if isinstance(self._mechanism, OAuthBearer):
+                    await self._mechanism.close()
                 self._compressors.shutdown(cancel_futures=True)
         return undelivered
 

@@ -28,6 +28,8 @@ class _Tokens(Protocol):
 
     def discard(self, token: Token) -> None: ...
 
+    async def close(self) -> None: ...
+
 
 class OAuthBearer:
     """The mechanism; its tokens come from one source for all connections."""
@@ -53,6 +55,10 @@ class OAuthBearer:
             raise TokenError(f"SASL extensions of the token provider: {problem}")
         extensions = {**self._extensions, **token.extensions}
         return OAuthBearerExchange(token, extensions, self._tokens.discard)
+
+    async def close(self) -> None:
+        """End a fetch of a token that runs on this event loop."""
+        await self._tokens.close()
 
 
 @final

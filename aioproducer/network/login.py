@@ -71,7 +71,9 @@ async def _authenticate(
     for _ in range(MAX_ROUNDS):
         answer = await ask(Api.SASL_AUTHENTICATE, module.SaslAuthenticateRequest(auth_bytes=said))
         if answer.error_code:
-            raise _refused(mechanism, int(answer.error_code), answer.error_message)
+            reasons = (answer.error_message, getattr(exchange, "refusal", None))
+            told = ": ".join(str(reason) for reason in reasons if reason)
+            raise _refused(mechanism, int(answer.error_code), told)
         if exchange.complete and not answer.auth_bytes:
             return session_lifetime(answer)
         said = await _step(mechanism, exchange, answer.auth_bytes)

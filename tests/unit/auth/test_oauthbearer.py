@@ -23,12 +23,22 @@ class OneToken:
     def __init__(self, token: Token = TOKEN) -> None:
         self._token = token
         self.discarded: list[Token] = []
+        self.closed = False
 
     async def token(self) -> Token:
         return self._token
 
     def discard(self, token: Token) -> None:
         self.discarded.append(token)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+async def test_closing_ends_the_fetch_of_a_token() -> None:
+    tokens = OneToken()
+    await OAuthBearer(tokens).close()
+    assert tokens.closed
 
 
 async def begun(tokens: OneToken | None = None, **extensions: str) -> OAuthBearerExchange:

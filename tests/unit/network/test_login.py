@@ -150,6 +150,15 @@ async def test_a_refusal_is_final_and_says_what_the_broker_said(
     assert len(str(caught.value)) < 1_000
 
 
+async def test_the_reason_that_came_before_a_refusal_is_told() -> None:
+    class Refused(Exchange):
+        refusal = "status invalid_token"
+
+    failed = says(code=ErrorCode.sasl_authentication_failed, why="no")
+    with pytest.raises(SaslAuthenticationFailedError, match="no: status invalid_token"):
+        await Broker(offers(), says(b"{}"), failed).log_in(Refused([b"token", b"\1", b""]))
+
+
 async def test_another_error_passes() -> None:
     broker = Broker(offers(), says(code=ErrorCode.unknown_server_error))
     with pytest.raises(BrokerConnectionError, match="UNKNOWN_SERVER_ERROR"):
