@@ -2,7 +2,8 @@
 
 Names and meanings are those of Kafka's ``SenderMetricsRegistry``, ``BufferPool``,
 ``KafkaProducerMetrics`` and ``Selector``. Left out is what an event loop does not have
-(``io-*``, ``select-*``) and what Kafka calls deprecated.
+(``io-*``, ``select-*``), what Kafka calls deprecated, and
+``successful-authentication-no-reauth-total``, which says something on brokers alone.
 """
 
 from __future__ import annotations
@@ -259,6 +260,40 @@ _NETWORK: Final[tuple[Metric[Whole], ...]] = (
     ),
 )
 
+_LOGINS: Final[tuple[Metric[Whole], ...]] = (
+    *_meter(
+        "successful-authentication",
+        "connections",
+        "Connections that TLS, or a SASL login, has let in",
+        lambda whole: whole.client.logins.count,
+    ),
+    *_meter(
+        "failed-authentication",
+        "connections",
+        "Connections whose TLS handshake or SASL login failed for good",
+        lambda whole: whole.client.logins_refused.count,
+    ),
+    *_meter(
+        "successful-reauthentication",
+        "logins",
+        "Later SASL logins on open connections (KIP-368)",
+        lambda whole: whole.client.logins_renewed.count,
+    ),
+    *_meter(
+        "failed-reauthentication",
+        "logins",
+        "Later SASL logins on open connections that failed for good",
+        lambda whole: whole.client.renewals_refused.count,
+    ),
+    *_avg_max(
+        "reauthentication-latency",
+        "ms",
+        "time that a later SASL login on an open connection took",
+        lambda whole: whole.client.logins_renewed,
+        _MS_PER_SECOND,
+    ),
+)
+
 GAUGES: Final[tuple[Gauge, ...]] = (
     Gauge("buffer-total-bytes", "bytes", "Memory the producer may use: `buffer_memory`"),
     Gauge("buffer-available-bytes", "bytes", "Memory not in use now"),
@@ -273,6 +308,7 @@ PRODUCER_METRICS: Final[tuple[Metric[Whole], ...]] = (
     *_WAITS,
     *_TRANSACTIONS,
     *_NETWORK,
+    *_LOGINS,
 )
 
 TOPIC_METRICS: Final[tuple[Metric[TopicStats], ...]] = (

@@ -151,6 +151,20 @@ class ProducerMetrics:
     def connection_closed(self, now: float) -> None:
         self._windows.at(now).client.connections_closed.add(1)
 
+    def logged_in(self, now: float) -> None:
+        """A connection with TLS or SASL was let in."""
+        self._windows.at(now).client.logins.add(1)
+
+    def login_renewed(self, seconds: float, now: float) -> None:
+        """A connection has logged in once more (KIP-368), which took ``seconds``."""
+        self._windows.at(now).client.logins_renewed.add(seconds)
+
+    def login_refused(self, now: float, *, renewal: bool) -> None:
+        """A TLS handshake or a SASL login failed for good, the first of a connection or a later
+        one."""
+        client = self._windows.at(now).client
+        (client.renewals_refused if renewal else client.logins_refused).add(1)
+
     def forget_topic(self, topic: str) -> None:
         """Drop the topic's own metrics; the producer's sums keep what it counted."""
         self._windows.forget_topic(topic)

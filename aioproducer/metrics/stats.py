@@ -105,3 +105,7 @@ class ClientStats(Stats):
     txn_abort: Summary = field(default_factory=Summary)
     connections_opened: Summary = field(default_factory=Summary)
     connections_closed: Summary = field(default_factory=Summary)
+    logins: Summary = field(default_factory=Summary)
+    logins_refused: Summary = field(default_factory=Summary)
+    logins_renewed: Summary = field(default_factory=Summary)
+    renewals_refused: Summary = field(default_factory=Summary)

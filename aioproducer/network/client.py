@@ -147,7 +147,7 @@ class NetworkClient:
         self._shortest = min(self.settings.request_timeout, self.settings.max_idle)
         self._events = ConnectionEvents(
             ready=self._on_ready,
-            renewed=lambda _: self.wake(),
+            renewed=self._on_renewed,
             response=self._on_response,
             left=self._on_left,
             oddity=self._on_oddity,
@@ -391,7 +391,14 @@ class NetworkClient:
             key=lambda features: features.epoch,
         )
         self._next_end = min(self._next_end, connection.last_used + self.settings.max_idle)
-        self.metrics.connection_opened(self.clock())
+        now = self.clock()
+        self.metrics.connection_opened(now)
+        if self.settings.connection.authenticates:
+            self.metrics.logged_in(now)
+        self.wake()
+
+    def _on_renewed(self, connection: Connection) -> None:
+        self.metrics.login_renewed(connection.renewal_seconds, self.clock())
         self.wake()
 
     def _on_response(
@@ -444,6 +451,7 @@ class NetworkClient:
         if refused:
             self._refused.add(node.id)
             state.refused_logins += 1
+            self.metrics.login_refused(now, renewal=was_ready)
         first, longest = self.settings.reconnect_backoff, self.settings.reconnect_backoff_max
         if refused:
             first, longest = max(first, LOGIN_BACKOFF), max(longest, LOGIN_BACKOFF_MAX)

@@ -67,6 +67,11 @@ class ConnectionSettings:
     socket: SocketSettings
     mechanism: Mechanism | None = None
 
+    @property
+    def authenticates(self) -> bool:
+        """Whether one side has to show the other who it is."""
+        return self.mechanism is not None or self.socket.tls is not None
+
 
 class ConnectionState(Enum):
     """How far a connection has come."""
@@ -97,6 +102,8 @@ class Connection:
         self.was_ready = False
         self.throttled_until = 0.0
         """Until then the broker wants no request."""
+        self.renewal_seconds = 0.0
+        """How long the last login took, if there was more than one."""
         self._settings = settings
         self._events = events
         self._setup_timeout = setup_timeout
@@ -299,7 +306,9 @@ class Connection:
     async def _renew(self) -> float | None:
         """Log in again on the connection, behind what is in flight (KIP-368)."""
         self._renewing = True
+        began = self._clock()
         session = await self._log_in()
+        self.renewal_seconds = self._clock() - began
         self._renewing = False
         self._events.renewed(self)
         return session

@@ -12,14 +12,19 @@ JAVA_PRODUCER = """
     buffer-available-bytes buffer-exhausted-rate buffer-exhausted-total buffer-total-bytes
     bufferpool-wait-ratio bufferpool-wait-time-ns-total compression-rate-avg
     connection-close-rate connection-close-total connection-count
-    connection-creation-rate connection-creation-total flush-time-ns-total
+    connection-creation-rate connection-creation-total failed-authentication-rate
+    failed-authentication-total failed-reauthentication-rate failed-reauthentication-total
+    flush-time-ns-total
     incoming-byte-rate incoming-byte-total metadata-age metadata-wait-time-ns-total
     network-io-rate network-io-total outgoing-byte-rate outgoing-byte-total
-    produce-throttle-time-avg produce-throttle-time-max record-error-rate record-error-total
+    produce-throttle-time-avg produce-throttle-time-max reauthentication-latency-avg
+    reauthentication-latency-max record-error-rate record-error-total
     record-queue-time-avg record-queue-time-max record-retry-rate record-retry-total
     record-send-rate record-send-total record-size-avg record-size-max records-per-request-avg
     request-latency-avg request-latency-max request-rate request-size-avg request-size-max
     request-total requests-in-flight response-rate response-total
+    successful-authentication-rate successful-authentication-total
+    successful-reauthentication-rate successful-reauthentication-total
     txn-abort-time-ns-total txn-begin-time-ns-total txn-commit-time-ns-total txn-init-time-ns-total
     txn-send-offsets-time-ns-total waiting-threads
 """

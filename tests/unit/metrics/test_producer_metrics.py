@@ -69,6 +69,15 @@ def transactions(m: ProducerMetrics) -> None:
         m.transaction_call_ended(call, float(seconds), START)
 
 
+def logins(m: ProducerMetrics) -> None:
+    m.logged_in(START)
+    m.logged_in(START)
+    m.login_refused(START, renewal=False)
+    m.login_renewed(0.25, START)
+    m.login_renewed(0.75, START)
+    m.login_refused(START, renewal=True)
+
+
 BATCHES = {
     "record-send-total": 30,
     "record-send-rate": 30 / 40,
@@ -112,6 +121,18 @@ TRANSACTIONS = {
     "txn-commit-time-ns-total": 4e9,
     "txn-abort-time-ns-total": 5e9,
 }
+LOGINS = {
+    "successful-authentication-total": 2,
+    "successful-authentication-rate": 2 / 40,
+    "failed-authentication-total": 1,
+    "failed-authentication-rate": 1 / 40,
+    "successful-reauthentication-total": 2,
+    "successful-reauthentication-rate": 2 / 40,
+    "failed-reauthentication-total": 1,
+    "failed-reauthentication-rate": 1 / 40,
+    "reauthentication-latency-avg": 500.0,
+    "reauthentication-latency-max": 750.0,
+}
 TROUBLE = {
     "record-retry-total": 4,
     "record-retry-rate": 4 / 40,
@@ -136,6 +157,7 @@ TROUBLE = {
         (waits, WAITS),
         (transactions, TRANSACTIONS),
         (trouble, TROUBLE),
+        (logins, LOGINS),
     ],
 )
 def test_what_each_event_counts_in(record: Record, expected: dict[str, float]) -> None:
@@ -151,7 +173,7 @@ def test_what_each_event_counts_in(record: Record, expected: dict[str, float]) -
 
 
 def test_all_computed_metrics_are_covered_by_the_table_above() -> None:
-    tables = (BATCHES, REQUESTS, WAITS, TRANSACTIONS, TROUBLE)
+    tables = (BATCHES, REQUESTS, WAITS, TRANSACTIONS, TROUBLE, LOGINS)
     covered = {name for table in tables for name in table}
     assert read(metrics())["producer-metrics"].keys() == covered | ZERO_GAUGES.keys()
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from aioproducer.errors import (
+    AuthenticationError,
     BrokerConnectionError,
     ProducerError,
     ProtocolError,
@@ -72,6 +73,7 @@ class Played:
         self.in_flight = InFlightRequests()
         self.versions = BrokerVersions([(api, 0, 9) for api in (0, 3, 22)])
         self.last_used = self.clock()
+        self.renewal_seconds = 0.25
         self.written: list[Any] = []
         self.aborted: list[ProducerError] = []
         self._number = 0
@@ -183,11 +185,14 @@ class World:
         connection.becomes_ready()
         return connection
 
-    def throttled(self) -> float:
-        """The longest throttle time in the metrics, milliseconds."""
+    def metric(self, name: str) -> float:
         gauges = {each.name: float("nan") for each in GAUGES}
         found: Any = self.metrics.snapshot(self.now, gauges=gauges)
-        return float(found["producer-metrics"]["produce-throttle-time-max"])
+        return float(found["producer-metrics"][name])
+
+    def throttled(self) -> float:
+        """The longest throttle time in the metrics, milliseconds."""
+        return self.metric("produce-throttle-time-max")
 
     def outcomes(self) -> list[tuple[str, Any]]:
         """Name and response or error of what was completed."""
@@ -219,7 +224,15 @@ def answer(connection: Played, response: Any = "response") -> None:
 
 
 def test_what_is_played_is_what_there_is() -> None:
-    for name in ("node", "state", "in_flight", "versions", "last_used", "was_ready"):
+    for name in (
+        "node",
+        "state",
+        "in_flight",
+        "versions",
+        "last_used",
+        "was_ready",
+        "renewal_seconds",
+    ):
         assert name in Connection.__init__.__code__.co_names
     for name in ("usable", "send", "abort", "run"):
         assert hasattr(Connection, name)
@@ -685,3 +698,72 @@ async def test_the_newest_features_are_kept_whichever_broker_tells_them(world: W
     await CONNECTIONS[0].breaks()
     world.now += 10
     assert await tells(ONE, NO_FEATURES) == new, "it does not tell"
+
+
+# --- logins in the metrics ----------------------------------------------------------------------
+
+
+class Login:
+    """A mechanism that nobody asks for a step here."""
+
+    name = "TEST"
+
+    async def begin(self, host: str) -> NoReturn:
+        raise NotImplementedError
+
+
+def logins(world: World) -> dict[str, float]:
+    names = ("successful", "failed")
+    return {
+        f"{name}-{what}": world.metric(f"{name}-{what}-total")
+        for name in names
+        for what in ("authentication", "reauthentication")
+    }
+
+
+NO_LOGINS = dict.fromkeys(
+    (
+        "successful-authentication",
+        "successful-reauthentication",
+        "failed-authentication",
+        "failed-reauthentication",
+    ),
+    0.0,
+)
+WITH_LOGIN = replace(SETTINGS, connection=replace(SETTINGS.connection, mechanism=Login()))
+
+
+async def test_connections_that_were_let_in_are_counted() -> None:
+    world = World(WITH_LOGIN)
+    await world.connected(ONE)
+    connection = await world.connected(TWO)
+    woken = world.woken
+    connection.events.renewed(connection)
+    assert world.woken == woken + 1
+    assert logins(world) == {
+        **NO_LOGINS,
+        "successful-authentication": 2.0,
+        "successful-reauthentication": 1.0,
+    }
+    assert world.metric("reauthentication-latency-max") == 250.0
+
+
+async def test_logins_that_were_refused_are_counted() -> None:
+    world = World(WITH_LOGIN)
+    connection = await world.connected(ONE)
+    await connection.breaks(AuthenticationError("no more"))
+    world.client.connect(TWO, world.now)
+    await settle()
+    await CONNECTIONS[-1].breaks(AuthenticationError("never"))
+    assert logins(world) == {
+        "successful-authentication": 1.0,
+        "successful-reauthentication": 0.0,
+        "failed-authentication": 1.0,
+        "failed-reauthentication": 1.0,
+    }
+
+
+async def test_connections_without_tls_or_login_count_as_no_login(world: World) -> None:
+    connection = await world.connected(ONE)
+    await connection.breaks()
+    assert logins(world) == NO_LOGINS
