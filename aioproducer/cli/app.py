@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import typer
 
+from aioproducer.cli.check import check
 from aioproducer.cli.produce import produce
 from aioproducer.cli.terminal import Terminal
 from aioproducer.errors import ConfigError, ProducerError
@@ -24,6 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("produce")(produce)
+app.command("check")(check)
 
 
 def _print_version(wanted: bool) -> None:
@@ -38,7 +40,7 @@ def _options(
         False, "--version", callback=_print_version, is_eager=True, help="Show the version."
     ),
 ) -> None:
-    """Also keeps `produce` a sub-command while it is the only one."""
+    """Options of the program itself."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -6,13 +6,15 @@ import os
 import stat
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from aioproducer import loops
 from aioproducer.cli.console import Console, ConsoleJob
+from aioproducer.cli.options import BootstrapServers, CommandConfig, Properties, Verbose
 from aioproducer.cli.settings import (
+    given,
     one_topic,
     parse_headers,
     producer_config,
@@ -43,16 +45,7 @@ def produce(
     topic_option: Annotated[
         str | None, typer.Option("--topic", "-t", help="The topic, as an option.")
     ] = None,
-    bootstrap_servers: Annotated[
-        str | None,
-        typer.Option(
-            "--bootstrap-servers",
-            "--bootstrap-server",
-            "-b",
-            metavar="HOST:PORT,…",
-            help="The brokers to ask first.",
-        ),
-    ] = None,
+    bootstrap_servers: BootstrapServers = None,
     file: Annotated[
         Path | None, typer.Option("--file", help="Read this file, not standard input.")
     ] = None,
@@ -99,32 +92,14 @@ def produce(
             "--compression-type", "-z", metavar="TYPE", help="none, gzip, snappy, lz4 or zstd."
         ),
     ] = None,
-    properties: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--property",
-            "-X",
-            metavar="NAME=VALUE",
-            help="Any option of the producer, by its Python or Java name; also Kafka's parse.key, "
-            "key.separator, ignore.error and null.marker. Repeatable.",
-        ),
-    ] = None,
-    command_config: Annotated[
-        Path | None,
-        typer.Option(
-            "--command-config",
-            metavar="PATH",
-            help="A Java client's .properties file; the command line's options come before it.",
-        ),
-    ] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Say what happens, and a summary at the end.")
-    ] = False,
+    properties: Properties = None,
+    command_config: CommandConfig = None,
+    verbose: Verbose = False,
 ) -> int:
     terminal = Terminal(verbose=verbose)
     terminal.show_log()
     options, reader = split_properties(properties or ())
-    options |= _given(bootstrap_servers=bootstrap_servers, compression_type=compression_type)
+    options |= given(bootstrap_servers=bootstrap_servers, compression_type=compression_type)
     job = ConsoleJob(
         topic=one_topic(topic, topic_option),
         config=producer_config(command_config, options),
@@ -142,10 +117,6 @@ def produce(
 
 
 produce.__doc__ = HELP
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _open(path: Path | None) -> int:

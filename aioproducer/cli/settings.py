@@ -21,6 +21,7 @@ from aioproducer.model import Header
 
 __all__ = [
     "CLIENT_ID",
+    "given",
     "one_topic",
     "parse_headers",
     "producer_config",
@@ -53,6 +54,11 @@ def one_topic(*names: str | None) -> str:
         return checked_topic(given.pop())
     except InvalidTopicError as error:
         raise ConfigError(str(error)) from None
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options of the command line that are there."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def split_properties(properties: Iterable[str]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 __all__ = ["Terminal"]
 
-_TOLD_OTHERWISE = ("aioproducer.sender.completer", "aioproducer.producer")
+_TOLD_OTHERWISE = (
+    "aioproducer.sender.completer",
+    "aioproducer.sender.overdue",
+    "aioproducer.producer",
+)
 """Loggers of failed records: each record's error is told by `Deliveries`."""
 
 
@@ -34,24 +38,26 @@ class Terminal:
         """Show that a line is waited for."""
         _write("> ")
 
-    def show_log(self) -> None:
-        """Say what the library logs: warnings once each; everything when verbose."""
+    def show_log(self, told_otherwise: Collection[str] = _TOLD_OTHERWISE) -> None:
+        """Say what the library logs: warnings once each, but for loggers whose news the command
+        tells in its own way; everything when verbose."""
         logger = logging.getLogger("aioproducer")
-        logger.addHandler(_LogHandler(self))
+        logger.addHandler(_LogHandler(self, told_otherwise))
         logger.setLevel(logging.INFO if self.verbose else logging.WARNING)
         logger.propagate = False
 
 
 class _LogHandler(logging.Handler):
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: Terminal, told_otherwise: Collection[str]) -> None:
         super().__init__()
         self._terminal = terminal
+        self._told_otherwise = told_otherwise
         self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         if not self._terminal.verbose:
-            if record.name in _TOLD_OTHERWISE or text in self._said:
+            if record.name in self._told_otherwise or text in self._said:
                 return
             self._said.add(text)
         self._terminal.say(text)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -128,6 +131,31 @@ def test_kafka_stores_passwords_as_they_are(address: str) -> None:
     assert log_in(address, Scram(SHA_256, "fish", Secret(LIGATURE), saslprep=False)) == LET_IN
     refused = log_in(address, Scram(SHA_256, "fish", Secret(LIGATURE)))
     assert refused.error is ErrorCode.sasl_authentication_failed
+
+
+async def test_the_command_line_says_who_may_write(cluster: KafkaCluster, address: str) -> None:
+    """A wrong password is the broker's refusal, and is nowhere to be read."""
+    topic = f"t-{uuid.uuid4().hex[:8]}"
+    await cluster.create_topic(topic, 2)
+    options = (f"sasl.mechanism={SHA_512}", "security.protocol=SASL_PLAINTEXT")
+    login = ("sasl.username=bob", "sasl.password=${env:PASSWORD}")
+    command = [sys.executable, "-m", "aioproducer", "check", topic, "-b", address]
+    for text in (*options, *login):
+        command += ["-X", text]
+    for password, code in (("bob-secret", 0), ("guessed-it", 1)):
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PASSWORD": password},
+        )
+        assert done.returncode == code, done.stderr
+        assert password not in done.stdout + done.stderr
+        if code:
+            assert "SCRAM-SHA-512 login refused: SASL_AUTHENTICATION_FAILED" in done.stderr
+        else:
+            assert f"topic        {topic}: 2 partitions, you may write\n" in done.stdout
 
 
 @pytest.mark.kerberos

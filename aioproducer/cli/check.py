@@ -1,0 +1,105 @@
+"""``aioproducer check``: whether a producer with this configuration could write, and where to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import typer
+
+from aioproducer import loops
+from aioproducer.arguments import checked_topic
+from aioproducer.check import ClusterCheck, TopicCheck
+from aioproducer.cli.options import BootstrapServers, CommandConfig, Properties, Verbose
+from aioproducer.cli.settings import given, producer_config, split_properties
+from aioproducer.cli.terminal import Terminal
+from aioproducer.config import ProducerConfig
+from aioproducer.errors import ConfigError, InvalidTopicError
+from aioproducer.producer import Producer
+
+__all__ = ["check", "lines"]
+
+HELP = """\
+Connect, log in, and say whether a producer could write. Nothing is written.
+
+Prints the cluster and its brokers, and of each topic how many partitions it has and whether this \
+principal may write to it. An error is what a producer would get.
+
+Exit codes: 0 - it could. 1 - it could not; standard error says why. 2 - wrong use: an option or \
+the configuration.
+
+Example: aioproducer check orders -b localhost:9092 --command-config client.properties
+"""
+
+_CONNECTIONS = ("aioproducer.network.client",)
+"""The logger of failed connections: the error that ends the check has them."""
+
+
+def check(
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics to be written to.")
+    ] = None,
+    bootstrap_servers: BootstrapServers = None,
+    transactional_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="Look for its coordinator, too. The id is not taken from anybody."
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.001, metavar="SECONDS", help="For all of it.")
+    ] = 10.0,
+    properties: Properties = None,
+    command_config: CommandConfig = None,
+    verbose: Verbose = False,
+) -> int:
+    terminal = Terminal(verbose=verbose)
+    terminal.show_log(told_otherwise=_CONNECTIONS)
+    options, _ = split_properties(properties or ())
+    options |= given(bootstrap_servers=bootstrap_servers)
+    config = producer_config(command_config, options)
+    named = _checked(topics or ())
+    found = loops.run(_check(config, named, transactional_id or config.transactional_id, timeout))
+    for line in lines(found):
+        typer.echo(line)
+    return 0
+
+
+check.__doc__ = HELP
+
+
+async def _check(
+    config: ProducerConfig, topics: Sequence[str], transactional_id: str | None, timeout: float
+) -> ClusterCheck:
+    """Without a transactional id of its own, by which it would fence the producer that has it."""
+    async with Producer(config.replace(transactional_id=None)) as producer:
+        return await producer.check(timeout, topics=topics, transactional_id=transactional_id)
+
+
+def lines(found: ClusterCheck) -> Iterator[str]:
+    """What was found, a name and a value in each line."""
+    yield f"cluster      {found.cluster_id or 'without an id'}"
+    for broker in sorted(found.brokers, key=lambda each: each.id):
+        rack = f", rack {broker.rack}" if broker.rack else ""
+        yield f"broker       {broker.id} at {broker.host}:{broker.port}{rack}"
+    for name, level in sorted(found.features.items()):
+        yield f"feature      {name} {level}"
+    for name, topic in found.topics.items():
+        yield f"topic        {name}: {_told(topic)}"
+    if found.coordinator is not None:
+        broker = found.coordinator
+        yield f"coordinator  {broker.id} at {broker.host}:{broker.port}"
+
+
+def _told(topic: TopicCheck) -> str:
+    partitions = f"{topic.partitions} partition{'' if topic.partitions == 1 else 's'}"
+    if topic.may_write is None:
+        return f"{partitions}; this broker does not tell whether you may write (before Kafka 2.3)"
+    return f"{partitions}, you may write"
+
+
+def _checked(topics: Sequence[str]) -> list[str]:
+    try:
+        return [checked_topic(topic) for topic in topics]
+    except InvalidTopicError as error:
+        raise ConfigError(str(error)) from None

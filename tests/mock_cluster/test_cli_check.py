@@ -1,0 +1,94 @@
+"""`aioproducer check` as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aioproducer.testing.mock_cluster import MockCluster
+
+INIT_PRODUCER_ID, FIND_COORDINATOR = 22, 10
+SECRET = "hunter2"
+
+
+def check(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "aioproducer", "check", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PASSWORD": SECRET},
+    )
+
+
+def test_what_is_there_is_printed(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("orders", 3)
+    mock_cluster.create_topic("audit")
+    done = check("orders", "audit", "-b", mock_cluster.bootstrap_servers)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = done.stdout.splitlines()
+    assert told[0].startswith("cluster      ")
+    brokers = [line.split()[-1] for line in told if line.startswith("broker ")]
+    assert set(brokers) == set(mock_cluster.bootstrap_servers.split(","))
+    topics = [line for line in told if line.startswith("topic ")]
+    assert [line.partition(";")[0] for line in topics] == [
+        "topic        orders: 3 partitions",
+        "topic        audit: 1 partition",
+    ]
+
+
+def test_a_transactional_id_is_looked_for_and_not_taken(
+    mock_cluster: MockCluster, tmp_path: Path
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("transactional.id=billing\n")
+    mock_cluster.start_request_tracking()
+    for options in (["--transactional-id", "billing"], ["--command-config", str(path)]):
+        done = check("-b", mock_cluster.bootstrap_servers, *options)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "\ncoordinator  " in done.stdout
+    asked = [request.api_key for request in mock_cluster.requests()]
+    assert FIND_COORDINATOR in asked
+    assert INIT_PRODUCER_ID not in asked
+
+
+def test_what_is_wrong_is_one_line_as_a_producer_has_it() -> None:
+    done = check("orders", "-b", "127.0.0.1:1", "--timeout", "0.5")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("aioproducer: check() did not reach the cluster within 0.5 s. ")
+    assert "127.0.0.1:1" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bad topic", "-b", "127.0.0.1:1"], "a topic is a str of 1 to 249 ASCII letters"),
+        ([], "where is Kafka?"),
+        (["-b", "127.0.0.1:1", "--timeout", "0"], "Invalid value for '--timeout'"),
+        (
+            ["-b", "127.0.0.1:1", "-X", "security.protocol=SASL_SSL"],
+            "security_protocol='SASL_SSL' needs sasl_mechanism",
+        ),
+        (
+            ["-b", "127.0.0.1:1", "-X", "sasl.password=${env:PASSWORD}"],
+            "sasl_password",
+        ),
+        (
+            ["-b", "127.0.0.1:1", "-X", f"sasl.jaas.config=a.LoginModule require p='{SECRET}';"],
+            "sasl_jaas_config: at character",
+        ),
+    ],
+)
+def test_wrong_use_is_one_clear_line_without_secrets(arguments: list[str], message: str) -> None:
+    done = check(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.startswith("aioproducer: ")
+    assert done.stderr.count("\n") == 1
+    assert SECRET not in done.stderr
