@@ -12,7 +12,14 @@ from pyspark.sql import DataFrame
 
 from aioproducer.errors import IllegalStateError
 from aioproducer.spark.exactly_once import Begun, abort, begin, commit
-from aioproducer.spark.plan import Guarantee, SinkPlan, check_names, plan_write, types_of
+from aioproducer.spark.plan import (
+    Guarantee,
+    SinkPlan,
+    check_names,
+    plan_write,
+    refuse_shown_secrets,
+    types_of,
+)
 from aioproducer.spark.report import WriteReport
 from aioproducer.spark.task import QUERY, batch_of, run_task
 
@@ -24,6 +31,8 @@ def publish_partitions(df: DataFrame, **options: Option) -> WriteReport:
 
     What :meth:`DataFrame.write` with ``format("aioproducer")`` does, with its options
     (``**{"kafka.bootstrap.servers": "localhost:9092", "topic": "orders"}``), in one job of Spark.
+    The rule for secrets is the same, too: an option that Spark would not redact has to refer to its
+    secret (``${env:NAME}``).
 
     Raises:
         ConfigError: an option or a column is wrong; nothing ran.
@@ -34,6 +43,7 @@ def publish_partitions(df: DataFrame, **options: Option) -> WriteReport:
     given = _as_spark_has_them(options)
     check_names(given)
     plan = plan_write(given, types_of(df.schema))
+    refuse_shown_secrets(plan)
     begun = begin(plan) if plan.exactly_once else None
     try:
         rows = df.select(*plan.columns)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -23,11 +24,23 @@ EXECUTOR_VARIABLE = "AIOPRODUCER_TEST_EXECUTOR"
 
 
 @pytest.fixture(scope="session")
-def start_spark() -> Iterator[Callable[[], SparkSession]]:
+def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of what Spark notes for its history server."""
+    return tmp_path_factory.mktemp("event-log")
+
+
+@pytest.fixture(scope="session")
+def start_spark(event_log: Path) -> Iterator[Callable[[], SparkSession]]:
     """The session of this process, made anew if it was stopped."""
+    settings = {
+        f"spark.executorEnv.{EXECUTOR_VARIABLE}": "all",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": event_log.as_uri(),
+        "spark.eventLog.compress": "false",
+    }
 
     def start() -> SparkSession:
-        return sessions.start(settings={f"spark.executorEnv.{EXECUTOR_VARIABLE}": "all"})
+        return sessions.start(settings=settings)
 
     yield start
     if (session := SparkSession.getActiveSession()) is not None:

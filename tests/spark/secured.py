@@ -1,0 +1,144 @@
+"""A cluster that lets nobody in without TLS, a certificate, a password or a token."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Final
+
+from aioproducer.testing.certificates import Authority, Certificate, kafka_broker_properties
+from aioproducer.testing.kafka_cluster import DEFAULT_JVM_OPTIONS, KafkaCluster
+from aioproducer.testing.oauth2_server import OAuth2Server
+from tests.kafka.logins import LISTENER, settings_of
+
+CERTIFICATES: Final = "TLS"
+"""The listener for clients with a certificate."""
+PASSWORD, TOKEN_URL = "AIOPRODUCER_TEST_PASSWORD", "AIOPRODUCER_TEST_TOKENS"
+"""The variables of the executors."""
+SECRETS: Final = {name: f"hunter2-{name}" for name in ("scram", "plain", "client", "wrong")}
+_SECURITY: Final = "org.apache.kafka.common.security.oauthbearer"
+
+
+@dataclass
+class Tokens:
+    """A real endpoint, with a counter before it."""
+
+    server: OAuth2Server
+    url: str = ""
+    requests: list[bytes] = field(default_factory=list)
+
+    @contextmanager
+    def counted(self) -> Iterator[Tokens]:
+        tokens = self
+
+        class Counter(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                tokens.requests.append(body)
+                kept = ("Authorization", "Content-Type", "Accept")
+                headers = {name: self.headers[name] for name in kept if name in self.headers}
+                asked = urllib.request.Request(tokens.server.token_url, body, headers)
+                with urllib.request.urlopen(asked, timeout=30) as answer:
+                    said = answer.read()
+                    self.send_response(answer.status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(said)))
+                self.end_headers()
+                self.wfile.write(said)
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Counter) as http:
+            self.url = f"http://127.0.0.1:{http.server_address[1]}/token"
+            thread = threading.Thread(target=http.serve_forever, daemon=True)
+            thread.start()
+            try:
+                yield self
+            finally:
+                http.shutdown()
+                thread.join()
+
+
+@dataclass(frozen=True)
+class Secured:
+    """The cluster, and what its clients need."""
+
+    cluster: KafkaCluster
+    tokens: Tokens
+    client: Certificate
+    folder: Path
+
+    def options(self, listener: str = LISTENER, **more: str) -> dict[str, str]:
+        """Of a write, by Java's names with underscores."""
+        return {
+            "kafka.bootstrap.servers": self.cluster.bootstrap_servers_of(listener),
+            "kafka.security.protocol": "SSL" if listener == CERTIFICATES else "SASL_SSL",
+            "kafka.ssl.truststore.type": "PEM",
+            "kafka.ssl.truststore.location": str(self.folder / "authority.pem"),
+            **{f"kafka.{name.replace('_', '.')}": value for name, value in more.items()},
+        }
+
+
+@contextmanager
+def secured(folder: Path) -> Iterator[Secured]:
+    """One broker, and a token endpoint."""
+    authority = Authority()
+    client = authority.issue("client")
+    (folder / "authority.pem").write_text(authority.pem)
+    (folder / "chain.pem").write_text(client.chain_pem)
+    (folder / "key.pem").write_text(client.key_pem())
+    (folder / "logins.properties").write_text(
+        "".join(f"{name}={secret}\n" for name, secret in SECRETS.items())
+    )
+    with ExitStack() as stack:
+        server = stack.enter_context(OAuth2Server())
+        tokens = stack.enter_context(Tokens(server).counted())
+        certificate = authority.issue("broker")
+        prefix = f"listener.name.{LISTENER.lower()}"
+        logins = settings_of(plain={"alice": SECRETS["plain"]})
+        config = {
+            **kafka_broker_properties(certificate),
+            **kafka_broker_properties(
+                certificate, trusts=authority, client_auth="required", listener=CERTIFICATES
+            ),
+            **logins,
+            f"{prefix}.sasl.enabled.mechanisms": ",".join(
+                (str(logins[f"{prefix}.sasl.enabled.mechanisms"]), "OAUTHBEARER")
+            ),
+            f"{prefix}.oauthbearer.sasl.jaas.config": (
+                f"{_SECURITY}.OAuthBearerLoginModule required;"
+            ),
+            f"{prefix}.oauthbearer.sasl.server.callback.handler.class": (
+                f"{_SECURITY}.OAuthBearerValidatorCallbackHandler"
+            ),
+            f"{prefix}.oauthbearer.sasl.oauthbearer.jwks.endpoint.url": server.jwks_url,
+            f"{prefix}.oauthbearer.sasl.oauthbearer.expected.audience": "kafka",
+        }
+        cluster = KafkaCluster(
+            listeners={LISTENER: "SASL_SSL", CERTIFICATES: "SSL"},
+            config=config,
+            format_options=("--add-scram", f"SCRAM-SHA-256=[name=bob,password={SECRETS['scram']}]"),
+            jvm_options=(
+                *DEFAULT_JVM_OPTIONS,
+                f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={server.jwks_url}",
+            ),
+        )
+        yield Secured(stack.enter_context(cluster), tokens, client, folder)
+
+
+def token() -> tuple[str, float]:
+    """A provider that executors import: a token for themselves, from the counted endpoint."""
+    body = f"grant_type=client_credentials&client_id=them&client_secret={SECRETS['client']}"
+    request = urllib.request.Request(os.environ[TOKEN_URL], body.encode())
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        said = json.load(answer)
+    return said["access_token"], time.time() + said["expires_in"]
