@@ -27,6 +27,7 @@ from typing import Any, Final, Self, TypeVar, Unpack
 from aioproducer import errors, producer
 from aioproducer.arguments import check_timeout, one_by_one, only_argument
 from aioproducer.arrow import is_arrow
+from aioproducer.check import ClusterCheck
 from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
 from aioproducer.inbox import Inbox, Item, Marker
 from aioproducer.metrics import MetricsSnapshot
@@ -267,6 +268,18 @@ class Producer:
     def partition_infos_for(self, topic: str) -> tuple[PartitionInfo, ...]:
         """As :meth:`aioproducer.Producer.partition_infos_for`."""
         return self._ask(lambda: self._core.partition_infos_for(topic))
+
+    def check(
+        self,
+        timeout: float | None = None,
+        *,
+        topics: Iterable[str] = (),
+        transactional_id: str | None = None,
+    ) -> ClusterCheck:
+        """As :meth:`aioproducer.Producer.check`."""
+        return self._ask(
+            lambda: self._core.check(timeout, topics=topics, transactional_id=transactional_id)
+        )
 
     # --- transactions ----------------------------------------------------------------------
 

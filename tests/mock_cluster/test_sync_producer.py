@@ -21,6 +21,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from aioproducer.errors import (
+    BootstrapError,
     BufferExhaustedError,
     InvalidPartitionError,
     InvalidTopicError,
@@ -117,6 +118,15 @@ def test_partitions_of_a_topic(cluster: MockCluster) -> None:
             producer.partitions_for("nope")
     with pytest.raises(ProducerClosedError):
         producer.partitions_for("orders")
+
+
+def test_a_check_says_what_is_there_and_raises_what_is_wrong(cluster: MockCluster) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        found = producer.check(60, topics=["orders"])
+        assert found.topics["orders"].partitions == 6
+        cluster.set_broker_down(ALL_BROKERS)
+        with pytest.raises(BootstrapError, match="did not reach"):
+            producer.check(0.5, topics=["orders"])
 
 
 def test_flush_waits_for_all_before_it(cluster: MockCluster) -> None:
