@@ -33,8 +33,8 @@ class TlsOptions:
     the system."""
 
     ssl_truststore_type: StoreType = option(Choice(StoreType), "JKS", Group.TLS, MEDIUM)
-    """The format of `ssl_truststore_location`. Kafka's default, `JKS`, can't be read here: set
-    `PEM` or `PKCS12`."""
+    """The format of `ssl_truststore_location`. With Kafka's default, `JKS`, the file's
+    content says whether it is PEM or PKCS#12; a Java keystore itself can't be read here."""
 
     ssl_truststore_password: Secret | None = option(Nullable(SecretText()), None, Group.TLS, HIGH)
     """The password of a `PKCS12` truststore; PEM has none."""
@@ -50,8 +50,8 @@ class TlsOptions:
     both stand in the same file."""
 
     ssl_keystore_type: StoreType = option(Choice(StoreType), "JKS", Group.TLS, MEDIUM)
-    """The format of `ssl_keystore_location`. Kafka's default, `JKS`, can't be read here: set
-    `PEM` or `PKCS12`."""
+    """The format of `ssl_keystore_location`. With Kafka's default, `JKS`, the file's
+    content says whether it is PEM or PKCS#12; a Java keystore itself can't be read here."""
 
     ssl_keystore_password: Secret | None = option(Nullable(SecretText()), None, Group.TLS, HIGH)
     """The password of a `PKCS12` keystore; PEM has `ssl_key_password`."""

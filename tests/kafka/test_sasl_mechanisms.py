@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import Popen
+from typing import TypeAlias
 
+import httpx
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._scram import (
@@ -25,9 +28,11 @@ from aioproducer.auth.gssapi import Gssapi
 from aioproducer.auth.plain import Plain
 from aioproducer.auth.scram import Scram
 from aioproducer.config.secret import Secret
+from aioproducer.testing.certificates import Authority, kafka_broker_properties
 from aioproducer.testing.kafka_cluster import DEFAULT_JVM_OPTIONS, KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from aioproducer.testing.kerberos import KerberosRealm, KerberosUnavailableError
+from aioproducer.testing.processes import free_ports
 from tests.auth.requirement import say_that_there_is_no_kerberos
 from tests.kafka.logins import LISTENER, SERVICE, settings_of
 from tests.kafka.sasl_wire import Login, log_in
@@ -36,7 +41,10 @@ pytestmark = pytest.mark.kafka
 
 SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
 PASSWORD = "alice's, own=secret"
+SECURED = "SECURED"
+"""The listener with TLS; for SCRAM-SHA-512."""
 LIGATURE = "\ufb01sh"
+Place: TypeAlias = dict[str, str]
 LET_IN = Login(True, ErrorCode.none, "", 1)
 
 
@@ -53,15 +61,27 @@ def realm() -> Iterator[KerberosRealm | None]:
 
 
 @pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture(scope="module")
 def cluster(
-    kafka_distribution: KafkaDistribution, realm: KerberosRealm | None
+    kafka_distribution: KafkaDistribution, realm: KerberosRealm | None, authority: Authority
 ) -> Iterator[KafkaCluster]:
     jvm_options = (
         DEFAULT_JVM_OPTIONS if realm is None else (*DEFAULT_JVM_OPTIONS, realm.java_option)
     )
     with KafkaCluster(
-        listeners={LISTENER: "SASL_PLAINTEXT"},
-        config=settings_of(plain={"alice": "alice-secret"}, realm=realm),
+        listeners={LISTENER: "SASL_PLAINTEXT", SECURED: "SASL_SSL"},
+        config={
+            **settings_of(plain={"alice": "alice-secret"}, realm=realm),
+            **kafka_broker_properties(authority.issue("broker"), listener=SECURED),
+            f"listener.name.{SECURED.lower()}.sasl.enabled.mechanisms": SHA_512,
+            f"listener.name.{SECURED.lower()}.scram-sha-512.sasl.jaas.config": (
+                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            ),
+        },
         format_options=("--add-scram", "SCRAM-SHA-512=[name=bob,password=bob-secret]"),
         jvm_options=jvm_options,
     ) as cluster:
@@ -133,13 +153,11 @@ def test_kafka_stores_passwords_as_they_are(address: str) -> None:
     assert refused.error is ErrorCode.sasl_authentication_failed
 
 
-async def test_the_command_line_says_who_may_write(cluster: KafkaCluster, address: str) -> None:
+def test_the_command_line_says_who_may_write(orders: str, address: str) -> None:
     """A wrong password is the broker's refusal, and is nowhere to be read."""
-    topic = f"t-{uuid.uuid4().hex[:8]}"
-    await cluster.create_topic(topic, 2)
     options = (f"sasl.mechanism={SHA_512}", "security.protocol=SASL_PLAINTEXT")
     login = ("sasl.username=bob", "sasl.password=${env:PASSWORD}")
-    command = [sys.executable, "-m", "aioproducer", "check", topic, "-b", address]
+    command = [sys.executable, "-m", "aioproducer", "check", orders, "-b", address]
     for text in (*options, *login):
         command += ["-X", text]
     for password, code in (("bob-secret", 0), ("guessed-it", 1)):
@@ -155,7 +173,67 @@ async def test_the_command_line_says_who_may_write(cluster: KafkaCluster, addres
         if code:
             assert "SCRAM-SHA-512 login refused: SASL_AUTHENTICATION_FAILED" in done.stderr
         else:
-            assert f"topic        {topic}: 2 partitions, you may write\n" in done.stdout
+            assert f"topic        {orders}: 2 partitions, you may write\n" in done.stdout
+
+
+@pytest.fixture
+async def orders(cluster: KafkaCluster) -> str:
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    await cluster.create_topic(name, 2)
+    return name
+
+
+@pytest.fixture
+def place(cluster: KafkaCluster, authority: Authority, orders: str, tmp_path: Path) -> Place:
+    """The variables of the example."""
+    (tmp_path / "authority.pem").write_text(authority.pem)
+    return {
+        "KAFKA_SERVERS": cluster.bootstrap_servers_of(SECURED),
+        "KAFKA_AUTHORITY": str(tmp_path / "authority.pem"),
+        "KAFKA_TOPIC": orders,
+    }
+
+
+def secured_application(place: Place, port: int, password: str) -> Popen[str]:
+    """The example, as a process of its own."""
+    return Popen(
+        [sys.executable, Path(__file__).parents[2] / "examples" / "secured.py"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env={
+            **os.environ,
+            "PORT": str(port),
+            **place,
+            "KAFKA_USERNAME": "bob",
+            "KAFKA_PASSWORD": password,
+        },
+    )
+
+
+def test_the_example_tells_its_health(place: Place) -> None:
+    [port] = free_ports(1)
+    with secured_application(place, port, "bob-secret") as process:
+        assert process.stderr is not None
+        try:
+            while "Uvicorn running" not in (line := process.stderr.readline()):
+                assert line, "uvicorn ended"
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+                assert client.get("/health").json()["brokers"] == 1
+                posted = client.post("/orders/anna", content=b"1", timeout=30)
+                assert (posted.status_code, posted.json()) == (201, {"offset": 0})
+        finally:
+            process.terminate()
+        assert "bob-secret" not in process.stderr.read()
+
+
+def test_the_example_does_not_start_with_a_wrong_password(place: Place) -> None:
+    with secured_application(place, 0, "guessed-it") as process:
+        _, told = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "SCRAM-SHA-512 login refused: SASL_AUTHENTICATION_FAILED" in told
+    assert "Application startup failed" in told
+    assert "guessed-it" not in told
 
 
 @pytest.mark.kerberos
