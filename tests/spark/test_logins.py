@@ -146,13 +146,14 @@ async def test_references_reach_the_executors(
 async def test_a_token_is_fetched_once_for_each_process(
     session: SparkSession, there: Secured, topic: str
 ) -> None:
+    options = {**with_client_secret(there), "topic": topic}
+    options["kafka.sasl.oauthbearer.scope"] = topic  # another login than that of other tests
     there.tokens.requests.clear()
-    options = {**with_client_secret(there), "topic": topic, "kafka.client.id": topic}
-    for _ in range(2):
-        by_format(numbers(session, 16, tasks=8), options)
-    assert len(await committed(there.cluster, topic)) == 32
+    for number in range(3):  # a client id of its own makes a producer of its own
+        by_format(numbers(session, 16, tasks=8), {**options, "kafka.client.id": f"c-{number}"})
+    assert len(await committed(there.cluster, topic)) == 48
     fetched = len(there.tokens.requests)
-    assert fetched <= 2, "Spark runs two tasks at a time, in two processes"
+    assert 1 <= fetched <= 2, "Spark runs two tasks at a time, in two processes"
 
 
 async def test_a_stream_is_written_exactly_once_and_shows_no_secret(
