@@ -13,6 +13,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -45,8 +46,11 @@ class OAuth2Server:
         *,
         token_seconds: int = 3600,
         claims: dict[str, Any] | None = None,
+        others: Mapping[str, int] | None = None,
     ) -> None:
         """Start it. ``claims`` are added to each token; ``token_seconds`` is how long one is good.
+
+        ``others``: issuers beside the first one, each with the seconds of its tokens.
 
         Raises KafkaUnavailableError where Java, or at the first time Maven, is missing.
         """
@@ -68,7 +72,10 @@ class OAuth2Server:
                 ],
                 stdout=self._log,
                 stderr=self._log,
-                env={**os.environ, **self._environment(token_seconds, claims or {})},
+                env={
+                    **os.environ,
+                    **self._environment({issuer: token_seconds, **(others or {})}, claims or {}),
+                },
             )
             self._wait_until_it_answers()
         except BaseException:
@@ -89,7 +96,7 @@ class OAuth2Server:
     @property
     def issuer_url(self) -> str:
         """The claim ``iss`` of its tokens."""
-        return f"http://{_HOST}:{self.port}/{self.issuer}"
+        return self.of(self.issuer)
 
     @property
     def token_url(self) -> str:
@@ -102,24 +109,31 @@ class OAuth2Server:
         ``org.apache.kafka.sasl.oauthbearer.allowed.urls``)."""
         return f"{self.issuer_url}/jwks"
 
+    def of(self, issuer: str) -> str:
+        """The issuer's address, ``issuer_url``; its ``/token`` and its ``/jwks`` are below it."""
+        return f"http://{_HOST}:{self.port}/{issuer}"
+
     def log(self) -> str:
         """What it has printed."""
         self._log.seek(0)
         return self._log.read().decode(errors="replace")
 
-    def _environment(self, token_seconds: int, claims: dict[str, Any]) -> dict[str, str]:
-        callback = {
-            "issuerId": self.issuer,
-            "tokenExpiry": token_seconds,
-            "requestMappings": [
-                {
-                    "requestParam": "grant_type",
-                    "match": "*",
-                    "claims": {"sub": "${clientId}", "aud": ["kafka"], **claims},
-                }
-            ],
-        }
-        config = {"interactiveLogin": False, "tokenCallbacks": [callback]}
+    def _environment(self, seconds: dict[str, int], claims: dict[str, Any]) -> dict[str, str]:
+        callbacks = [
+            {
+                "issuerId": issuer,
+                "tokenExpiry": good_for,
+                "requestMappings": [
+                    {
+                        "requestParam": "grant_type",
+                        "match": "*",
+                        "claims": {"sub": "${clientId}", "aud": ["kafka"], **claims},
+                    }
+                ],
+            }
+            for issuer, good_for in seconds.items()
+        ]
+        config = {"interactiveLogin": False, "tokenCallbacks": callbacks}
         return {
             "SERVER_HOSTNAME": _HOST,
             "SERVER_PORT": str(self.port),

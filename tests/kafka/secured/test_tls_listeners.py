@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,32 +13,13 @@ from aioproducer.auth.tls import TlsContexts, TlsOptions
 from aioproducer.auth.tls_errors import explain_tls
 from aioproducer.config.secret import Secret
 from aioproducer.errors import BrokerConnectionError, SslAuthenticationError
-from aioproducer.testing.certificates import Authority, Certificate, kafka_broker_properties
+from aioproducer.testing.certificates import Authority, Certificate
 from aioproducer.testing.kafka_cluster import KafkaCluster
 
-pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("kafka_distribution")]
+pytestmark = pytest.mark.kafka
 
 API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000007 ffff")
 """The oldest ApiVersions request: correlation id 7, no client id."""
-
-
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority()
-
-
-@pytest.fixture(scope="module")
-def cluster(authority: Authority) -> Iterator[KafkaCluster]:
-    """TLS: encrypted; MTLS: with certificates of clients."""
-    server = Authority("Between", under=authority).issue("broker")
-    with KafkaCluster(
-        listeners={"TLS": "SSL", "MTLS": "SSL"},
-        config=kafka_broker_properties(server)
-        | kafka_broker_properties(
-            server, trusts=authority, client_auth="required", listener="MTLS"
-        ),
-    ) as started:
-        yield started
 
 
 def produce(cluster: KafkaCluster, listener: str, topic: str, **options: str) -> KafkaError | None:

@@ -7,7 +7,6 @@ which Kafka's clients do not send.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,21 +19,10 @@ from aioproducer.auth.token import claims_of
 from aioproducer.auth.token_endpoint import TokenEndpoint
 from aioproducer.auth.tokens import TokenSource
 from aioproducer.config.secret import Secret
-from aioproducer.testing.kafka_distribution import KafkaUnavailableError
 from aioproducer.testing.oauth2_server import OAuth2Server
-from tests.kafka.conftest import say_that_there_is_no_kafka
+from tests.kafka.secured.world import TOKEN_SECONDS
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture(scope="module")
-def oauth2_server() -> Iterator[OAuth2Server]:
-    try:
-        server = OAuth2Server(token_seconds=120)
-    except KafkaUnavailableError as error:
-        say_that_there_is_no_kafka(error)
-    with server:
-        yield server
 
 
 async def test_client_credentials(oauth2_server: OAuth2Server) -> None:
@@ -45,7 +33,7 @@ async def test_client_credentials(oauth2_server: OAuth2Server) -> None:
     claims = claims_of(token.value)
     assert claims["iss"] == oauth2_server.issuer_url
     assert claims["aud"] == "kafka"
-    assert token.expires == claims["exp"] == claims["iat"] + 120
+    assert token.expires == claims["exp"] == claims["iat"] + TOKEN_SECONDS
 
 
 async def test_a_client_assertion(oauth2_server: OAuth2Server, tmp_path: Path) -> None:

@@ -1,0 +1,107 @@
+"""One broker with every kind of secured listener, for all tests here: it starts once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from aioproducer.auth.scram import Scram
+from aioproducer.config.secret import Secret
+from aioproducer.testing.certificates import Authority
+from aioproducer.testing.kafka_cluster import DEFAULT_JVM_OPTIONS, KafkaCluster
+from aioproducer.testing.kafka_distribution import KafkaDistribution, KafkaUnavailableError
+from aioproducer.testing.kerberos import KerberosRealm, KerberosUnavailableError
+from aioproducer.testing.oauth2_server import OAuth2Server
+from tests.kafka.conftest import KEPT_LOGS, say_that_there_is_no_kafka
+from tests.kafka.logins import java_options
+from tests.kafka.sasl_wire import log_in
+from tests.kafka.secured.world import (
+    ISSUER,
+    LET_IN,
+    SHORT_ISSUER,
+    TOKEN_SECONDS,
+    World,
+    broker_settings,
+    listeners,
+)
+
+
+@pytest.fixture(scope="session")
+def oauth2_server() -> Iterator[OAuth2Server]:
+    try:
+        server = OAuth2Server(ISSUER, token_seconds=TOKEN_SECONDS, others={SHORT_ISSUER: 4})
+    except KafkaUnavailableError as error:
+        say_that_there_is_no_kafka(error)
+    with server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def realm() -> Iterator[KerberosRealm | None]:
+    """None where the machine lacks a KDC: the other mechanisms are seen all the same."""
+    with ExitStack() as stack:
+        try:
+            realm = stack.enter_context(KerberosRealm())
+        except KerberosUnavailableError:
+            yield None
+        else:
+            yield realm
+
+
+@pytest.fixture(scope="session")
+def world(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    kafka_distribution: KafkaDistribution,
+    realm: KerberosRealm | None,
+    oauth2_server: OAuth2Server,
+) -> Iterator[World]:
+    """Make topics, users and principals of your own."""
+    authority = Authority()
+    failed_before = request.session.testsfailed
+    with KafkaCluster(
+        listeners=listeners(),
+        config=broker_settings(authority, realm, oauth2_server),
+        format_options=("--add-scram", "SCRAM-SHA-512=[name=bob,password=bob-secret]"),
+        jvm_options=(
+            *DEFAULT_JVM_OPTIONS,
+            *java_options(realm, oauth2_server, ISSUER, SHORT_ISSUER),
+        ),
+    ) as cluster:
+        world = World(
+            cluster, authority, oauth2_server, realm, tmp_path_factory.mktemp("certificates")
+        )
+        world.add_users()
+        wait_until_let_in(world)
+        yield world
+        if request.session.testsfailed > failed_before:
+            cluster.keep_logs = True
+            request.config.stash[KEPT_LOGS] = cluster.directory
+
+
+def wait_until_let_in(world: World) -> None:
+    last = Scram("SCRAM-SHA-512", world.last_user, Secret(world.passwords[world.last_user]))
+    deadline = time.monotonic() + 30
+    while log_in(world.cluster.bootstrap_servers_of("CLEAR"), last) != LET_IN:
+        assert time.monotonic() < deadline
+
+
+@pytest.fixture
+def authority(world: World) -> Authority:
+    return world.authority
+
+
+@pytest.fixture
+def cluster(world: World) -> KafkaCluster:
+    return world.cluster
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where nothing of this machine's user is found."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
