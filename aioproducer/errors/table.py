@@ -85,7 +85,9 @@ TABLE: Final = (
     Row(ErrorCode.topic_authorization_failed, broker.TopicAuthorizationFailedError,
         _TOPIC_REFUSED,
         advice="the principal needs the DESCRIBE and WRITE permissions for the topic"),
-    Row(ErrorCode.group_authorization_failed, broker.GroupAuthorizationFailedError, _ABORTABLE),
+    Row(ErrorCode.group_authorization_failed, broker.GroupAuthorizationFailedError, _ABORTABLE,
+        advice="the principal needs the READ permission for the group (DESCRIBE is enough to look "
+        "up its offsets)"),
     Row(ErrorCode.cluster_authorization_failed, broker.ClusterAuthorizationFailedError, _FATAL,
         advice="the principal needs the IDEMPOTENT_WRITE permission, or set "
         "enable_idempotence=False"),

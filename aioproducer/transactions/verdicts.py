@@ -36,6 +36,8 @@ from aioproducer.transactions.questions import (
     AddPartitions,
     Answer,
     CommitOffsets,
+    Coordinator,
+    CoordinatorType,
     EndTransaction,
     FetchOffsets,
     FindCoordinator,
@@ -114,15 +116,40 @@ OTHERWISE: Final[Mapping[type[Question], Verdict]] = {
 """Of an error that is in no table, unless Kafka calls it retriable."""
 
 
+_TOPIC_REFUSED: Final = 29
+"""Kafka's code of ``TOPIC_AUTHORIZATION_FAILED``."""
+
+
 def error_in(question: Question, answer: Answer, who: str, where: str) -> KafkaError | None:
     """The error that the broker ``where`` answered ``who`` with, if it was one."""
     if not answer.error_code:
         return None
-    said = explain(answer.error_code, answer.message)
     label = type(question).__name__
+    if (group := _group_of(question)) is not None:
+        label = f"{label} of group {group!r}"
     if answer.place is not None:
         label = f"{label} for {answer.place}"
+    said = explain(answer.error_code, answer.message or _advice(question, answer.error_code))
     return kafka_error(answer.error_code, f"{who}{label} on {where}: {said}")
+
+
+def _group_of(question: Question) -> str | None:
+    match question:
+        case FindCoordinator(Coordinator(CoordinatorType.GROUP, group_id)):
+            return group_id
+        case CommitOffsets(_, group):
+            return group.group_id
+        case AddOffsets(group_id) | FetchOffsets(group_id):
+            return group_id
+    return None
+
+
+def _advice(question: Question, code: int) -> str | None:
+    """Where it is another one than for records."""
+    if code != _TOPIC_REFUSED or not isinstance(question, CommitOffsets | FetchOffsets):
+        return None
+    operation = "READ" if isinstance(question, CommitOffsets) else "DESCRIBE"
+    return f"the principal needs the {operation} permission for the topic"
 
 
 def judge(question: Question, error: KafkaError | None) -> Verdict:

@@ -107,7 +107,9 @@ def test_offsets_that_a_transaction_would_change_are_asked_for_again_and_hold_up
             assert stable.offsets == {}
         else:
             assert "UNSTABLE_OFFSET_COMMIT" in str(world.obstacle)
-            assert "shop: FetchOffsets for events-0 on host1:9092" in str(world.obstacle)
+            assert "shop: FetchOffsets of group 'readers' for events-0 on host1" in str(
+                world.obstacle
+            )
     world.exchange(Answer(offsets=CONSUMED))
     assert unstable.offsets == CONSUMED
 

@@ -18,6 +18,7 @@ from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPar
 from aioproducer.transactions.questions import (
     AddOffsets,
     AddPartitions,
+    Answer,
     CommitOffsets,
     Coordinator,
     CoordinatorType,
@@ -27,7 +28,14 @@ from aioproducer.transactions.questions import (
     InitProducerId,
     Question,
 )
-from aioproducer.transactions.verdicts import ALWAYS, BY_QUESTION, OTHERWISE, Verdict, judge
+from aioproducer.transactions.verdicts import (
+    ALWAYS,
+    BY_QUESTION,
+    OTHERWISE,
+    Verdict,
+    error_in,
+    judge,
+)
 
 AGAIN, SOON, ELSEWHERE = Verdict.AGAIN, Verdict.SOON, Verdict.ELSEWHERE
 ABORTABLE, FENCED, FATAL = Verdict.ABORTABLE, Verdict.FENCED, Verdict.FATAL
@@ -225,3 +233,28 @@ def test_the_tables_say_nothing_twice() -> None:
             assert ALWAYS.get(error, OTHERWISE[kind]) is not verdict, (kind, error)
             told = AGAIN if error.retriable and error not in ALWAYS else None
             assert verdict is not told, (kind, error)
+
+
+@pytest.mark.parametrize("question", [GROUP, OFFSETS, FETCH, FIND], ids=name_of)
+def test_a_refusal_names_the_group_and_the_right_that_is_missing(question: Question) -> None:
+    code = ErrorCode.group_authorization_failed.value
+    error = error_in(question, Answer(code), "transactional id 'mine': ", "broker 1")
+    label = type(question).__name__
+    assert str(error) == (
+        f"transactional id 'mine': {label} of group 'readers' on broker 1: "
+        "GROUP_AUTHORIZATION_FAILED: the principal needs the READ permission for the group "
+        "(DESCRIBE is enough to look up its offsets)"
+    )
+
+
+@pytest.mark.parametrize(("question", "right"), [(OFFSETS, "READ"), (FETCH, "DESCRIBE")])
+def test_offsets_of_a_refused_topic_need_another_right_than_records(
+    question: Question, right: str
+) -> None:
+    place = TopicPartition("orders", 0)
+    answer = Answer(ErrorCode.topic_authorization_failed.value, place=place)
+    error = error_in(question, answer, "", "broker 1")
+    assert str(error).endswith(f"the principal needs the {right} permission for the topic")
+    assert "of group 'readers' for orders-0 on broker 1: TOPIC_AUTH" in str(error)
+    inside = error_in(PARTITIONS, answer, "", "broker 1")
+    assert "DESCRIBE and WRITE" in str(inside)
