@@ -479,7 +479,8 @@ class Producer:
         Args:
             timeout: seconds; None: ``max_block_ms``.
             topics: the names of the topics that the application writes to.
-            transactional_id: its coordinator is looked for; the id is not taken.
+            transactional_id: its coordinator is looked for, which needs DESCRIBE; the id is not
+                taken, so a lack of WRITE is told by :meth:`init_transactions` alone.
 
         Raises:
             AuthenticationError: a broker refused the login, or TLS failed.

@@ -12,14 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.admin._scram import (
     ScramCredentialInfo,
     ScramMechanism,
@@ -46,7 +41,6 @@ PLAIN_USERS: Final = {"alice": "alice-secret", "limited": "limited-secret"}
 PASSWORD: Final = "alice's, own=secret"
 LIGATURE: Final = "\ufb01sh"
 LET_IN: Final = Login(True, ErrorCode.none, "", 1)
-WRITE, DESCRIBE, READ = AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.READ
 
 
 def listeners() -> dict[str, str]:
@@ -112,7 +106,9 @@ class World:
     def __post_init__(self) -> None:
         self.trusted = self.directory / "ca.pem"
         self.trusted.write_text(self.authority.pem)
-        self.admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers})
+        self.admin = AdminClient(
+            {"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0}
+        )
 
     # --- who comes -------------------------------------------------------------------------
 
