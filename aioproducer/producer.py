@@ -160,6 +160,8 @@ class Producer:
         close_hooks(made)
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_process"):  # in a traceback, with an error of the configuration
+            return "<Producer that is being made>"
         return f"<Producer {self.client_id!r} {self._state()}>"
 
     def _state(self) -> str:
@@ -484,6 +486,7 @@ class Producer:
 
         Raises:
             AuthenticationError: a broker refused the login, or TLS failed.
+            ConfigError: a file that TLS needs can't be used.
             BootstrapError: it took longer; the message has each broker's last error.
             BrokerConnectionError: the leader of a topic can't be reached.
             KafkaError: a topic does not exist, or the principal lacks a right; one class each.

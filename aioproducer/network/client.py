@@ -20,6 +20,7 @@ from aioproducer.errors import (
     BrokerConnectionError,
     ProducerError,
     RequestTimeoutError,
+    UsageError,
     Written,
 )
 from aioproducer.metrics import ProducerMetrics
@@ -45,6 +46,11 @@ LOGIN_BACKOFF: Final = 1.0
 LOGIN_BACKOFF_MAX: Final = 60.0
 """Seconds to wait after a login that a broker refused, doubled each time: directories lock the
 accounts of those who try again and again."""
+
+
+_FINAL: Final = (AuthenticationError, UsageError)
+"""What ends a login for good: a broker's refusal, or what is wrong here, such as a certificate's
+file, or an extra that is not installed."""
 
 
 class _NotSentError(BrokerConnectionError):
@@ -244,13 +250,13 @@ class NetworkClient:
         """Whether the last login at any broker failed."""
         return bool(self._refused)
 
-    def refusal(self, nodes: Iterable[Peer]) -> AuthenticationError | None:
+    def refusal(self, nodes: Iterable[Peer]) -> AuthenticationError | UsageError | None:
         """The error of a failed login, if none of ``nodes`` is reached and each was tried."""
         states = [self._nodes.get(node.id) for node in nodes]
         errors = [state and state.last_error for state in states]
         if None in errors or any(_is_ready(state) for state in self._nodes.values()):
             return None
-        return next((error for error in errors if isinstance(error, AuthenticationError)), None)
+        return next((error for error in errors if isinstance(error, _FINAL)), None)
 
     # --- actions ---------------------------------------------------------------------------
 
@@ -447,7 +453,7 @@ class NetworkClient:
             self.metrics.connection_closed(now)
         else:
             state.setup_failures += 1
-        refused = isinstance(reason, AuthenticationError)
+        refused = isinstance(reason, _FINAL)
         if refused:
             self._refused.add(node.id)
             state.refused_logins += 1

@@ -24,6 +24,7 @@ from aioproducer.errors import (
     BrokerConnectionError,
     ProducerError,
     ProtocolError,
+    UsageError,
     anew,
 )
 from aioproducer.model import Peer
@@ -213,7 +214,7 @@ class Connection:
             host, secured = self.node.host, not self.versions.known
             options = tls.options
             return explain_tls(error, self.node, host=host, options=options, secured=secured)
-        if isinstance(error, AuthenticationError):
+        if isinstance(error, AuthenticationError | UsageError):
             explained = anew(error)
             explained.args = (f"{self.node}: {error}",)
             return explained

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aioproducer import Producer
-from aioproducer.errors import BootstrapError, SslAuthenticationError
+from aioproducer.errors import BootstrapError, ConfigError, SslAuthenticationError
 from aioproducer.testing.certificates import Authority
 from tests.kafka.secured.world import Stopwatch, World, failures_of
 
@@ -99,6 +99,34 @@ async def test_a_refusal_of_tls_is_told_at_once(kind: str, world: World) -> None
         with pytest.raises(SslAuthenticationError, match=words):
             raise error
     assert watch.seconds < AT_ONCE
+
+
+async def test_a_key_that_comes_to_be_readable_is_used(world: World) -> None:
+    topic = await world.topic()
+    file = world.directory / "rotated.pem"
+    client = world.authority.issue("client")
+    client.write(file, "another-secret")
+    options = world.tls(
+        "MTLS",
+        ssl_keystore_location=str(file),
+        ssl_keystore_type="PEM",
+        ssl_key_password="key-secret",
+    )
+    watch = Stopwatch()
+    async with Producer(**options) as producer:
+        for waiting in (producer.send(topic, b"refused"), producer.check(topics=[topic])):
+            with pytest.raises(ConfigError, match=r"rotated.pem': ssl_key_password is wrong"):
+                await waiting
+        assert watch.seconds < AT_ONCE
+        client.write(file, "key-secret")
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    await producer.send(topic, b"let in")
+                    break
+                except ConfigError:
+                    await asyncio.sleep(0.05)
+    assert await world.written(topic) == [b"let in"]
 
 
 async def test_tls_and_plain_text_that_meet_are_told_within_the_bound(world: World) -> None:
