@@ -7,7 +7,7 @@ import base64
 import logging
 import secrets
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -203,6 +203,7 @@ async def test_a_failing_login_tells_no_secret(
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", words[0])
     told: list[str] = []
+    ends: Sequence[object]
     try:
         async with Producer(max_block_ms=1500, **options) as producer:
             ends = await asyncio.gather(
