@@ -33,7 +33,7 @@ from tests.kafka.secured.world import (
 @pytest.fixture(scope="session")
 def oauth2_server() -> Iterator[OAuth2Server]:
     try:
-        server = OAuth2Server(ISSUER, token_seconds=TOKEN_SECONDS, others={SHORT_ISSUER: 4})
+        server = OAuth2Server(ISSUER, token_seconds=TOKEN_SECONDS, others={SHORT_ISSUER: 10})
     except KafkaUnavailableError as error:
         say_that_there_is_no_kafka(error)
     with server:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from aioproducer import Producer
 from aioproducer.errors import (
     AuthenticationError,
     BootstrapError,
+    MissingExtraError,
     SaslAuthenticationFailedError,
     TokenError,
     UnsupportedSaslMechanismError,
@@ -89,6 +91,18 @@ async def test_a_refused_login_is_told_at_once(kind: str, world: World) -> None:
         assert configured["bootstrap_servers"] in str(error)
         with pytest.raises(kind_of_error, match=words):
             raise error
+    assert watch.seconds < AT_ONCE
+
+
+async def test_an_extra_that_is_missing_is_told_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody notices before a token is fetched, which is in a login."""
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    watch = Stopwatch()
+    for error in await failures_of(world.oauth("without httpx"), "orders"):
+        assert isinstance(error, MissingExtraError)
+        assert "pip install 'aioproducer[oauth]'" in str(error)
     assert watch.seconds < AT_ONCE
 
 
