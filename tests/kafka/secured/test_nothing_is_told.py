@@ -7,7 +7,7 @@ import base64
 import logging
 import secrets
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -67,17 +67,11 @@ def given_token(world: World) -> Made:
 
 
 def refused_by_the_endpoint(world: World) -> Made:
-    """The endpoint repeats what it got."""
+    """The test names the endpoint, which repeats what it got."""
     word = secret()
-    server = HTTPServer(("127.0.0.1", 0), Parrot)
-    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    options = world.oauth(
-        "told",
-        sasl_oauthbearer_token_endpoint_url=f"http://127.0.0.1:{server.server_port}/token",
-        sasl_oauthbearer_client_credentials_client_secret=word,
-    )
-    return options, [word, base64.b64encode(f"told:{word}".encode()).decode()]
+    name = "sasl_oauthbearer_client_credentials_client_secret"
+    encoded = base64.b64encode(f"told:{word}".encode()).decode()
+    return world.oauth("told", **{name: word}), [word, encoded]
 
 
 class Parrot(BaseHTTPRequestHandler):
@@ -161,6 +155,17 @@ FAILING: dict[str, Callable[[World], Made]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def parrot() -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), Parrot)
+    thread = Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/token"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
 @pytest.fixture
 def responses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was sent to brokers in logins: whole messages, and the proofs in them."""
@@ -190,6 +195,7 @@ async def test_a_failing_login_tells_no_secret(
     kind: str,
     world: World,
     responses: list[str],
+    parrot: str,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -199,6 +205,8 @@ async def test_a_failing_login_tells_no_secret(
     if kind == "GSSAPI":
         join(world.realm, monkeypatch)
     options, words = FAILING[kind](world)
+    if "refused by the endpoint" in kind:
+        options["sasl_oauthbearer_token_endpoint_url"] = parrot
     if kind == "AWS_MSK_IAM":
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", words[0])
