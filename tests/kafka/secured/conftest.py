@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -98,10 +97,3 @@ def authority(world: World) -> Authority:
 @pytest.fixture
 def cluster(world: World) -> KafkaCluster:
     return world.cluster
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where nothing of this machine's user is found."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    return tmp_path
