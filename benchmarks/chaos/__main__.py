@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.delivery_timeout_ms,
     )
     kinds = [Disturbances(name) for name in options.disturbances]
-    plan = Plan(load, kinds, options.every, options.cuts_every, options.at_once)
+    plan = Plan(load, kinds, options.every, options.cuts_every, options.at_once, options.session_ms)
     print(f"seed {load.seed}: {load}, disturbances {', '.join(kinds) or 'none'}", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ExitStack() as stack:
@@ -83,6 +83,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--at-once", type=int, default=1, help="brokers disturbed at a time; 2 break the quorum"
+    )
+    parser.add_argument(
+        "--session-ms",
+        type=int,
+        default=0,
+        help="TLS, SCRAM, and logins that last so long (connections.max.reauth.ms); 0: plain text",
     )
     parser.add_argument("--request-timeout-ms", type=int, default=3_000)
     parser.add_argument("--delivery-timeout-ms", type=int, default=120_000)

@@ -13,6 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+from benchmarks.chaos.access import Access
 from benchmarks.chaos.clients import CLIENTS, Driver
 from benchmarks.chaos.ledger import Ledger
 from benchmarks.chaos.plan import Load, bursts
@@ -45,10 +46,12 @@ async def _send_all(driver: Driver, load: Load, began: float) -> None:
             await driver.send(number)
 
 
-async def run_and_save(client: str, bootstrap_servers: str, load: Load, path: Path) -> None:
+async def run_and_save(
+    client: str, bootstrap_servers: str, load: Load, path: Path, access: Access | None
+) -> None:
     ledger = Ledger(load.records)
     module = importlib.import_module(f"benchmarks.chaos.clients.{CLIENTS[client].module}")
-    driver: Driver = module.Driver(bootstrap_servers, load, ledger)
+    driver: Driver = module.Driver(bootstrap_servers, load, ledger, access)
     try:
         await run(driver, load, ledger)
         ledger.save(path)
@@ -63,10 +66,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT,…")
     parser.add_argument("--load", required=True, help="the fields of a Load, as JSON")
     parser.add_argument("--ledger", required=True, type=Path, help="the file to write")
+    parser.add_argument("--access", help="the fields of an Access, as JSON")
     options = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level="INFO")
     load = Load(**json.loads(options.load))
-    asyncio.run(run_and_save(options.client, options.bootstrap, load, options.ledger))
+    access = Access(**json.loads(options.access)) if options.access else None
+    asyncio.run(run_and_save(options.client, options.bootstrap, load, options.ledger, access))
 
 
 if __name__ == "__main__":

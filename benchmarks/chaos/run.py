@@ -13,10 +13,11 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Final
 
-from aioproducer.testing.fault_proxy import Fault, FaultProxies
+from aioproducer.testing.fault_proxy import Fault
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_cluster.broker import INTERNAL_LISTENER
 from aioproducer.testing.processes import ProcessSupervisor
+from benchmarks.chaos.access import Access, secured, unsecured
 from benchmarks.chaos.client import longest
 from benchmarks.chaos.clients import TOPIC, Client
 from benchmarks.chaos.disturber import Disturber
@@ -44,6 +45,8 @@ class Plan:
     every: float = 3.0
     cuts_every: float = 0.5
     at_once: int = 1
+    session_ms: int = 0
+    """How long a login lasts, with TLS and SCRAM; 0: plain text, without login."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +68,15 @@ class Outcome:
 
 async def run(client: Client, plan: Plan, directory: Path) -> Outcome:
     """The client's log and ledger go to `directory`. Raises ChaosError and KafkaClusterError."""
+    config = {"min.insync.replicas": 2}
+    access, new_proxies, options = (
+        secured(directory, plan.session_ms, config=config)
+        if plan.session_ms
+        else unsecured(config=config)
+    )
     async with (
-        FaultProxies(BROKERS) as proxies,
-        KafkaCluster(
-            BROKERS, config={"min.insync.replicas": 2}, advertised_ports=proxies.ports
-        ) as cluster,
+        new_proxies as proxies,
+        KafkaCluster(BROKERS, advertised_ports=proxies.ports, **options) as cluster,
     ):
         proxies.lead_to(cluster)
         await cluster.create_topic(TOPIC, PARTITIONS, BROKERS, {"min.insync.replicas": 2})
@@ -86,9 +93,8 @@ async def run(client: Client, plan: Plan, directory: Path) -> Outcome:
             try:
                 async with asyncio.TaskGroup() as group:
                     disturbing = group.create_task(disturber.run())
-                    ledger = await _drive(
-                        client, plan.load, proxies.bootstrap_servers, directory, supervisor
-                    )
+                    command = _command(client, plan.load, proxies.bootstrap_servers, access)
+                    ledger = await _drive(client, plan.load, command, directory, supervisor)
                     disturber.stop()
                     await disturbing
             except* ChaosError as errors:
@@ -106,17 +112,25 @@ async def run(client: Client, plan: Plan, directory: Path) -> Outcome:
     )
 
 
+def _command(
+    client: Client, load: Load, bootstrap_servers: str, access: Access | None
+) -> list[str]:
+    command = [sys.executable, "-m", "benchmarks.chaos.client", client.name]
+    command += ["--bootstrap", bootstrap_servers, "--load", json.dumps(dataclasses.asdict(load))]
+    if access is not None:
+        command += ["--access", json.dumps(dataclasses.asdict(access))]
+    return command
+
+
 async def _drive(
     client: Client,
     load: Load,
-    bootstrap_servers: str,
+    command: list[str],
     directory: Path,
     supervisor: ProcessSupervisor,
 ) -> Ledger:
     ledger, log = directory / f"{client.name}.ledger", directory / f"{client.name}.log"
-    command = [sys.executable, "-m", "benchmarks.chaos.client", client.name]
-    command += ["--bootstrap", bootstrap_servers, "--ledger", str(ledger)]
-    command += ["--load", json.dumps(dataclasses.asdict(load))]
+    command += ["--ledger", str(ledger)]
     with log.open("wb") as output:
         child = supervisor.start(command, stdout=output, stderr=output, cwd=_ROOT)
     bound = longest(load) + _ENDS_WITHIN

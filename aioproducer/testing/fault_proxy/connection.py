@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -66,7 +67,10 @@ class _OneWay:
 
     def shut_down(self) -> None:
         self.shut = True
-        self.writer.write_eof()
+        if self.writer.can_write_eof():
+            self.writer.write_eof()
+        else:  # TLS ends without its goodbye
+            self.writer.get_extra_info("socket").shutdown(socket.SHUT_WR)
 
     def close(self, *, reset: bool) -> None:
         connected = self.writer.get_extra_info("socket")
@@ -99,15 +103,18 @@ class ProxiedConnection:
         self._dark = False
         self._ended = False
 
-    async def run(self, port: int | None) -> None:
-        """Until both sides are closed. Raises NotKafkaError; `port` None: nobody is behind it."""
+    async def run(self, port: int | None, tls: ssl.SSLContext | None = None) -> None:
+        """Until both sides are closed. Raises NotKafkaError; `port` None: nobody is behind it.
+
+        `tls`: whoever is behind it speaks TLS.
+        """
         try:
             if (fault := self._script().decide(Way.CONNECTION)) is not None:
                 await self._carry_out(fault, b"", self._to_client)
             if self._dark or self._to_client.shut or self._ended:
                 await self._swallow(self._client)
             else:
-                await self._connect(port)
+                await self._connect(port, tls)
         except (OSError, EOFError):
             self.end(reset=True)
         finally:
@@ -133,10 +140,11 @@ class ProxiedConnection:
     def _sides(self) -> list[_OneWay]:
         return [self._to_client] + ([self._to_broker] if self._to_broker else [])
 
-    async def _connect(self, port: int | None) -> None:
+    async def _connect(self, port: int | None, tls: ssl.SSLContext | None) -> None:
         if port is None:
             raise ConnectionRefusedError
-        broker, writer = await asyncio.open_connection(_HOST, port)
+        name = "localhost" if tls else None
+        broker, writer = await asyncio.open_connection(_HOST, port, ssl=tls, server_hostname=name)
         to_broker = self._to_broker = _OneWay(writer)
         to_broker.bytes_per_second = self._to_client.bytes_per_second
         try:

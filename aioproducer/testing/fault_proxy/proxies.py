@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
@@ -27,10 +28,19 @@ class FaultProxies(Mapping[int, FaultProxy]):
             proxies.lead_to(cluster)
 
     A `MockCluster` is told by :meth:`lead_to`. Clients begin with :attr:`bootstrap_servers`.
+    `tls` and `target_tls` are as :class:`FaultProxy` has them.
     """
 
-    def __init__(self, brokers: int) -> None:
-        self._proxies = {number: FaultProxy() for number in range(1, brokers + 1)}
+    def __init__(
+        self,
+        brokers: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+        target_tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._proxies = {
+            number: FaultProxy(tls=tls, target_tls=target_tls) for number in range(1, brokers + 1)
+        }
         self._stack = AsyncExitStack()
 
     @property

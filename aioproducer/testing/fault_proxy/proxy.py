@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import Counter
 from collections.abc import Callable
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from aioproducer.tasks import TaskOwner
 from aioproducer.testing.fault_proxy.connection import ProxiedConnection
@@ -15,6 +16,8 @@ from aioproducer.testing.fault_proxy.script import FaultScript, Rule, ScriptRun
 __all__ = ["FaultProxy"]
 
 _HOST: Final = "127.0.0.1"
+_GOODBYE: Final = 1.0
+"""Seconds for a client's answer to the end of TLS."""
 
 
 class FaultProxy:
@@ -24,10 +27,19 @@ class FaultProxy:
     there, are reset. Its own `port` is known from the start of the context; 0 takes a free one.
     Leaving the context ends every connection, and raises the error of a peer that did not speak
     Kafka, or of the proxy itself, if there was one.
+
+    `tls`: clients speak TLS with the proxy, which has to read frames. `target_tls`: the proxy
+    speaks TLS with the broker, whose certificate names ``localhost``.
     """
 
     def __init__(
-        self, target: int | None = None, script: FaultScript | None = None, *, port: int = 0
+        self,
+        target: int | None = None,
+        script: FaultScript | None = None,
+        *,
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+        target_tls: ssl.SSLContext | None = None,
     ) -> None:
         self.target = target
         self.port = port
@@ -35,6 +47,8 @@ class FaultProxy:
         """Connections so far."""
         self.counts: Counter[type[Fault]] = Counter()
         """How often each fault was carried out, to its end or to the connection's."""
+        self._tls = tls
+        self._target_tls = target_tls
         self._script = ScriptRun(script or FaultScript())
         self._server: asyncio.Server | None = None
         self._tasks = TaskOwner(self._failed)
@@ -73,7 +87,10 @@ class FaultProxy:
     async def start(self) -> None:
         """Listen; after :meth:`stop` again on the same port."""
         self._tasks = TaskOwner(self._failed)
-        self._server = await asyncio.start_server(self._accept, _HOST, self.port)
+        options: dict[str, Any] = {}
+        if self._tls is not None:
+            options = {"ssl": self._tls, "ssl_shutdown_timeout": _GOODBYE}
+        self._server = await asyncio.start_server(self._accept, _HOST, self.port, **options)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -106,7 +123,7 @@ class FaultProxy:
 
     async def _serve(self, connection: ProxiedConnection) -> None:
         try:
-            await connection.run(self.target)
+            await connection.run(self.target, self._target_tls)
         finally:
             self._connections.discard(connection)
             self._tell()

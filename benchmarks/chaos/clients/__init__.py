@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from benchmarks.chaos.ledger import Ledger
 from benchmarks.chaos.plan import Load
+
+if TYPE_CHECKING:
+    from benchmarks.chaos.access import Access
 
 TOPIC: Final = "chaos"
 
@@ -35,7 +38,9 @@ CLIENTS: Final = {
 class Driver(Protocol):
     """One client, made and used on one event loop. What becomes of records goes to the ledger."""
 
-    def __init__(self, bootstrap_servers: str, load: Load, ledger: Ledger) -> None: ...
+    def __init__(
+        self, bootstrap_servers: str, load: Load, ledger: Ledger, access: Access | None = None
+    ) -> None: ...
 
     async def start(self) -> None: ...
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from functools import partial
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]
 from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
 
+from benchmarks.chaos.access import Access
 from benchmarks.chaos.clients import TOPIC
 from benchmarks.chaos.ledger import Ledger
 from benchmarks.chaos.plan import Load, record
@@ -18,8 +20,22 @@ _FUTURES_AT_ONCE: Final = 20_000
 _REQUEST_TIMEOUTS: Final = 2
 
 
+def _login(access: Access | None) -> dict[str, Any]:
+    if access is None:
+        return {}
+    return {
+        "security_protocol": "SASL_SSL",
+        "ssl_context": ssl.create_default_context(cafile=access.authority),
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_plain_username": access.username,
+        "sasl_plain_password": access.password,
+    }
+
+
 class Driver:
-    def __init__(self, bootstrap_servers: str, load: Load, ledger: Ledger) -> None:
+    def __init__(
+        self, bootstrap_servers: str, load: Load, ledger: Ledger, access: Access | None = None
+    ) -> None:
         self._ledger = ledger
         self._room = asyncio.Semaphore(_FUTURES_AT_ONCE)
         self._producer = AIOKafkaProducer(
@@ -27,6 +43,7 @@ class Driver:
             enable_idempotence=True,
             acks="all",
             request_timeout_ms=_REQUEST_TIMEOUTS * load.request_timeout_ms,
+            **_login(access),
         )
 
     async def start(self) -> None:

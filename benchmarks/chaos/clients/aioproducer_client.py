@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from typing import Any
 
 from aioproducer import Producer, ProducerError, RecordMetadata
+from benchmarks.chaos.access import Access
 from benchmarks.chaos.clients import TOPIC
 from benchmarks.chaos.ledger import Ledger
 from benchmarks.chaos.plan import Load, record
 
 
+def _login(access: Access | None) -> dict[str, Any]:
+    if access is None:
+        return {}
+    return {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_username": access.username,
+        "sasl_password": access.password,
+        "ssl_truststore_location": access.authority,
+    }
+
+
 class Driver:
-    def __init__(self, bootstrap_servers: str, load: Load, ledger: Ledger) -> None:
+    def __init__(
+        self, bootstrap_servers: str, load: Load, ledger: Ledger, access: Access | None = None
+    ) -> None:
         self._ledger = ledger
         self._producer = Producer(
             bootstrap_servers=bootstrap_servers,
             request_timeout_ms=load.request_timeout_ms,
             delivery_timeout_ms=load.delivery_timeout_ms,
+            **_login(access),
         )
 
     async def start(self) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from benchmarks.chaos.access import Access
 from benchmarks.chaos.clients import TOPIC
 from benchmarks.chaos.ledger import NOWHERE, Ledger
 from benchmarks.chaos.plan import Load, record
@@ -22,8 +23,22 @@ _FULL_QUEUE_WAIT: Final = 0.05
 _NO_PARTITION: Final = -1
 
 
+def _login(access: Access | None) -> dict[str, str]:
+    if access is None:
+        return {}
+    return {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": access.username,
+        "sasl.password": access.password,
+        "ssl.ca.location": access.authority,
+    }
+
+
 class Driver:
-    def __init__(self, bootstrap_servers: str, load: Load, ledger: Ledger) -> None:
+    def __init__(
+        self, bootstrap_servers: str, load: Load, ledger: Ledger, access: Access | None = None
+    ) -> None:
         self._ledger = ledger
         self._producer = Producer(
             {
@@ -33,6 +48,7 @@ class Driver:
                 "request.timeout.ms": load.request_timeout_ms,
                 "socket.timeout.ms": load.request_timeout_ms,
                 "message.timeout.ms": load.delivery_timeout_ms,
+                **_login(access),
             }
         )
 
