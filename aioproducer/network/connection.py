@@ -276,10 +276,12 @@ class Connection:
         except TimeoutError:
             if not bound.expired():
                 raise
+            port = "TLS" if self._settings.socket.tls else "plain-text"
+            doubt = f". Is it a Kafka broker, and is this its {port} port?"
             raise BrokerConnectionError(
                 f"accepted the connection, but did not {what} within "
-                f"{self._settings.request_timeout:.1f} s. Is it a Kafka broker, and is this its "
-                f"{'TLS' if self._settings.socket.tls else 'plain-text'} port?"
+                f"{self._settings.request_timeout:.1f} s"
+                f"{' (request_timeout_ms)' if self.versions.known else doubt}"
             ) from None
 
     async def _agree_on_versions(self) -> None:

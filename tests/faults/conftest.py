@@ -10,6 +10,7 @@ import asyncio
 import datetime
 import io
 import logging
+import ssl
 import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -31,6 +32,7 @@ from aioproducer import engine
 from aioproducer import producer as producer_module
 from aioproducer.testing.fault_proxy import FaultProxy
 from aioproducer.testing.held_port import HeldPort
+from tests.faults.fake_logins import SASL_VERSIONS, ConnectionLogin, FakeLogins
 from tests.faults.fake_transactions import (
     COORDINATOR_APIS,
     FIND_COORDINATOR,
@@ -47,10 +49,11 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 
 class TcpServer:
-    """One listener on loopback whose connections all end with it."""
+    """One listener on loopback whose connections all end with it; with TLS, if there is ``tls``."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, tls: ssl.SSLContext | None = None) -> None:
         self._handler = handler
+        self._tls = tls
         self._server: asyncio.Server | None = None
         self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.host = "127.0.0.1"
@@ -66,7 +69,7 @@ class TcpServer:
     async def start(self) -> None:
         """Listen; after :meth:`stop` again on the same port."""
         self._release()
-        self._server = await asyncio.start_server(self._accept, self.host, self.port)
+        self._server = await asyncio.start_server(self._accept, self.host, self.port, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -225,10 +228,14 @@ class FakeKafka:
         topics: Mapping[str, int] | None = None,
         versions: Mapping[int, tuple[int, int]] | None = None,
         transaction_version: int = 1,
+        *,
+        tls: ssl.SSLContext | None = None,
+        logins: FakeLogins | None = None,
     ) -> None:
         self.servers = {
-            number: TcpServer(self._handler(number)) for number in range(1, brokers + 1)
+            number: TcpServer(self._handler(number), tls) for number in range(1, brokers + 1)
         }
+        self.logins = logins
         self.topics: dict[str, list[Partition]] = {}
         self.topic_ids: dict[str, uuid.UUID] = {}
         self.versions = {
@@ -239,6 +246,8 @@ class FakeKafka:
             **dict.fromkeys(COORDINATOR_APIS, (0, 5)),
             OFFSET_FETCH: (0, 8),
         } | dict(versions or {})
+        if logins is not None:
+            self.versions |= SASL_VERSIONS
         self.host = "127.0.0.1"
         """In the metadata."""
         self.advertised: dict[int, int] = {}
@@ -321,8 +330,9 @@ class FakeKafka:
             connection = self._connections
             requests: asyncio.Queue[tuple[int, int, ProduceAnswer | None, Any]] = asyncio.Queue()
             unanswered = [0]
+            login = None if self.logins is None else ConnectionLogin(self.logins, connection)
             worker = asyncio.get_running_loop().create_task(
-                self._work(broker, requests, writer, unanswered)
+                self._work(broker, requests, writer, unanswered, login)
             )
             worker.add_done_callback(lambda _: writer.transport.abort())
             try:
@@ -330,6 +340,8 @@ class FakeKafka:
                     size = int.from_bytes(await reader.readexactly(4), "big")
                     data = await reader.readexactly(size)
                     api, version = (int.from_bytes(data[at : at + 2], "big") for at in (0, 2))
+                    if login is not None and not login.takes(api, data):
+                        return
                     schema = load_request_schema(api, version)
                     header, used = entity_reader(schema.__header_schema__)(data, 0)
                     body, _ = entity_reader(schema)(data, used)
@@ -353,10 +365,19 @@ class FakeKafka:
         return handle
 
     async def _work(
-        self, broker: int, requests: Any, writer: asyncio.StreamWriter, unanswered: list[int]
+        self,
+        broker: int,
+        requests: Any,
+        writer: asyncio.StreamWriter,
+        unanswered: list[int],
+        login: ConnectionLogin | None,
     ) -> None:
         while True:
             correlation, api, answer, body = await requests.get()
+            if login is not None and login.asks(api):
+                if (frame := await login.respond(api, correlation, body)) is not None:
+                    writer.write(frame)
+                continue
             if answer is not None and answer.late is not None:
                 late = ProduceAnswer(hold=answer.late)
                 self.late.add(asyncio.ensure_future(self._respond(broker, api, late, body)))

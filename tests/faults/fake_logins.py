@@ -1,0 +1,230 @@
+"""Logins of the scripted Kafka: SASL with PLAIN and SCRAM, and servers of it that lie.
+
+A :class:`Conversation` is the server's side of one login; :class:`FakeLogins` has one made for each
+SaslHandshake, again for each renewal, and counts them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import io
+from base64 import b64encode
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, Final, Protocol
+
+from kio.index import load_payload_module
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_writer
+from kio.static.constants import EntityType
+from kio.static.primitive import i64Timedelta
+
+from tests.unit.auth.scram_server import ScramServer
+
+SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
+SASL_VERSIONS: Final = {SASL_HANDSHAKE: (0, 1), SASL_AUTHENTICATE: (0, 2)}
+REFUSED, UNSUPPORTED_MECHANISM = 58, 33
+USER, PASSWORD = "alice", "a secret of alice"
+DIGESTS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+LOGIN: Final[dict[str, Any]] = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "SCRAM-SHA-256",
+    "sasl_username": USER,
+    "sasl_password": PASSWORD,
+}
+"""Options of a producer."""
+_LIFETIME_BYTES: Final = 8
+
+
+@dataclass
+class Said:
+    """A SaslAuthenticate response."""
+
+    data: bytes = b""
+    error: int = 0
+    message: str | None = None
+
+
+class Conversation(Protocol):
+    """The server's side of one login."""
+
+    def step(self, said: bytes) -> Said:
+        """The answer to what the client said."""
+
+
+class PlainServer:
+    """Knows one user."""
+
+    def step(self, said: bytes) -> Said:
+        if said == f"\0{USER}\0{PASSWORD}".encode():
+            return Said()
+        return Said(error=REFUSED, message="Authentication failed: Invalid username or password")
+
+
+@dataclass
+class ScramConversation:
+    """SCRAM with one user; ``first`` and ``final`` change what the server says."""
+
+    server: ScramServer
+    first: Callable[[bytes], bytes] = lambda said: said
+    final: Callable[[bytes], bytes] = lambda said: said
+    steps: int = 0
+
+    def step(self, said: bytes) -> Said:
+        self.steps += 1
+        if self.steps == 1:
+            return Said(self.first(self.server.first(said)))
+        return Said(self.final(self.server.final(said)))
+
+
+@dataclass
+class Scripted:
+    """Says ``answers`` in turn, whatever the client says; the last one again and again."""
+
+    answers: list[Said]
+
+    def step(self, said: bytes) -> Said:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def scram_server(mechanism: str = "SCRAM-SHA-256", **options: Any) -> ScramServer:
+    """It knows the user, and has 4,096 iterations."""
+    return ScramServer(DIGESTS[mechanism], USER, PASSWORD.encode(), **options)
+
+
+def wrong_signature(said: bytes) -> bytes:
+    """For :attr:`ScramConversation.final`."""
+    return b"v=" + b64encode(bytes(32))
+
+
+def converse(mechanism: str) -> Conversation:
+    """An honest server's side."""
+    return PlainServer() if mechanism == "PLAIN" else ScramConversation(scram_server(mechanism))
+
+
+@dataclass
+class Login:
+    """One that was begun."""
+
+    connection: int
+    mechanism: str
+    at: float
+
+
+@dataclass
+class FakeLogins:
+    """What a listener asks of whoever connects."""
+
+    mechanisms: tuple[str, ...] = ("SCRAM-SHA-256",)
+    make: Callable[[str], Conversation] = converse
+    lifetime_ms: int = 0
+    """Of a session."""
+    lifetimes: deque[int] = field(default_factory=deque)
+    """Of the next sessions, before that one."""
+    open: asyncio.Event = field(default_factory=asyncio.Event)
+    """While it is not set, SaslAuthenticate requests wait for their answer."""
+    mute: set[int] = field(default_factory=set)
+    """The API keys that are not answered."""
+    begun: list[Login] = field(default_factory=list)
+    ended: list[int] = field(default_factory=list)
+    """The connections of logins that succeeded."""
+    said: list[bytes] = field(default_factory=list)
+    """All frames that came from clients."""
+    on_begin: Callable[[Login], None] = lambda login: None
+
+    def __post_init__(self) -> None:
+        self.open.set()
+
+    def of(self, connection: int) -> int:
+        """How many logins of a connection succeeded."""
+        return self.ended.count(connection)
+
+
+class ConnectionLogin:
+    """The logins of one connection."""
+
+    def __init__(self, logins: FakeLogins, connection: int) -> None:
+        self._logins = logins
+        self._connection = connection
+        self._conversation: Conversation | None = None
+        self._mechanism = ""
+        self.done = False
+
+    def takes(self, api: int, frame: bytes) -> bool:
+        """Whether the request may come now; else its connection ends."""
+        self._logins.said.append(frame)
+        return self.done or api in (SASL_HANDSHAKE, SASL_AUTHENTICATE, API_VERSIONS)
+
+    def asks(self, api: int) -> bool:
+        """Whether the request is one of logins."""
+        return api in (SASL_HANDSHAKE, SASL_AUTHENTICATE)
+
+    async def respond(self, api: int, correlation: int, body: Any) -> bytes | None:
+        """The frame of the response; None: there is none."""
+        if api in self._logins.mute:
+            return None
+        module: Any = load_payload_module(api, body.__version__, EntityType.response)
+        if api == SASL_HANDSHAKE:
+            data = self._handshake(module, str(body.mechanism))
+        else:
+            await self._logins.open.wait()
+            data = self._authenticate(module, body)
+        tags = b"\0" if api == SASL_AUTHENTICATE and body.__version__ >= 2 else b""
+        head = correlation.to_bytes(4, "big") + tags
+        return (len(head) + len(data)).to_bytes(4, "big") + head + data
+
+    def _handshake(self, module: Any, mechanism: str) -> bytes:
+        known = mechanism in self._logins.mechanisms
+        login = Login(self._connection, mechanism, monotonic())
+        self._logins.begun.append(login)
+        self._logins.on_begin(login)
+        if known:
+            self._mechanism = mechanism
+            self._conversation = self._logins.make(mechanism)
+        code = 0 if known else UNSUPPORTED_MECHANISM
+        return _encoded(
+            module.SaslHandshakeResponse(
+                error_code=ErrorCode(code), mechanisms=self._logins.mechanisms
+            )
+        )
+
+    def _authenticate(self, module: Any, body: Any) -> bytes:
+        assert self._conversation is not None
+        said = self._conversation.step(body.auth_bytes)
+        fields: dict[str, Any] = {}
+        lifetime = 0
+        if body.__version__:
+            fields["session_lifetime"] = i64Timedelta.parse(_NOTHING)
+        over = not said.error and self._is_over(said)
+        if over:
+            lifetimes = self._logins.lifetimes
+            lifetime = lifetimes.popleft() if lifetimes else self._logins.lifetime_ms
+            self.done = True
+            self._logins.ended.append(self._connection)
+        response = module.SaslAuthenticateResponse(
+            error_code=ErrorCode(said.error),
+            error_message=said.message,
+            auth_bytes=said.data,
+            **fields,
+        )
+        data = _encoded(response)
+        if body.__version__:  # a timedelta has no room for all that fits into the field
+            tags = data[len(data) - (body.__version__ >= 2) :]
+            begin = len(data) - len(tags) - _LIFETIME_BYTES
+            data = data[:begin] + lifetime.to_bytes(_LIFETIME_BYTES, "big", signed=True) + tags
+        return data
+
+    def _is_over(self, said: Said) -> bool:
+        return self._mechanism == "PLAIN" or said.data.startswith(b"v=") or not said.data
+
+
+_NOTHING: Final = datetime.timedelta(0)
+
+
+def _encoded(entity: Any) -> bytes:
+    wire = io.BytesIO()
+    entity_writer(type(entity))(wire, entity)
+    return wire.getvalue()
