@@ -41,6 +41,8 @@ from aioproducer.network.stream import ResponseProtocol, ResponseReader
 RENEWED_AT: Final = (0.85, 0.95)
 """The part of a session's lifetime after which the connection logs in again; by chance, so that
 not all connections do so at once. Source: Kafka's ``SaslClientAuthenticator``."""
+SOONEST_RENEWAL: Final = 0.1
+"""Seconds between the logins of a connection: shorter sessions would leave no time for requests."""
 
 
 class ConnectionEvents(NamedTuple):
@@ -304,7 +306,7 @@ class Connection:
 
     def _renewal(self, session: float) -> float:
         """After how many seconds to log in again. Source: ``SaslClientAuthenticator``."""
-        return session * self._random.uniform(*RENEWED_AT)
+        return max(session * self._random.uniform(*RENEWED_AT), SOONEST_RENEWAL)
 
     async def _renew(self) -> float | None:
         """Log in again on the connection, behind what is in flight (KIP-368)."""

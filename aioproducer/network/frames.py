@@ -180,7 +180,8 @@ class Decoded(NamedTuple):
 def decode_response(kind: type[ResponsePayload], body: bytes) -> Decoded:
     """The response in ``body``, which begins with its header. Raises :class:`ProtocolError`.
 
-    An error code that kio does not know stays a number. Tagged fields that kio does not know are
+    An error code that kio does not know stays a number, and so do the times of a response that has
+    one out of a ``timedelta``'s range. Tagged fields that kio does not know are
     skipped (KIP-482), and so is what stands behind the response, as every other client does:
     librdkafka's mock cluster ends Metadata from version 9 on with a stray byte.
     """
@@ -189,16 +190,24 @@ def decode_response(kind: type[ResponsePayload], body: bytes) -> Decoded:
         edits = walk(kind, body, used)
         if edits:
             body = without_unknown_fields(body, edits)
-        try:
-            response, length = _reader(kind)(body, used)
-        except ValueError:
-            response, length = entity_reader(with_numbers(kind))(body, used)
+        response, length = _decode(kind, body, used)
     except Exception as error:
         raise ProtocolError(
             f"a {kind.__name__} (version {kind.__version__}) of {len(body)} bytes can't be "
             f"understood: {type(error).__name__}: {error}"
         ) from error
     return Decoded(response, len(body) - used - length)
+
+
+def _decode(kind: type[ResponsePayload], body: bytes, used: int) -> tuple[Any, int]:
+    try:
+        return _reader(kind)(body, used)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return entity_reader(with_numbers(kind))(body, used)
+    except (ValueError, OverflowError):
+        return entity_reader(with_numbers(kind, times=True))(body, used)
 
 
 _T = TypeVar("_T")

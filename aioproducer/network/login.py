@@ -103,8 +103,8 @@ def _broken(mechanism: Mechanism, error: Exception) -> AuthenticationError:
 
 def session_lifetime(answer: Any) -> float | None:
     """Seconds that a SaslAuthenticate response gives the session; None: it does not end."""
-    lifetime = getattr(answer, "session_lifetime", None)
-    seconds = 0.0 if lifetime is None else lifetime.total_seconds()
+    lifetime = getattr(answer, "session_lifetime", None) or 0
+    seconds = lifetime / 1000 if isinstance(lifetime, int) else lifetime.total_seconds()
     return min(seconds, LONGEST_SESSION) if seconds > 0 else None
 
 

@@ -375,8 +375,8 @@ class FakeKafka:
         while True:
             correlation, api, answer, body = await requests.get()
             if login is not None and login.asks(api):
-                if (frame := await login.respond(api, correlation, body)) is not None:
-                    writer.write(frame)
+                if (said := await login.respond(api, correlation, body)) is not None:
+                    writer.write(said)
                 continue
             if answer is not None and answer.late is not None:
                 late = ProduceAnswer(hold=answer.late)
