@@ -25,7 +25,7 @@ from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
 from aioproducer.model import BootstrapId, BootstrapServer, Node, PartitionInfo, TransactionHandle
 from aioproducer.network.client import ClientSettings, NetworkClient, Request
 from aioproducer.network.connection import ConnectionSettings
-from aioproducer.network.opening import TLS_SHUTDOWN_TIMEOUT, SocketSettings
+from aioproducer.network.opening import SocketSettings
 from aioproducer.network.resolve import canonical_names
 from aioproducer.partitioning import (
     ConsistentRandomPartitioner,
@@ -412,7 +412,7 @@ class Engine:
         try:
             await self._deliver(timeout)
             if self._config.acks == "0" and (partings := self.client.part()):
-                left = min(end - monotonic(), TLS_SHUTDOWN_TIMEOUT)
+                left = min(end - monotonic(), self._config.request_timeout_ms / 1000)
                 await asyncio.wait(partings, timeout=max(left, 0.0))
             if self._sender_task is not None:
                 self._owner.cancel(self._sender_task)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final, NamedTuple, NoReturn, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from kio.static.protocol import RequestPayload, ResponsePayload
 
@@ -360,8 +360,8 @@ class NetworkClient:
             self._refused.discard(node)
             self.metrics.forget_node(node)
 
-    def part(self) -> list[asyncio.Future[NoReturn]]:
-        """Say goodbye to brokers whose connections would lose what they hold (``acks=0``)."""
+    def part(self) -> list[asyncio.Future[Any]]:
+        """Ask brokers whose connections would lose what they hold if they ended (``acks=0``)."""
         connections = [state.connection for state in self._nodes.values()]
         partings = [connection.part() for connection in connections if connection is not None]
         return [parting for parting in partings if parting is not None]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -114,8 +115,8 @@ class Connection:
         self._random = random
         self._correlation_id = 0
         self._renewing = False
-        self._answer: asyncio.Future[tuple[InFlightRequest, bytes]] | None = None
-        """To the connection's own last question."""
+        self._answers: deque[asyncio.Future[tuple[InFlightRequest, bytes]]] = deque()
+        """To the connection's own questions."""
         self._reader: ResponseReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._abort_reason: ProducerError | None = None
@@ -176,17 +177,23 @@ class Connection:
             for request in self.in_flight.left():
                 self._events.left(self, request)
 
-    def part(self) -> asyncio.Future[NoReturn] | None:
-        """Say goodbye once all has left that TLS buffers; the future of the end, None: no need.
+    def part(self) -> asyncio.Future[Any] | None:
+        """Ask something behind all that was sent; done when it was read there. None: no need.
 
-        ``abort()`` would drop it, and nobody answers for requests without answer (``acks=0``).
+        What has left for TLS may be in memory for long, where ``abort()`` drops it, and nobody
+        answers for requests without answer (``acks=0``). Brokers read requests in order.
         """
-        if self._settings.socket.tls is None or not self.usable:
+        reader, ready = self._reader, self.state is ConnectionState.READY
+        if self._settings.socket.tls is None or not ready or reader is None or reader.ended.done():
             return None
-        assert self._writer is not None
-        assert self._reader is not None
-        self._writer.close()
-        return self._reader.ended
+        if not self._renewing:
+            version = self.versions.choose(Api.API_VERSIONS)
+            self._put(Api.API_VERSIONS, self._api_versions_request(version))
+        if not self._answers:  # to a step of the login, which came behind it all
+            return None
+        last = self._answers[-1]
+        reader.ended.add_done_callback(lambda _: last.cancel())
+        return last
 
     def abort(self, reason: ProducerError) -> None:
         """End the connection at once; its requests fail with ``reason``."""
@@ -326,16 +333,23 @@ class Connection:
     async def _question(self, api: Api, payload: RequestPayload) -> tuple[InFlightRequest, bytes]:
         """Send a request of the connection's own; its answer. Raises why there is none."""
         assert self._reader is not None
-        answer: asyncio.Future[tuple[InFlightRequest, bytes]]
-        answer = self._answer = asyncio.get_running_loop().create_future()
-        used = self.last_used
-        self.send(api, payload, None, timeout=self._settings.request_timeout)
-        self.last_used = used  # it is no use that keeps a connection open
+        answer = self._put(api, payload)
         either: list[asyncio.Future[Any]] = [answer, self._reader.ended]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
             await self._reader.ended
         return answer.result()
+
+    def _put(
+        self, api: Api, payload: RequestPayload
+    ) -> asyncio.Future[tuple[InFlightRequest, bytes]]:
+        answer: asyncio.Future[tuple[InFlightRequest, bytes]]
+        answer = asyncio.get_running_loop().create_future()
+        self._answers.append(answer)
+        used = self.last_used
+        self.send(api, payload, None, timeout=self._settings.request_timeout)
+        self.last_used = used  # it is no use that keeps a connection open
+        return answer
 
     def _api_versions_request(self, version: int) -> RequestPayload:
         module = request_module(Api.API_VERSIONS, version)
@@ -353,8 +367,10 @@ class Connection:
         request = self.in_flight.answered(frames.correlation_id(body))
         if request.context is not None:
             self._read_frame(request, body)
-        elif self._answer is not None and not self._answer.done():
-            self._answer.set_result((request, body))
+            return
+        answer = self._answers.popleft()
+        if not answer.done():
+            answer.set_result((request, body))
 
     def _read_frame(self, request: InFlightRequest, body: bytes) -> None:
         assert request.response is not None
