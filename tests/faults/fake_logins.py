@@ -75,9 +75,12 @@ class ScramConversation:
 
     def step(self, said: bytes) -> Said:
         self.steps += 1
-        if self.steps == 1:
-            return Said(self.first(self.server.first(said)))
-        return Said(self.final(self.server.final(said)))
+        try:
+            if self.steps == 1:
+                return Said(self.first(self.server.first(said)))
+            return Said(self.final(self.server.final(said)))
+        except (AssertionError, ValueError):  # the client was told something else than we said
+            return Said(error=REFUSED, message="Authentication failed: Invalid client message")
 
 
 @dataclass

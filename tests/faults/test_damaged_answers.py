@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from aioproducer.network import client
 from aioproducer.testing.fault_proxy import FaultProxy
 from tests.faults.damaged_network import TOPICS, DamagedNetwork
+from tests.faults.fake_logins import LOGIN, FakeLogins
 
 if TYPE_CHECKING:
     from tests.faults.conftest import StartKafka
 
 PRODUCE, METADATA, INIT_PRODUCER_ID, FIND_COORDINATOR = 0, 3, 22, 10
 NEWEST = {PRODUCE: (7, 13), METADATA: (4, 13), INIT_PRODUCER_ID: (0, 5), FIND_COORDINATOR: (0, 6)}
+
+SESSION_MS = 150
+LEAST_LOGINS = 20
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +29,16 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "aioproducer")
 
 
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged answer may be a refusal, after which a producer keeps away for longer."""
+    monkeypatch.setattr(client, "LOGIN_BACKOFF", 0.02)
+    monkeypatch.setattr(client, "LOGIN_BACKOFF_MAX", 0.1)
+
+
 async def run(start_kafka: StartKafka, kind: str, seed: int, seconds: float) -> DamagedNetwork:
-    kafka = await start_kafka(2, TOPICS, NEWEST, 2)
+    logins = FakeLogins(lifetime_ms=SESSION_MS) if kind == "logins" else None
+    kafka = await start_kafka(2, TOPICS, NEWEST, 2, logins=logins)
     async with AsyncExitStack() as stack:
         proxies = []
         for number, server in kafka.servers.items():
@@ -34,6 +47,10 @@ async def run(start_kafka: StartKafka, kind: str, seed: int, seconds: float) -> 
         if kind == "plain":
             network = DamagedNetwork(proxies, seed)
             await network.plain(seconds)
+        elif logins is not None:
+            network = DamagedNetwork(proxies, seed, **LOGIN)
+            await network.plain(seconds)
+            assert len(logins.ended) > LEAST_LOGINS
         else:
             network = DamagedNetwork(proxies, seed, transactional_id="payments")
             await network.transactional(seconds, fetches=True)
@@ -41,7 +58,7 @@ async def run(start_kafka: StartKafka, kind: str, seed: int, seconds: float) -> 
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("kind", ["plain", "transactional"])
+@pytest.mark.parametrize("kind", ["plain", "logins", "transactional"])
 async def test_damaged_answers_break_nothing(start_kafka: StartKafka, kind: str, seed: int) -> None:
     network = await run(start_kafka, kind, seed, 2.0)
     assert network.outcomes["delivered"], "else nothing was sent between the damage"
@@ -49,7 +66,7 @@ async def test_damaged_answers_break_nothing(start_kafka: StartKafka, kind: str,
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 130))
-@pytest.mark.parametrize("kind", ["plain", "transactional"])
+@pytest.mark.parametrize("kind", ["plain", "logins", "transactional"])
 async def test_damaged_answers_break_nothing_for_long(
     start_kafka: StartKafka, kind: str, seed: int
 ) -> None:

@@ -255,7 +255,7 @@ async def test_close_is_bounded_while_the_broker_does_not_read(
     start_server: StartServer,
     server_context: ssl.SSLContext,
     options: dict[str, Any],
-    acks: object,
+    acks: Any,
 ) -> None:
     _, middle, address = await between(start_kafka, start_server, server_context)
     producer = Producer(bootstrap_servers=address, acks=acks, **options)
