@@ -64,6 +64,8 @@ check: lint ## make lint, and the fast tests
 
 bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interleaved
 	"$(BIN)/python" -m benchmarks
+	"$(BIN)/python" -m benchmarks --brokers kafka --workloads bulk,bulk_tls,bulk_1k,bulk_1k_tls \
+		--clients aioproducer,aioproducer-asyncio,confluent
 
 bench-report: env ## Draw the newest measurement: a page with plots beside its JSON
 	"$(BIN)/python" -m benchmarks.page

@@ -114,6 +114,8 @@ def _parse(arguments: Sequence[str] | None) -> tuple[Plan, Path]:
     for workload in options.workloads:
         if workload.rtt_ms and options.brokers != "mock":
             parser.error(f"{workload.name} needs brokers that can be told to be slow: mock")
+        if workload.tls and options.brokers != "kafka":
+            parser.error(f"{workload.name} needs brokers that speak TLS: kafka")
     plan = Plan(
         options.workloads,
         options.clients,

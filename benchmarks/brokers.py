@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
+from aioproducer.testing.certificates import Authority, kafka_broker_properties
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
 from benchmarks.workloads import Workload
 
 _BROKERS: Final = 3
+_TLS: Final = "TLS"
+"""The name of a listener."""
 _LONGEST_QUERY: Final = 60.0
 _TOPICS_PER_REQUEST: Final = 250
 _POLL: Final = 0.2
@@ -33,8 +37,20 @@ _KAFKA_CONFIG: Final = {
     "log.segment.delete.delay.ms": 1_000,
 }
 
-Serving = Callable[[Workload], AbstractContextManager[str]]
-"""A context in which the topics of a workload are there; it gives the bootstrap servers."""
+
+class Target(NamedTuple):
+    """Where the records of a workload go."""
+
+    bootstrap_servers: str
+    """For the clients that are measured."""
+    plain_text: str
+    """The same brokers, for those who count."""
+    authority: str | None = None
+    """The file (PEM) of whom clients trust, where they have to speak TLS."""
+
+
+Serving = Callable[[Workload], AbstractContextManager[Target]]
+"""A context in which the topics of a workload are there."""
 
 
 @contextmanager
@@ -44,24 +60,37 @@ def mock_brokers() -> Iterator[Serving]:
 
 
 @contextmanager
-def _mock_cluster(workload: Workload) -> Iterator[str]:
+def _mock_cluster(workload: Workload) -> Iterator[Target]:
     """One for all clients of a workload: it keeps no more than 5 MiB per partition."""
     topics = dict.fromkeys(workload.topic_names(), workload.partitions)
     with MockCluster(brokers=_BROKERS, topics=topics) as cluster:
         cluster.set_broker_rtt(ALL_BROKERS, workload.rtt_ms)
-        yield cluster.bootstrap_servers
+        yield Target(cluster.bootstrap_servers, cluster.bootstrap_servers)
 
 
 @contextmanager
 def kafka_brokers(brokers: int = _BROKERS) -> Iterator[Serving]:
     """A real Kafka; each of its brokers has a copy of every partition."""
-    with KafkaCluster(brokers, config=_KAFKA_CONFIG, jvm_options=_JVM_OPTIONS) as cluster:
-        admin = _admin(cluster.bootstrap_servers)
+    authority = Authority()
+    config = {**_KAFKA_CONFIG, **kafka_broker_properties(authority.issue())}
+    with (
+        tempfile.NamedTemporaryFile("w", suffix=".pem") as trusted,
+        KafkaCluster(
+            brokers, config=config, jvm_options=_JVM_OPTIONS, listeners={_TLS: "SSL"}
+        ) as cluster,
+    ):
+        trusted.write(authority.pem)
+        trusted.flush()
+        plain_text = cluster.bootstrap_servers
+        admin = _admin(plain_text)
 
         @contextmanager
-        def serve(workload: Workload) -> Iterator[str]:
+        def serve(workload: Workload) -> Iterator[Target]:
             _create_topics(admin, workload, brokers)
-            yield cluster.bootstrap_servers
+            if workload.tls:
+                yield Target(cluster.bootstrap_servers_of(_TLS), plain_text, trusted.name)
+            else:
+                yield Target(plain_text, plain_text)
             _delete_topics(admin, workload)
 
         yield serve

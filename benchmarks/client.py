@@ -26,9 +26,10 @@ async def run(
     records: int,
     bootstrap_servers: str,
     profile: Path | None = None,
+    authority: str | None = None,
 ) -> Costs:
     module = importlib.import_module(f"benchmarks.clients.{client.module}")
-    driver: Driver = module.Driver(bootstrap_servers, client.settings[workload.name])
+    driver: Driver = module.Driver(bootstrap_servers, client.settings_of(workload.name, authority))
     await driver.start()
     try:
         return await measure(driver, workload, records, profile)
@@ -42,6 +43,7 @@ def parse(arguments: Sequence[str] | None, description: str | None) -> argparse.
     parser.add_argument("client", choices=CLIENTS)
     parser.add_argument("workload", choices=WORKLOADS)
     parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT,…")
+    parser.add_argument("--authority", metavar="FILE", help="for TLS: whom to trust")
     parser.add_argument("--records", type=int, help="default: the workload's")
     parser.add_argument("--profile", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
@@ -62,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 options.records,
                 options.bootstrap,
                 options.profile,
+                options.authority,
             )
         )
     print(json.dumps(dataclasses.asdict(costs)))

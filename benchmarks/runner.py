@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import launch
-from benchmarks.brokers import BROKERS, log_size
+from benchmarks.brokers import BROKERS, Target, log_size
 from benchmarks.clients import Client
 from benchmarks.machine import Neighbours
 from benchmarks.measure import Costs
@@ -59,27 +59,27 @@ def run_all(plan: Plan, started: Callable[[str], None]) -> Iterator[Run]:
     with BROKERS[plan.brokers]() as serving:
         for workload in plan.workloads:
             clients = plan.clients_of(workload)
-            with serving(workload) as bootstrap_servers:
+            with serving(workload) as target:
                 if plan.brokers == "kafka" and clients:
                     started(f"{workload.name}: warming up the brokers")
-                    _run(plan, workload, clients[0], 0, bootstrap_servers)
+                    _run(plan, workload, clients[0], 0, target)
                 for number in range(1, plan.rounds + 1):
                     first = (number - 1) % max(1, len(clients))
                     for client in (*clients[first:], *clients[:first]):
                         started(f"{workload.name}, round {number} of {plan.rounds}: {client.name}")
-                        yield _run(plan, workload, client, number, bootstrap_servers)
+                        yield _run(plan, workload, client, number, target)
 
 
-def _run(
-    plan: Plan, workload: Workload, client: Client, number: int, bootstrap_servers: str
-) -> Run:
+def _run(plan: Plan, workload: Workload, client: Client, number: int, target: Target) -> Run:
     records = plan.records or workload.records
-    arguments = [client.name, workload.name, "--bootstrap", bootstrap_servers]
+    arguments = [client.name, workload.name, "--bootstrap", target.bootstrap_servers]
     arguments += ["--records", str(records)]
+    if target.authority is not None:
+        arguments += ["--authority", target.authority]
     if plan.profiles:
         name = f"{workload.name}-{client.name}-{number}.prof"
         arguments += ["--profile", str(plan.profiles / name)]
-    before = log_size(bootstrap_servers, workload)
+    before = log_size(target.plain_text, workload)
     neighbours = Neighbours()
     try:
         costs = _costs(
@@ -88,7 +88,7 @@ def _run(
     except RunError as error:
         return Run(client.name, workload.name, number, neighbours.cores_used(), str(error))
     others = neighbours.cores_used()
-    in_log = log_size(bootstrap_servers, workload) - before - costs.warm_up
+    in_log = log_size(target.plain_text, workload) - before - costs.warm_up
     void = why_void(records, costs.confirmed, costs.failed, in_log, costs.first_error)
     numbers = {} if void else costs.numbers
     return Run(client.name, workload.name, number, others, void, numbers)

@@ -81,6 +81,8 @@ class Workload:
     watch: Watch | None = None
     rtt_ms: int = 0
     """By how much the brokers delay each answer."""
+    tls: bool = False
+    """Whether clients speak TLS with the brokers, which must be real ones."""
     standard: bool = True
     """Whether it is measured when no workload is named."""
 
@@ -125,6 +127,15 @@ WORKLOADS = {
     for workload in (
         Workload("bulk", "a future or callback per record, none awaited singly", 400_000),
         Workload("bulk_1k", "bulk, 1 KB values", 200_000, value_bytes=1_000),
+        Workload("bulk_tls", "bulk, by TLS", 400_000, tls=True, standard=False),
+        Workload(
+            "bulk_1k_tls",
+            "bulk, 1 KB values, by TLS",
+            200_000,
+            value_bytes=1_000,
+            tls=True,
+            standard=False,
+        ),
         Workload(
             "tasks",
             "1,000 tasks, each awaits one record after another",

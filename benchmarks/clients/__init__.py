@@ -29,10 +29,25 @@ class Client:
     """The module that measures it, in a process of its own."""
     brokers: tuple[str, ...] = ("mock", "kafka")
     """Those that it can talk to."""
+    tls: Settings | None = None
+    """Its options for TLS, the last of them the file of whom it trusts; None: not measured."""
+
+    def settings_of(self, workload: str, authority: str | None) -> Settings:
+        """``authority``: the file of whom it trusts, where it has to speak TLS."""
+        settings = self.settings[workload]
+        if authority is None:
+            return settings
+        *_, trusted = self.tls or {}
+        return {**settings, **(self.tls or {}), trusted: authority}
 
 
 def _compressed(option: str, settings: Settings) -> Mapping[str, Settings]:
     return {codec: {**settings, option: codec} for codec in ("lz4", "zstd")}
+
+
+def _tls(of: Mapping[str, Settings]) -> Mapping[str, Settings]:
+    """As the same workload in plain text."""
+    return {"bulk_tls": of["bulk"], "bulk_1k_tls": of["bulk_1k"]}
 
 
 def _stalls(of: Mapping[str, Settings]) -> Mapping[str, Settings]:
@@ -120,6 +135,8 @@ _KEYED_KAFKA_PYTHON: Settings = {
 
 _JAVA: Settings = {"acks": "all", "linger.ms": 5, "batch.size": 131_072}
 
+_OURS_BY_TLS: Settings = {"security_protocol": "SSL", "ssl_truststore_location": ""}
+
 CLIENTS = {
     client.name: client
     for client in (
@@ -127,16 +144,18 @@ CLIENTS = {
             "aioproducer",
             "aioproducer_client",
             "aioproducer",
-            {**_OURS, **_stalls(_OURS)},
+            {**_OURS, **_stalls(_OURS), **_tls(_OURS)},
             uvloop=True,
             ours=True,
+            tls=_OURS_BY_TLS,
         ),
         Client(
             "aioproducer-asyncio",
             "aioproducer_client",
             "aioproducer",
-            {**_OURS, **_stalls(_OURS)},
+            {**_OURS, **_stalls(_OURS), **_tls(_OURS)},
             ours=True,
+            tls=_OURS_BY_TLS,
         ),
         Client(
             "confluent",
@@ -144,10 +163,12 @@ CLIENTS = {
             "confluent-kafka",
             {
                 **_CONFLUENT,
+                **_tls(_CONFLUENT),
                 "send_many": _LIBRDKAFKA,
                 # As much as our buffer_memory, which is 32 MiB by default.
                 "memory": {**_LIBRDKAFKA, "queue.buffering.max.kbytes": 32_768},
             },
+            tls={"security.protocol": "ssl", "ssl.ca.location": ""},
         ),
         Client(
             "confluent-aio",

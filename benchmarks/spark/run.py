@@ -66,9 +66,13 @@ def run_all(plan: Plan, started: Callable[[str], None]) -> Iterator[Run]:
     contenders = plan.able()
     with BROKERS[plan.brokers]() as serving, _session(plan.spark) as (spark, watch):
         for load in plan.loads:
-            with serving(load) as servers:
-                stage = _stage(spark, load, plan.rows or load.records, servers, watch)
-                warm_up = _stage(spark, load, stage.number // _WARM_UP, servers, watch)
+            with serving(load) as target:
+                stage = _stage(
+                    spark, load, plan.rows or load.records, target.bootstrap_servers, watch
+                )
+                warm_up = _stage(
+                    spark, load, stage.number // _WARM_UP, target.bootstrap_servers, watch
+                )
                 for contender in contenders:
                     started(f"{load.name}: warming up {contender.name}")
                     _run(warm_up, contender, 0)
