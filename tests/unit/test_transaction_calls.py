@@ -12,6 +12,7 @@ import pytest
 
 from aioproducer.errors import (
     AbortableTransactionError,
+    AuthenticationError,
     BrokerConnectionError,
     CommitUnconfirmedError,
     DeliveryTimeoutError,
@@ -965,3 +966,23 @@ async def test_a_block_in_a_block_is_refused_and_the_outer_one_aborts() -> None:
     with pytest.raises(IllegalStateError, match="end it first"):
         await calls.during(in_block(calls, lambda: in_block(calls)))
     assert ends(calls) == [False]
+
+
+async def test_who_waits_for_a_producer_id_is_told_that_no_broker_lets_it_in() -> None:
+    calls = Calls()
+    refusal = AuthenticationError("wrong password")
+    tasks = [await waiting(calls.initialize(None)) for _ in range(2)]
+    calls.login_refused(refusal)
+    for task in tasks:
+        with pytest.raises(AuthenticationError, match="wrong password") as caught:
+            await task
+        assert caught.value is not refusal
+    await calls.during(calls.initialize(None))  # the password was changed meanwhile
+
+
+async def test_a_refused_login_ends_no_transaction_that_is_under_way() -> None:
+    calls = Calls()
+    await calls.during(calls.initialize(None))
+    await calls.begin(shared=False)
+    calls.login_refused(AuthenticationError("wrong password"))
+    assert calls.manager.state is S.IN_TRANSACTION

@@ -767,3 +767,82 @@ async def test_connections_without_tls_or_login_count_as_no_login(world: World) 
     connection = await world.connected(ONE)
     await connection.breaks()
     assert logins(world) == NO_LOGINS
+
+
+# --- refused logins -----------------------------------------------------------------------------
+
+
+REFUSED = AuthenticationError("wrong password")
+QUICK = replace(SETTINGS, reconnect_backoff=0.05, reconnect_backoff_max=1.0)
+
+
+async def refused(world: World, node: Node = ONE) -> float:
+    """A login that fails; for how many seconds the broker is left alone then."""
+    world.client.connect(node, world.now)
+    await settle()
+    await CONNECTIONS[-1].breaks(REFUSED)
+    moment = world.client.not_before(node.id, world.now)
+    assert moment is not None
+    return moment - world.now
+
+
+async def test_refused_logins_back_off_for_longer_and_longer_until_one_succeeds() -> None:
+    world = World(QUICK)
+    waits = []
+    for _ in range(9):
+        waits.append(await refused(world))
+        world.now += waits[-1]
+    assert waits == pytest.approx([1, 2, 4, 8, 16, 32, 60, 60, 60])
+    connection = await world.connected(ONE)
+    assert not world.client.has_refused_logins
+    await connection.breaks()
+    assert world.client.not_before(1, world.now) == pytest.approx(world.now + 0.05)
+    world.now += 1
+    assert await refused(world) == pytest.approx(1), "it begins anew"
+
+
+async def test_a_refused_renewal_backs_off_as_a_refused_login(world: World) -> None:
+    connection = await world.connected(ONE)
+    await connection.breaks(REFUSED)
+    assert world.client.has_refused_logins
+    assert world.client.not_before(1, world.now) == pytest.approx(world.now + 1)
+
+
+async def test_what_was_in_flight_is_not_refused_with_the_login(world: World) -> None:
+    connection = await world.connected(ONE)
+    world.client.send(1, Ask("first"))
+    await connection.breaks(REFUSED)
+    ((name, error),) = world.outcomes()
+    assert name == "first"
+    assert type(error) is BrokerConnectionError
+    assert "wrong password" in str(error)
+
+
+async def test_a_refusal_counts_when_no_broker_is_left_to_try() -> None:
+    world = World(QUICK)
+    assert world.client.refusal([ONE, TWO]) is None
+    await refused(world, ONE)
+    assert world.client.refusal([ONE]) is REFUSED
+    assert world.client.refusal([ONE, TWO]) is None, "the other one may let it in"
+    world.client.connect(TWO, world.now)
+    await settle()
+    assert world.client.refusal([ONE, TWO]) is None, "the same, while it is tried"
+    await CONNECTIONS[-1].breaks()
+    assert world.client.refusal([ONE, TWO]) is REFUSED, "nobody is reached there"
+    await world.connected(THREE)
+    assert world.client.refusal([ONE, TWO]) is None, "a broker has let it in"
+
+
+async def test_brokers_that_are_not_reached_refuse_nobody(world: World) -> None:
+    world.client.connect(ONE, world.now)
+    await settle()
+    await CONNECTIONS[-1].breaks()
+    assert world.client.refusal([ONE]) is None
+    assert not world.client.has_refused_logins
+
+
+async def test_a_refusal_is_forgotten_with_its_broker(world: World) -> None:
+    await refused(world)
+    world.client.forget_except([2])
+    assert not world.client.has_refused_logins
+    assert world.client.refusal([ONE]) is None

@@ -10,6 +10,7 @@ import pytest
 from aioproducer.accumulator.partition_queue import PartitionQueue
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.errors import (
+    AuthenticationError,
     BootstrapError,
     BrokerConnectionError,
     KafkaError,
@@ -75,6 +76,33 @@ async def test_no_bootstrap_server_answers() -> None:
         assert isinstance(error, BootstrapError)
         for part in ("boot:9092: refused", "bootstrap_servers", "'orders'"):
             assert part in str(error)
+
+
+async def test_who_waits_for_metadata_is_told_that_no_broker_lets_it_in() -> None:
+    async with running(known=False) as world:
+        world.network.unreachable.add(BOOT.id)
+        futures = [world.send() for _ in range(2)]
+        await world.turn()
+        world.network.has_refused_logins = True
+        world.wakeup.wake()
+        await world.turn()
+        assert not any(future.done() for future in futures), "a broker may let it in yet"
+        world.network.refused = AuthenticationError("wrong password")
+        world.wakeup.wake()
+        await world.turn()
+        errors = [future.exception() for future in futures]
+        assert [type(error) for error in errors] == [AuthenticationError] * 2
+        assert errors[0] is not world.network.refused, "each raise adds a traceback to its own"
+
+
+async def test_records_that_know_their_partition_are_not_refused() -> None:
+    async with running() as world:
+        world.network.has_refused_logins = True
+        world.network.refused = AuthenticationError("wrong password")
+        future = world.send()
+        await world.turn()
+        await world.answer(world.one(ProduceRequest))
+        assert (await future).offset == 42
 
 
 async def test_bootstrap_servers_that_answer_with_a_refusal_say_so() -> None:

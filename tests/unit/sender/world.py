@@ -121,6 +121,10 @@ class Network:
         return next((node for node in nodes if self.can_send(node.id, now)), None)
 
     has_refused_logins = False
+    refused: ProducerError | None = None
+
+    def refusal(self, nodes: Iterable[Peer]) -> ProducerError | None:
+        return self.refused
 
     def failures(self) -> dict[NodeId, ProducerError]:
         return self.reasons
