@@ -100,7 +100,9 @@ def test_any_broker_is_asked_as_soon_as_one_is_ready() -> None:
     assert inquiries.step(101.0) is None
     ((node, inquiry),) = client.asked
     assert node == 2
-    assert (inquiry.api, inquiry.build(9), inquiry.read("it")) == (Api.METADATA, "v9", "read it")
+    assert inquiry.api is Api.METADATA
+    assert str(inquiry.build(9)) == "v9"
+    assert inquiry.read("it") == "read it"
     inquiries.completed(inquiry, Completion(inquiry, node, "said", None, 0.1))
     assert answer.value == "said"
     assert inquiries.step(102.0) is None

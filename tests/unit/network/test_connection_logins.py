@@ -1,0 +1,250 @@
+"""The logins of one connection against a scripted broker: the first one, and those behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from aioproducer.errors import (
+    AuthenticationError,
+    BrokerConnectionError,
+    ProtocolError,
+    SaslAuthenticationFailedError,
+)
+from aioproducer.network.apis import Api, response_type
+from aioproducer.network.connection import RENEWED_AT, SOONEST_RENEWAL, ConnectionState
+from tests.unit.network.test_connection import (
+    LONG,
+    NOTHING,
+    Owner,
+    Peer,
+    broker,
+    encoded,
+    metadata,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.unit.network.test_connection import Script
+
+SASL_HANDSHAKE, SASL_AUTHENTICATE, METADATA = 17, 36, 3
+SHORTEST_MS = int(SOONEST_RENEWAL * 1000)
+PATIENCE = 30.0
+
+
+class Exchange:
+    """One message, and nothing to prove."""
+
+    blocking = False
+    complete = False
+
+    def step(self, challenge: bytes) -> bytes:
+        self.complete = True
+        return b"let me in"
+
+
+class Mechanism:
+    name = "TEST"
+
+    async def begin(self, host: str) -> Exchange:
+        return Exchange()
+
+
+class LoginPeer(Peer):
+    """A broker's side that knows logins."""
+
+    async def expect(self, api: int) -> bytes:
+        """The correlation id of the next request, which is of that kind."""
+        request = await self.request()
+        assert int.from_bytes(request[:2], "big") == api
+        return request[4:8]
+
+    async def versions(self) -> None:
+        parts: Any = importlib.import_module(response_type(Api.API_VERSIONS, 4).__module__)
+        ranges = {0: (0, 9), METADATA: (0, 9), 18: (0, 4), SASL_HANDSHAKE: (0, 1), 36: (0, 1)}
+        keys = tuple(
+            parts.ApiVersion(api_key=api, min_version=first, max_version=last)
+            for api, (first, last) in ranges.items()
+        )
+        self.say(
+            await self.number()
+            + encoded(
+                parts.ApiVersionsResponse(
+                    error_code=ErrorCode.none, api_keys=keys, throttle_time=NOTHING
+                )
+            )
+        )
+
+    async def begins(self) -> None:
+        parts: Any = importlib.import_module(response_type(Api.SASL_HANDSHAKE, 1).__module__)
+        offer = parts.SaslHandshakeResponse(error_code=ErrorCode.none, mechanisms=("TEST",))
+        self.say(await self.expect(SASL_HANDSHAKE) + encoded(offer))
+
+    async def ends(self, lifetime_ms: int = 0, code: int = 0) -> None:
+        self.say(await self.expect(SASL_AUTHENTICATE) + self.verdict(lifetime_ms, code))
+
+    def verdict(self, lifetime_ms: int = 0, code: int = 0) -> bytes:
+        """The body of SaslAuthenticate v1: code, no message, no bytes, lifetime."""
+        return (
+            code.to_bytes(2, "big")
+            + b"\xff\xff"
+            + bytes(4)
+            + lifetime_ms.to_bytes(8, "big", signed=True)
+        )
+
+    async def logs_in(self, lifetime_ms: int = 0) -> None:
+        await self.versions()
+        await self.begins()
+        await self.ends(lifetime_ms)
+
+
+@asynccontextmanager
+async def connected(script: Any, **settings: Any) -> AsyncIterator[tuple[Owner, asyncio.Task[Any]]]:
+    """A connection to a broker that follows ``script`` with a :class:`LoginPeer`."""
+
+    async def follow(peer: Peer) -> None:
+        await script(LoginPeer(peer.reader, peer.writer))
+
+    plain: Script = follow
+    async with asyncio.timeout(PATIENCE), broker(plain) as node:
+        owner = Owner(node, mechanism=Mechanism(), **settings)
+        running = owner.run()
+        yield owner, running
+        owner.connection.abort(BrokerConnectionError("the test is over"))
+        await running
+
+
+async def test_nobody_may_send_before_the_login_is_over() -> None:
+    go_on = asyncio.Event()
+
+    async def script(peer: LoginPeer) -> None:
+        await peer.versions()
+        await peer.begins()
+        await go_on.wait()
+        await peer.ends()
+        peer.say(await peer.expect(METADATA) + metadata("ours"))
+
+    async with connected(script) as (owner, _):
+        while not owner.connection.versions.known:  # noqa: ASYNC110 -- no event tells of it
+            await asyncio.sleep(0)
+        assert not owner.connection.usable
+        assert owner.connection.state is ConnectionState.CONNECTING
+        go_on.set()
+        await owner.ready.wait()
+        owner.ask("first")
+        context, _, _ = await owner.answers.get()
+        assert context == "first"
+        assert not owner.renewed.is_set()
+
+
+async def test_a_renewal_waits_for_its_time_and_lets_requests_in_flight_end() -> None:
+    go_on = asyncio.Event()
+
+    async def script(peer: LoginPeer) -> None:
+        await peer.logs_in(SHORTEST_MS)
+        first = await peer.expect(METADATA)
+        handshake = await peer.expect(SASL_HANDSHAKE)
+        peer.say(first + metadata("before the challenge"))
+        await go_on.wait()
+        parts: Any = importlib.import_module(response_type(Api.SASL_HANDSHAKE, 1).__module__)
+        offer = parts.SaslHandshakeResponse(error_code=ErrorCode.none, mechanisms=())
+        peer.say(handshake + encoded(offer))
+        await peer.ends()
+        peer.say(await peer.expect(METADATA) + metadata("after"))
+
+    async with connected(script) as (owner, _):
+        await owner.ready.wait()
+        owner.ask("first")
+        context, _, _ = await owner.answers.get()
+        assert context == "first"
+        assert not owner.connection.usable, "nothing may come between the steps of a login"
+        assert not owner.renewed.is_set()
+        go_on.set()
+        await owner.renewed.wait()
+        assert owner.connection.usable
+        owner.ask("second")
+        assert (await owner.answers.get())[0] == "second"
+
+
+async def test_an_answer_in_the_wrong_order_ends_the_connection_and_nothing_is_answered() -> None:
+    async def script(peer: LoginPeer) -> None:
+        await peer.logs_in(SHORTEST_MS)
+        await peer.expect(METADATA)
+        peer.say(await peer.expect(SASL_HANDSHAKE) + b"\0\0\0\0\0\0")
+
+    async with connected(script) as (owner, running):
+        await owner.ready.wait()
+        owner.ask("first")
+        assert isinstance(await running, ProtocolError)
+        contexts = [each.context for each in owner.connection.in_flight.clear()]
+        assert "first" in contexts
+        assert owner.answers.empty()
+
+
+async def test_a_refused_renewal_ends_the_connection() -> None:
+    async def script(peer: LoginPeer) -> None:
+        await peer.logs_in(SHORTEST_MS)
+        await peer.begins()
+        await peer.ends(code=58)
+
+    async with connected(script) as (owner, running):
+        error = await running
+        assert isinstance(error, SaslAuthenticationFailedError)
+        assert str(error).startswith("broker 7 (127.0.0.1:")
+        assert owner.connection.was_ready
+        assert not owner.renewed.is_set()
+
+
+async def test_a_renewal_without_answer_ends_the_connection_in_time() -> None:
+    async def script(peer: LoginPeer) -> None:
+        await peer.logs_in(SHORTEST_MS)
+        await peer.expect(SASL_HANDSHAKE)
+
+    async with connected(script, request_timeout=0.1) as (_, running):
+        error = await running
+        assert isinstance(error, BrokerConnectionError)
+        assert not isinstance(error, AuthenticationError)
+        assert "did not end the TEST login within 0.1 s (request_timeout_ms)" in str(error)
+
+
+async def test_a_renewed_login_is_no_use_of_the_connection() -> None:
+    """Else no connection would ever be idle."""
+
+    async def script(peer: LoginPeer) -> None:
+        await peer.logs_in(SHORTEST_MS)
+        await peer.begins()
+        await peer.ends()
+
+    async with connected(script) as (owner, _):
+        await owner.ready.wait()
+        used = owner.connection.last_used
+        owner.now += 50
+        await owner.renewed.wait()
+        assert owner.connection.last_used == used
+
+
+async def test_a_connection_that_ends_between_renewals_is_not_renewed() -> None:
+    async def script(peer: LoginPeer) -> None:
+        await peer.logs_in(3_600_000)
+        peer.writer.close()
+
+    async with connected(script) as (owner, running):
+        assert isinstance(await asyncio.wait_for(running, LONG), BrokerConnectionError)
+        assert owner.connection.was_ready
+
+
+@pytest.mark.parametrize("session", [1.0, 60.0, 3_600.0])
+async def test_the_time_of_a_renewal_is_drawn_by_lot(session: float) -> None:
+    async def script(peer: LoginPeer) -> None:
+        await peer.logs_in()
+
+    async with connected(script) as (owner, _):
+        times = [owner.connection._renewal(session) for _ in range(50)]
+    assert all(session * RENEWED_AT[0] <= time <= session * RENEWED_AT[1] for time in times)
+    assert len(set(times)) == len(times)
