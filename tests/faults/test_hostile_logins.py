@@ -11,7 +11,6 @@ import pytest
 
 from aioproducer import AuthenticationError, BootstrapError, Producer, ProducerError
 from aioproducer.errors import SaslAuthenticationFailedError, UnsupportedSaslMechanismError
-from aioproducer.network.login import MAX_ROUNDS
 from tests.faults.fake_logins import (
     LOGIN,
     PASSWORD,
@@ -155,7 +154,6 @@ async def test_a_server_that_challenges_plain_is_refused_after_one_message(
         with pytest.raises(AuthenticationError, match="challenge"):
             await producer.send("orders", b"v")
     assert sum(PASSWORD.encode() in frame for frame in logins.said) == 1
-    assert MAX_ROUNDS > 1
 
 
 @pytest.mark.parametrize("api", [SASL_HANDSHAKE, SASL_AUTHENTICATE])
@@ -189,3 +187,23 @@ async def test_close_is_bounded_while_a_login_is_not_answered(
     assert await producer.close(0.2) == 1
     assert monotonic() - began < SOON
     assert isinstance(future.exception(), ProducerError)
+
+
+async def test_a_listener_without_logins_gets_no_password_and_no_records(
+    start_kafka: StartKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody may have taken the login out of what the broker says it speaks."""
+    kafka = await start_kafka(1, {"orders": 1})
+    sent: list[bytes] = []
+    read = asyncio.StreamReader.readexactly
+
+    async def spy(reader: asyncio.StreamReader, number: int) -> bytes:
+        data = await read(reader, number)
+        sent.append(data)
+        return data
+
+    monkeypatch.setattr(asyncio.StreamReader, "readexactly", spy)
+    error = await refused(kafka, sasl_mechanism="PLAIN", max_block_ms=400)
+    assert "SASL_HANDSHAKE" in str(error)
+    assert sent
+    assert PASSWORD.encode() not in b"".join(sent)
