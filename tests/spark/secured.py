@@ -17,14 +17,15 @@ from typing import Final
 from aioproducer.testing.certificates import Authority, Certificate, kafka_broker_properties
 from aioproducer.testing.kafka_cluster import DEFAULT_JVM_OPTIONS, KafkaCluster
 from aioproducer.testing.oauth2_server import OAuth2Server
-from tests.kafka.logins import LISTENER, settings_of
+from tests.kafka.logins import java_options, settings_of
 
+LISTENER: Final = "LOGIN"
+"""The listener for clients with a user or a token."""
 CERTIFICATES: Final = "TLS"
 """The listener for clients with a certificate."""
 PASSWORD, TOKEN_URL = "AIOPRODUCER_TEST_PASSWORD", "AIOPRODUCER_TEST_TOKENS"
 """The variables of the executors."""
 SECRETS: Final = {name: f"hunter2-{name}" for name in ("scram", "plain", "client", "wrong")}
-_SECURITY: Final = "org.apache.kafka.common.security.oauthbearer"
 
 
 @dataclass
@@ -103,34 +104,20 @@ def secured(folder: Path) -> Iterator[Secured]:
         server = stack.enter_context(OAuth2Server())
         tokens = stack.enter_context(Tokens(server).counted())
         certificate = authority.issue("broker")
-        prefix = f"listener.name.{LISTENER.lower()}"
-        logins = settings_of(plain={"alice": SECRETS["plain"]})
         config = {
             **kafka_broker_properties(certificate),
             **kafka_broker_properties(
                 certificate, trusts=authority, client_auth="required", listener=CERTIFICATES
             ),
-            **logins,
-            f"{prefix}.sasl.enabled.mechanisms": ",".join(
-                (str(logins[f"{prefix}.sasl.enabled.mechanisms"]), "OAUTHBEARER")
+            **settings_of(
+                LISTENER, plain={"alice": SECRETS["plain"]}, tokens=(server, server.issuer)
             ),
-            f"{prefix}.oauthbearer.sasl.jaas.config": (
-                f"{_SECURITY}.OAuthBearerLoginModule required;"
-            ),
-            f"{prefix}.oauthbearer.sasl.server.callback.handler.class": (
-                f"{_SECURITY}.OAuthBearerValidatorCallbackHandler"
-            ),
-            f"{prefix}.oauthbearer.sasl.oauthbearer.jwks.endpoint.url": server.jwks_url,
-            f"{prefix}.oauthbearer.sasl.oauthbearer.expected.audience": "kafka",
         }
         cluster = KafkaCluster(
             listeners={LISTENER: "SASL_SSL", CERTIFICATES: "SSL"},
             config=config,
             format_options=("--add-scram", f"SCRAM-SHA-256=[name=bob,password={SECRETS['scram']}]"),
-            jvm_options=(
-                *DEFAULT_JVM_OPTIONS,
-                f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={server.jwks_url}",
-            ),
+            jvm_options=(*DEFAULT_JVM_OPTIONS, *java_options(None, server, server.issuer)),
         )
         yield Secured(stack.enter_context(cluster), tokens, client, folder)
 
