@@ -26,7 +26,11 @@ _TOPICS_PER_REQUEST: Final = 250
 _POLL: Final = 0.2
 _ONLY_WHAT_IS_CRITICAL: Final = 2
 """In the log of librdkafka: brokers end before those who asked them."""
-_RETRIED: Final = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+_RETRIED: Final = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
 # With the compilers that Kafka has in production.
 _JVM_OPTIONS: Final = ("-Xmx1g", "-XX:+UseSerialGC")
 # So that a long benchmark does not fill the disk.
