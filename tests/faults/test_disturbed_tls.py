@@ -15,6 +15,17 @@ import pytest
 
 from aioproducer import BootstrapError, Producer, ProducerError
 from aioproducer.testing.certificates import Authority
+from aioproducer.testing.fault_proxy import (
+    ApiKey,
+    Cut,
+    Fault,
+    FaultProxy,
+    FaultScript,
+    HalfClose,
+    Reset,
+    Rule,
+    Way,
+)
 from tests.faults.fake_logins import LOGIN, FakeLogins
 
 if TYPE_CHECKING:
@@ -321,3 +332,23 @@ async def test_without_acks_close_sends_all_that_is_there(
         await producer.close(30)
         assert not any(future.exception() for future in futures)
         await kafka.until(lambda: received() > 6 * 900_000)
+
+
+@pytest.mark.parametrize("fault", [Cut(1), Reset(1), HalfClose(1)])
+async def test_the_fault_proxy_reads_frames_within_tls(
+    start_kafka: StartKafka, authority: Authority, options: dict[str, Any], fault: Fault
+) -> None:
+    certificate = authority.issue("broker")
+    kafka = await start_kafka(1, {"orders": 1}, tls=certificate.server_context())
+    trusting = ssl.create_default_context(cadata=authority.pem)
+    script = FaultScript((Rule(fault, ApiKey.PRODUCE, Way.RESPONSE),))
+    proxy = FaultProxy(
+        kafka.servers[1].port, script, tls=certificate.server_context(), target_tls=trusting
+    )
+    async with asyncio.timeout(PATIENCE), proxy:
+        kafka.advertised[1] = proxy.port
+        async with Producer(bootstrap_servers=proxy.address, **options) as producer:
+            await producer.send("orders", b"first")
+        assert proxy.counts.total() == 1
+    assert kafka.values("orders") == [b"first"]
+    assert len({each.connection for each in kafka.requests(PRODUCE)}) == 2
