@@ -23,9 +23,11 @@ from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
 from aioproducer.errors import ProducerClosedError, ProducerError, anew
 from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
 from aioproducer.model import BootstrapId, BootstrapServer, Node, PartitionInfo, TransactionHandle
-from aioproducer.network.client import ClientSettings, NetworkClient, Request
+from aioproducer.network.client import NetworkClient
 from aioproducer.network.connection import ConnectionSettings
+from aioproducer.network.node_state import ClientSettings
 from aioproducer.network.opening import SocketSettings
+from aioproducer.network.request import Request
 from aioproducer.network.resolve import canonical_names
 from aioproducer.partitioning import (
     ConsistentRandomPartitioner,

@@ -10,17 +10,15 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final
 
-from kio.static.protocol import RequestPayload, ResponsePayload
+from kio.static.protocol import ResponsePayload
 
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.errors import (
-    AuthenticationError,
     BrokerConnectionError,
     ProducerError,
     RequestTimeoutError,
-    UsageError,
     Written,
 )
 from aioproducer.metrics import ProducerMetrics
@@ -29,12 +27,13 @@ from aioproducer.network.apis import NO_FEATURES, Api, Features
 from aioproducer.network.connection import (
     Connection,
     ConnectionEvents,
-    ConnectionSettings,
     ConnectionState,
 )
-from aioproducer.network.frames import EncodedPayload, understand
+from aioproducer.network.frames import understand
 from aioproducer.network.in_flight import InFlightRequest
 from aioproducer.network.metadata_answer import MetadataAnswer
+from aioproducer.network.node_state import FINAL, ClientSettings, NodeState, is_final
+from aioproducer.network.request import Completion, Request
 from aioproducer.network.throttling import throttle_seconds
 from aioproducer.tasks import TaskOwner
 
@@ -42,86 +41,11 @@ logger = logging.getLogger(__name__)
 
 _NEVER: Final = float("inf")
 
-LOGIN_BACKOFF: Final = 1.0
-LOGIN_BACKOFF_MAX: Final = 60.0
-"""Seconds to wait after a login that a broker refused, doubled each time: directories lock the
-accounts of those who try again and again."""
-
-
-_FINAL: Final = (AuthenticationError, UsageError)
-"""What ends a login for good: a broker's refusal, or what is wrong here, such as a certificate's
-file, or an extra that is not installed."""
-
 
 class _NotSentError(BrokerConnectionError):
     """The connection ended before the request was written to it."""
 
     written = Written.NO
-
-
-class Request(Protocol):
-    """A request before it is known which version the broker speaks."""
-
-    @property
-    def api(self) -> Api:
-        """Which request."""
-
-    @property
-    def answered(self) -> bool:
-        """Whether the broker responds; else (``acks=0``) it is complete when it has left."""
-
-    def build(self, version: int) -> RequestPayload | EncodedPayload:
-        """The request in ``version``; raises a :class:`ProducerError` if that can't be."""
-
-    def read(self, response: Any) -> Any:
-        """What the response says, as a value that can be acted on. Pure.
-
-        Raises for a response that no broker can mean: its connection ends, and nothing else has
-        happened. Metadata is read in steps (:meth:`MetadataAnswer.read`), which end the same way.
-        """
-
-
-class Completion(NamedTuple):
-    """What became of a request: an answer, or an error."""
-
-    request: Any
-    node: NodeId
-    said: Any
-    """What the request has :meth:`~Request.read` in the response; None: there is none."""
-    error: ProducerError | None
-    latency: float
-    """Seconds from sending to the answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClientSettings:
-    """What the client needs to know. Times are seconds."""
-
-    connection: ConnectionSettings
-    max_in_flight: int
-    request_timeout: float
-    setup_timeout: float
-    setup_timeout_max: float
-    reconnect_backoff: float
-    reconnect_backoff_max: float
-    max_idle: float
-
-
-@dataclass(slots=True)
-class _NodeState:
-    """One broker: its connection, and what hinders a new one or the next request."""
-
-    connection: Connection | None = None
-    failures: int = 0
-    setup_failures: int = 0
-    not_before: float = 0.0
-    refused_logins: int = 0
-    """One after the other."""
-    last_error: ProducerError | None = None
-    inexpressible: set[Api] = field(default_factory=set)
-    """Requests that it has no version for, by what it told the connection before."""
-    oddities: set[str] = field(default_factory=set)
-    """Those that were logged."""
 
 
 @dataclass(slots=True)
@@ -139,7 +63,7 @@ class NetworkClient:
     metrics: ProducerMetrics
     features: Features = NO_FEATURES
     """The newest that was told on any of the connections, when the last of them was opened."""
-    _nodes: dict[NodeId, _NodeState] = field(default_factory=dict)
+    _nodes: dict[NodeId, NodeState] = field(default_factory=dict)
     _completed: list[Completion] = field(default_factory=list)
     _refused: set[NodeId] = field(default_factory=set)
     """Whose last login failed."""
@@ -175,11 +99,11 @@ class NetworkClient:
     def reaches(self, nodes: Iterable[Peer]) -> bool:
         """Whether a connection to any of ``nodes`` is ready."""
         states = (self._nodes.get(node.id) for node in nodes)
-        return any(state is not None and _is_ready(state) for state in states)
+        return any(state is not None and state.is_ready for state in states)
 
     def connection_count(self) -> int:
         """How many connections are ready."""
-        return sum(1 for state in self._nodes.values() if _is_ready(state))
+        return sum(1 for state in self._nodes.values() if state.is_ready)
 
     def can_send(self, node: NodeId, now: float) -> bool:
         """Whether ``node`` can take a request now."""
@@ -250,19 +174,19 @@ class NetworkClient:
         """Whether the last login at any broker failed."""
         return bool(self._refused)
 
-    def refusal(self, nodes: Iterable[Peer]) -> AuthenticationError | UsageError | None:
+    def refusal(self, nodes: Iterable[Peer]) -> ProducerError | None:
         """The error of a failed login, if none of ``nodes`` is reached and each was tried."""
         states = [self._nodes.get(node.id) for node in nodes]
         errors = [state and state.last_error for state in states]
-        if None in errors or any(_is_ready(state) for state in self._nodes.values()):
+        if None in errors or any(state.is_ready for state in self._nodes.values()):
             return None
-        return next((error for error in errors if isinstance(error, _FINAL)), None)
+        return next((error for error in errors if isinstance(error, FINAL)), None)
 
     # --- actions ---------------------------------------------------------------------------
 
     def connect(self, node: Peer, now: float) -> None:
         """Connect to ``node`` unless that is under way or its backoff lasts."""
-        state = self._nodes.setdefault(node.id, _NodeState())
+        state = self._nodes.setdefault(node.id, NodeState())
         if state.connection is not None:
             if state.connection.node[:3] == node[:3]:
                 return
@@ -375,7 +299,7 @@ class NetworkClient:
 
     # --- what connections tell -------------------------------------------------------------
 
-    async def _run(self, state: _NodeState, connection: Connection) -> None:
+    async def _run(self, state: NodeState, connection: Connection) -> None:
         try:
             reason = await connection.run()
         except BaseException:
@@ -385,9 +309,8 @@ class NetworkClient:
 
     def _on_ready(self, connection: Connection) -> None:
         state = self._nodes[connection.node.id]
-        state.failures = state.setup_failures = state.refused_logins = 0
+        state.opened()
         self._refused.discard(connection.node.id)
-        state.last_error = None
         self.features = max(
             (
                 each.connection.versions.features
@@ -441,28 +364,16 @@ class NetworkClient:
         self._complete(Completion(request.context, connection.node.id, None, None, latency))
 
     def _on_disconnect(
-        self, state: _NodeState, connection: Connection, reason: ProducerError
+        self, state: NodeState, connection: Connection, reason: ProducerError
     ) -> None:
         now = self.clock()
-        node = connection.node
-        was_ready = connection.was_ready
-        state.connection = None
-        state.last_error = reason
-        state.failures += 1
+        node, was_ready, refused = connection.node, connection.was_ready, is_final(reason)
+        state.ended(reason, self.settings, now, self.random)
         if was_ready:
             self.metrics.connection_closed(now)
-        else:
-            state.setup_failures += 1
-        refused = isinstance(reason, _FINAL)
         if refused:
             self._refused.add(node.id)
-            state.refused_logins += 1
             self.metrics.login_refused(now, renewal=was_ready)
-        first, longest = self.settings.reconnect_backoff, self.settings.reconnect_backoff_max
-        if refused:
-            first, longest = max(first, LOGIN_BACKOFF), max(longest, LOGIN_BACKOFF_MAX)
-        backoff = ExponentialBackoff(first, longest, self.random)
-        state.not_before = now + backoff.delay(state.refused_logins or state.failures)
         if not self._closed:
             first_failure = not was_ready and state.setup_failures == 1
             level = logging.WARNING if first_failure or refused else logging.INFO
@@ -478,10 +389,6 @@ class NetworkClient:
     def _complete(self, completion: Completion) -> None:
         self._completed.append(completion)
         self.wake()
-
-
-def _is_ready(state: _NodeState) -> bool:
-    return state.connection is not None and state.connection.state is ConnectionState.READY
 
 
 def _timed_out(connection: Connection, request: InFlightRequest, now: float) -> RequestTimeoutError:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache, partial
 from random import Random
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from kio.static.protocol import RequestPayload, ResponsePayload
 
@@ -34,16 +34,10 @@ from aioproducer.network.apis import Api, BrokerVersions, request_module, respon
 from aioproducer.network.frames import EncodedPayload
 from aioproducer.network.handshake import ApiVersionsHandshake
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
-from aioproducer.network.login import log_in
+from aioproducer.network.login import log_in, renewed_after
 from aioproducer.network.metadata_answer import MetadataAnswer
 from aioproducer.network.opening import SocketSettings, open_stream
 from aioproducer.network.stream import ResponseProtocol, ResponseReader
-
-RENEWED_AT: Final = (0.85, 0.95)
-"""The part of a session's lifetime after which the connection logs in again; by chance, so that
-not all connections do so at once. Source: Kafka's ``SaslClientAuthenticator``."""
-SOONEST_RENEWAL: Final = 0.1
-"""Seconds between the logins of a connection: shorter sessions would leave no time for requests."""
 
 
 class ConnectionEvents(NamedTuple):
@@ -270,7 +264,7 @@ class Connection:
         self.was_ready = True
         self._events.ready(self)
         while session is not None:
-            await asyncio.wait([reader.ended], timeout=self._renewal(session))
+            await asyncio.wait([reader.ended], timeout=renewed_after(session, self._random))
             if reader.ended.done():
                 break
             session = await self._renew()
@@ -310,10 +304,6 @@ class Connection:
             return None
         async with self._bounded(f"end the {mechanism.name} login"):
             return await log_in(mechanism, self.node.host, self.versions, self._ask)
-
-    def _renewal(self, session: float) -> float:
-        """After how many seconds to log in again. Source: ``SaslClientAuthenticator``."""
-        return max(session * self._random.uniform(*RENEWED_AT), SOONEST_RENEWAL)
 
     async def _renew(self) -> float | None:
         """Log in again on the connection, behind what is in flight (KIP-368)."""

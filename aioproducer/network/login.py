@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import Any, Final, TypeAlias
 
 from kio.static.protocol import RequestPayload
@@ -28,6 +29,12 @@ Ask: TypeAlias = Callable[[Api, RequestPayload], Awaitable[Any]]
 
 MAX_ROUNDS: Final = 20
 """Steps of one login; SCRAM takes 2, and Kerberos a few."""
+
+RENEWED_AT: Final = (0.85, 0.95)
+"""The part of a session's lifetime after which the connection logs in again; by chance, so that
+not all connections do so at once. Source: Kafka's ``SaslClientAuthenticator``."""
+SOONEST_RENEWAL: Final = 0.1
+"""Seconds between the logins of a connection: shorter sessions would leave no time for requests."""
 
 LONGEST_SESSION: Final = 30 * 24 * 3600.0
 """Seconds; nobody's clock is trusted for longer."""
@@ -106,6 +113,11 @@ def session_lifetime(answer: Any) -> float | None:
     lifetime = getattr(answer, "session_lifetime", None) or 0
     seconds = lifetime / 1000 if isinstance(lifetime, int) else lifetime.total_seconds()
     return min(seconds, LONGEST_SESSION) if seconds > 0 else None
+
+
+def renewed_after(session: float, random: Random) -> float:
+    """Seconds after which a connection whose session lasts ``session`` seconds logs in again."""
+    return max(session * random.uniform(*RENEWED_AT), SOONEST_RENEWAL)
 
 
 def _refused(mechanism: Mechanism, code: int, said: str | None) -> ProducerError:

@@ -11,8 +11,9 @@ from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import NetworkError, ProducerError
 from aioproducer.model import Peer
 from aioproducer.network.apis import Api
-from aioproducer.network.client import Completion, NetworkClient, Request
+from aioproducer.network.client import NetworkClient
 from aioproducer.network.frames import EncodedPayload
+from aioproducer.network.request import Completion, Request
 
 
 class InquiryFuture(Protocol):

@@ -7,7 +7,8 @@ import logging
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import ProducerError, explain, kafka_error
-from aioproducer.network.client import Completion, NetworkClient
+from aioproducer.network.client import NetworkClient
+from aioproducer.network.request import Completion
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.requests import AssignedIdentity, InitProducerIdRequest
 from aioproducer.transactions.identity import IdentityState, ProducerIdentity

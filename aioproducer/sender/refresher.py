@@ -24,7 +24,8 @@ from aioproducer.errors import (
     explain,
     kafka_error,
 )
-from aioproducer.network.client import Completion, NetworkClient
+from aioproducer.network.client import NetworkClient
+from aioproducer.network.request import Completion
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.sender.requests import MetadataRequest
 

@@ -15,7 +15,8 @@ from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import ProducerError, ProtocolError
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import Node, NodeId
-from aioproducer.network.client import Completion, NetworkClient
+from aioproducer.network.client import NetworkClient
+from aioproducer.network.request import Completion
 from aioproducer.records.compression import Compression
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.records.record_batch import NO_PRODUCER_STATE

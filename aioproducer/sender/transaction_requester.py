@@ -11,7 +11,8 @@ from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError
 from aioproducer.model import Node, Peer, TransactionHandle
-from aioproducer.network.client import Completion, NetworkClient
+from aioproducer.network.client import NetworkClient
+from aioproducer.network.request import Completion
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.transaction_requests import TransactionRequest
 from aioproducer.transactions.group_offsets import GroupOffsets

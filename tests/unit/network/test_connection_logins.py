@@ -17,7 +17,8 @@ from aioproducer.errors import (
     SaslAuthenticationFailedError,
 )
 from aioproducer.network.apis import Api, response_type
-from aioproducer.network.connection import RENEWED_AT, SOONEST_RENEWAL, ConnectionState
+from aioproducer.network.connection import ConnectionState
+from aioproducer.network.login import RENEWED_AT, SOONEST_RENEWAL, renewed_after
 from tests.unit.network.test_connection import (
     LONG,
     NOTHING,
@@ -245,6 +246,6 @@ async def test_the_time_of_a_renewal_is_drawn_by_lot(session: float) -> None:
         await peer.logs_in()
 
     async with connected(script) as (owner, _):
-        times = [owner.connection._renewal(session) for _ in range(50)]
+        times = [renewed_after(session, owner.connection._random) for _ in range(50)]
     assert all(session * RENEWED_AT[0] <= time <= session * RENEWED_AT[1] for time in times)
     assert len(set(times)) == len(times)

@@ -32,7 +32,7 @@ from aioproducer.model import (
 )
 from aioproducer.network import frames
 from aioproducer.network.apis import SUPPORTED, Api, request_module, response_type
-from aioproducer.network.client import Request
+from aioproducer.network.request import Request
 from aioproducer.sender.produce import EncodedBatch, ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.sender.transaction_requests import TransactionRequest

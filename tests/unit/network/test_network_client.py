@@ -27,7 +27,7 @@ from aioproducer.metrics.names import GAUGES
 from aioproducer.model import Node
 from aioproducer.network import client as client_module
 from aioproducer.network.apis import NO_FEATURES, Api, BrokerVersions, Features, response_type
-from aioproducer.network.client import ClientSettings, Completion, NetworkClient
+from aioproducer.network.client import NetworkClient
 from aioproducer.network.connection import (
     Connection,
     ConnectionEvents,
@@ -35,7 +35,9 @@ from aioproducer.network.connection import (
     ConnectionState,
 )
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
+from aioproducer.network.node_state import ClientSettings
 from aioproducer.network.opening import SocketSettings
+from aioproducer.network.request import Completion
 from aioproducer.network.throttling import MAX_THROTTLE
 from aioproducer.tasks import TaskOwner
 

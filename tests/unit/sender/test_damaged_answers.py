@@ -14,9 +14,9 @@ from aioproducer.errors import ProtocolError
 from aioproducer.model import TopicPartition, TransactionHandle
 from aioproducer.network import frames
 from aioproducer.network.apis import Api, response_type
-from aioproducer.network.client import Request
 from aioproducer.network.handshake import ApiVersionsHandshake
 from aioproducer.network.login import session_lifetime
+from aioproducer.network.request import Request
 from aioproducer.sender.produce import EncodedBatch, ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.sender.transaction_requests import TransactionRequest

@@ -43,7 +43,8 @@ from aioproducer.errors import (
 )
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import Node, RecordMetadata
-from aioproducer.network.client import Completion, NetworkClient
+from aioproducer.network.client import NetworkClient
+from aioproducer.network.request import Completion
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.inquiries import Inquiries

@@ -16,7 +16,8 @@ from aioproducer.errors import (
 )
 from aioproducer.model import Node, NodeId, Peer
 from aioproducer.network.apis import Api
-from aioproducer.network.client import Completion, NetworkClient
+from aioproducer.network.client import NetworkClient
+from aioproducer.network.request import Completion
 from aioproducer.sender.inquiries import Inquiries, Inquiry
 
 ONE, TWO = (Node(number, f"host{number}", 9092) for number in (1, 2))

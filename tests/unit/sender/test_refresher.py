@@ -19,7 +19,7 @@ from aioproducer.errors import (
     UnsupportedVersionError,
 )
 from aioproducer.model import TopicPartition
-from aioproducer.network.client import Completion
+from aioproducer.network.request import Completion
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.refresher import STEPS_AT_ONCE
 from aioproducer.sender.requests import MetadataRequest

@@ -19,7 +19,7 @@ from aioproducer import producer as producer_module
 from aioproducer.errors import BrokerConnectionError, ProducerError
 from aioproducer.model import Node
 from aioproducer.network.apis import Api, response_type
-from aioproducer.network.client import Completion
+from aioproducer.network.request import Completion
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import MetadataRequest
 from aioproducer.sender.wakeup import Wakeup

@@ -37,8 +37,9 @@ from aioproducer.errors import ProducerError, ProtocolError
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import BootstrapId, BootstrapServer, Node, NodeId, Peer, RecordMetadata
 from aioproducer.network.apis import NO_FEATURES, Api, Features, response_type
-from aioproducer.network.client import Completion, NetworkClient
+from aioproducer.network.client import NetworkClient
 from aioproducer.network.metadata_answer import MetadataAnswer
+from aioproducer.network.request import Completion
 from aioproducer.records.compression import Compression
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.sender.completer import BatchCompleter
