@@ -1,4 +1,4 @@
-"""Whether a producer can write: what :meth:`Producer.check` asks, and what it makes of it."""
+"""The questions of :meth:`Producer.check`, which finds out if a producer can write."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class TopicCheck:
 
     partitions: int
     may_write: bool | None
-    """Whether the cluster lets this principal write; None: the broker is too old to tell."""
+    """True if the cluster lets this principal write; None: the broker is too old to tell."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterCheck:
-    """What a check has found."""
+    """The result of a check."""
 
     cluster_id: str | None
     brokers: tuple[Node, ...]
@@ -49,17 +49,17 @@ class ClusterCheck:
 
 
 class Cluster(Protocol):
-    """Whom a check asks."""
+    """The cluster that a check asks."""
 
     async def inquire(self, request: Any, node: Node | None = None) -> Any:
-        """What ``node``, or any broker, answers."""
+        """The answer of ``node``, or of any broker."""
 
     def why_no_answer(self) -> str:
-        """What each broker has said last."""
+        """The last error of each broker."""
 
     @property
     def features(self) -> Mapping[str, int]:
-        """What the cluster has agreed on."""
+        """The features that the cluster has agreed on."""
 
 
 async def check(

@@ -103,7 +103,7 @@ class Engine:
         )
         self._group_offsets = GroupOffsets(f"transactional id {transactional_id!r}")
         self.transactions: TransactionCalls | None = None
-        """Where there is a ``transactional_id``."""
+        """The calls of a transactional producer; None: there is no ``transactional_id``."""
         self.accumulator = self._make_accumulator(config, partitioner)
         self._mechanism = mechanism_of(config, time)
         self.client = self._make_client(config, client_id)
@@ -325,7 +325,7 @@ class Engine:
         self._wakeup.wake()
 
     async def inquire(self, request: Request | None, node: Node | None = None) -> Any:
-        """What ``node``, or any broker, answers; with no request, when it can be asked.
+        """The answer of ``node``, or of any broker; without a request, None once it is connected.
 
         Raises why there is no answer; without ``node`` it waits until a broker lets the producer in
         or each has refused the login.
@@ -340,17 +340,17 @@ class Engine:
 
     @property
     def features(self) -> Mapping[str, int]:
-        """What the whole cluster has agreed to support (KIP-584)."""
+        """The features that the whole cluster supports (KIP-584)."""
         return self.client.features.levels
 
     def why_no_answer(self) -> str:
-        """What each broker that could be asked has said last."""
+        """The last error of each broker that could be asked."""
         reasons = self.client.failures()
         peers = self.metadata.peers
         return "; ".join(str(reasons.get(each.id) or f"{each}: no answer yet") for each in peers)
 
     async def topic(self, topic: str, patience: float) -> TopicInfo:
-        """What is known of ``topic``, waited for up to ``patience`` seconds.
+        """The partitions and leaders of ``topic``, waited for up to ``patience`` seconds.
 
         Raises what a record would get that has to wait for it.
         """

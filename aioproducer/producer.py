@@ -739,7 +739,7 @@ class Producer:
         partitions: Iterable[TopicPartition],
         timeout: float | None = None,
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """Where the group ``group_id`` has got to: the offset of the next record, by partition.
+        """The committed offsets of the group ``group_id``, each that of the next record.
 
         A partition without one is left out. What an open transaction would change is waited for
         (KIP-447), even if the transaction is this producer's: end that first. Otherwise it is

@@ -207,7 +207,7 @@ def _silence() -> None:
 
 
 def _failure_of(error: Exception) -> ProducerError:
-    """What askers get; without the error itself, whose frames hold credentials."""
+    """The error for askers, without the original one, whose frames hold credentials."""
     if isinstance(error, ProducerError):
         error.__context__ = None
         return error.with_traceback(None)

@@ -65,7 +65,7 @@ class CipherSuites:
 
 
 def choose_suites(names: Iterable[str]) -> CipherSuites:
-    """What ``ssl_cipher_suites`` says; OpenSSL's own names are understood as well.
+    """The suites of ``ssl_cipher_suites``, by Java's or OpenSSL's names.
 
     Raises :class:`ConfigError` for a name that is unknown, or that of a suite that is broken.
     """

@@ -31,7 +31,7 @@ _ENDPOINT_TIMEOUT: Final = 10.0
 
 
 def tls_of(config: ProducerConfig) -> TlsContexts | None:
-    """Where the TLS context of each connection comes from; None: plain text.
+    """The source of each connection's TLS context; None: plain text.
 
     Raises:
         ConfigError: options of TLS contradict each other.

@@ -276,7 +276,7 @@ class GssapiExchange:
 
 
 def _sentences(error: GSSError) -> list[str]:
-    """What the library says of both codes, the general and Kerberos' own."""
+    """The library's words for both codes, the general and Kerberos' own."""
     general = error.get_all_statuses(error.maj_code, True)
     return [*general, *error.get_all_statuses(error.min_code, False)]
 

@@ -179,7 +179,7 @@ def _pkcs12_identity(store: Store, content: Secret) -> Identity | Complaint:
 
 
 def _load_pkcs12(store: Store, content: Secret) -> Any:
-    """What cryptography makes of the file, or a :class:`Complaint`. The password is tried as it is,
+    """The content of the file, or a :class:`Complaint`. The password is tried as it is,
     and a missing one as none and as an empty one."""
     try:
         from cryptography.hazmat.primitives.serialization import pkcs12

@@ -32,7 +32,7 @@ class Mechanism(Protocol):
     """A SASL mechanism with the credentials of a producer; it serves all connections."""
 
     name: str
-    """As brokers know it: ``SCRAM-SHA-256``."""
+    """Its name at brokers: ``SCRAM-SHA-256``."""
 
     async def begin(self, host: str) -> Exchange:
         """Start a login at the broker ``host``; gets a token where one is needed.

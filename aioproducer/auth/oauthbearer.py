@@ -75,7 +75,7 @@ class OAuthBearerExchange:
     ) -> None:
         self.complete = False
         self.refusal: str | None = None
-        """What the broker said against the token, after a challenge with an error."""
+        """The broker's reason against the token, after a challenge with an error."""
         self._token = token
         self._extensions = extensions
         self._on_refusal = on_refusal

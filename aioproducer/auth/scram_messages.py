@@ -38,7 +38,7 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServerFirst:
-    """What the key is derived from."""
+    """The values from which the key is derived."""
 
     text: str
     nonce: str

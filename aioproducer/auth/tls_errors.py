@@ -131,7 +131,7 @@ def explain_tls(
     timeout: float | None = None,
     secured: bool = False,
 ) -> TlsError:
-    """What ``error``, raised by ssl or asyncio, means for the user.
+    """The meaning of ``error``, raised by ssl or asyncio, for the user.
 
     ``peer``: the broker, as messages call it. ``host``: the name that its certificate has to have.
     ``timeout``: seconds that the handshake had. ``secured``: the handshake had ended here, but the
@@ -232,7 +232,7 @@ def _sentence(text: str) -> str:
 
 
 def _identity(failure: _Failure) -> str:
-    """Where the client's certificate comes from."""
+    """The source of the client's certificate."""
     options = failure.options
     if options.context is not None:
         return "look at what load_cert_chain() of your ssl_context got"

@@ -22,7 +22,7 @@ _STORE_TYPES: Final = ("JKS", "PKCS12", "PEM")
 
 @dataclass(frozen=True, kw_only=True)
 class TlsOptions:
-    """What is configured: Kafka's options without their ``ssl.``, and ``context``, the user's own.
+    """The values of Kafka's options without their ``ssl.``, and ``context``, the user's own.
 
     The type ``JKS``, Kafka's default, means: see what the file is, PEM or PKCS#12. (A JKS file is
     refused, with the command that converts it.) PEM texts may be on one line, as Kafka writes them.

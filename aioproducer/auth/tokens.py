@@ -149,7 +149,7 @@ class TokenSource:
             await fetch.owner.close()
 
     def _at_hand(self) -> Token | ProducerError | _Fetch:
-        """What an asker gets: a token, an error, or a fetch to wait for."""
+        """The answer to an asker: a token, an error, or a fetch to wait for."""
         with self._lock:
             now = self._clock()
             if self._token is not None and now < self._refresh_at:

@@ -53,7 +53,7 @@ SUPPORTED: Final[Mapping[Api, tuple[int, int]]] = {
 
 
 class Features(NamedTuple):
-    """What the whole cluster has agreed to support (KIP-584)."""
+    """The features that the whole cluster supports (KIP-584)."""
 
     epoch: int = -1
     """Grows with each change; -1: the broker does not tell."""
@@ -81,7 +81,7 @@ class BrokerVersions:
 
     @property
     def known(self) -> bool:
-        """Whether the broker has said anything."""
+        """True once the broker has named its versions."""
         return bool(self._ranges)
 
     def highest(self, api: Api) -> int | None:

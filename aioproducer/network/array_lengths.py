@@ -66,7 +66,7 @@ def walk(kind: Any, body: bytes, offset: int) -> Sequence[Edit]:
 
 
 def walk_header(kind: Any, body: bytes) -> int:
-    """Where the header of a response ends. Raises :class:`IndexError` if it does not."""
+    """The offset of the end of a response's header. Raises :class:`IndexError` if it does not."""
     return _entity(kind)(body, 0, [])
 
 
@@ -108,7 +108,7 @@ def _entity(kind: Any) -> Skip:
 
 
 def _value(declared: Any, kafka_type: str | None, flexible: bool) -> int | Skip:
-    """How to get over a value; a number of bytes where it is always the same."""
+    """The way over a value: a number of bytes if that is always the same."""
     if get_origin(declared) is tuple:
         inner = get_args(declared)[0]
         least = _least(inner, kafka_type, flexible)
@@ -123,7 +123,7 @@ def _value(declared: Any, kafka_type: str | None, flexible: bool) -> int | Skip:
 
 
 def _least(declared: Any, kafka_type: str | None, flexible: bool) -> int:
-    """How many bytes a value has at least."""
+    """The smallest size of a value in bytes."""
     if get_origin(declared) is tuple:
         return 1 if flexible else 4
     if get_origin(declared) in (Union, UnionType):

@@ -66,7 +66,7 @@ class NetworkClient:
     _nodes: dict[NodeId, NodeState] = field(default_factory=dict)
     _completed: list[Completion] = field(default_factory=list)
     _refused: set[NodeId] = field(default_factory=set)
-    """Whose last login failed."""
+    """The brokers whose last login failed."""
     _closed: bool = False
     _next_end: float = _NEVER
     """Before this no connection is overdue or idle; often none is then either."""
@@ -86,27 +86,27 @@ class NetworkClient:
     # --- questions -------------------------------------------------------------------------
 
     def in_flight(self, node: NodeId) -> int:
-        """How many requests wait for an answer of ``node``."""
+        """The number of requests that wait for an answer of ``node``."""
         state = self._nodes.get(node)
         if state is None or state.connection is None:
             return 0
         return len(state.connection.in_flight)
 
     def total_in_flight(self) -> int:
-        """How many requests wait for an answer."""
+        """The number of requests that wait for an answer."""
         return sum(self.in_flight(node) for node in self._nodes)
 
     def reaches(self, nodes: Iterable[Peer]) -> bool:
-        """Whether a connection to any of ``nodes`` is ready."""
+        """True if a connection to any of ``nodes`` is ready."""
         states = (self._nodes.get(node.id) for node in nodes)
         return any(state is not None and state.is_ready for state in states)
 
     def connection_count(self) -> int:
-        """How many connections are ready."""
+        """The number of connections that are ready."""
         return sum(1 for state in self._nodes.values() if state.is_ready)
 
     def can_send(self, node: NodeId, now: float) -> bool:
-        """Whether ``node`` can take a request now."""
+        """True if ``node`` can take a request now."""
         state = self._nodes.get(node)
         return (
             state is not None
@@ -117,7 +117,7 @@ class NetworkClient:
         )
 
     def ready(self, node: Peer, now: float) -> bool:
-        """The same, and if it is not connected, connect as soon as its backoff is over."""
+        """True if ``node`` can take a request now; else connect as soon as its backoff is over."""
         if self.can_send(node.id, now):
             return True
         self.connect(node, now)
@@ -171,7 +171,7 @@ class NetworkClient:
 
     @property
     def has_refused_logins(self) -> bool:
-        """Whether the last login at any broker failed."""
+        """True if the last login at any broker failed."""
         return bool(self._refused)
 
     def refusal(self, nodes: Iterable[Peer]) -> ProducerError | None:
@@ -239,7 +239,7 @@ class NetworkClient:
         self.metrics.request_sent(node, size, now)
 
     def take_completed(self) -> list[Completion]:
-        """What has come back since the last call."""
+        """The requests that were completed since the last call."""
         completed, self._completed = self._completed, []
         return completed
 

@@ -41,12 +41,12 @@ from aioproducer.network.stream import ResponseProtocol, ResponseReader
 
 
 class ConnectionEvents(NamedTuple):
-    """Whom a connection tells what."""
+    """The callbacks of a connection."""
 
     ready: Callable[[Connection], None]
     """Requests may be sent."""
     renewed: Callable[[Connection], None]
-    """The same, again: it had to log in once more."""
+    """Requests may be sent again: the login was renewed."""
     response: Callable[[Connection, InFlightRequest, ResponsePayload | MetadataAnswer, int], None]
     """An answer of so many bytes. It raises :class:`ProtocolError` if that can't be true."""
     left: Callable[[Connection, InFlightRequest], None]
@@ -57,7 +57,7 @@ class ConnectionEvents(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """What a connection needs to know. Times are seconds; ``mechanism`` None: no login."""
+    """The settings of a connection. Times are seconds; ``mechanism`` None: no login."""
 
     client_id: str
     software_version: str
@@ -67,12 +67,12 @@ class ConnectionSettings:
 
     @property
     def authenticates(self) -> bool:
-        """Whether one side has to show the other who it is."""
+        """True if one side has to show the other who it is."""
         return self.mechanism is not None or self.socket.tls is not None
 
 
 class ConnectionState(Enum):
-    """How far a connection has come."""
+    """The states of a connection."""
 
     CONNECTING = "connecting"
     READY = "ready"
@@ -101,7 +101,7 @@ class Connection:
         self.throttled_until = 0.0
         """Until then the broker wants no request."""
         self.renewal_seconds = 0.0
-        """How long the last login took, if there was more than one."""
+        """The duration of the last renewal of the login, in seconds."""
         self._settings = settings
         self._events = events
         self._setup_timeout = setup_timeout
@@ -119,7 +119,7 @@ class Connection:
 
     @property
     def usable(self) -> bool:
-        """Whether requests may be sent: versions are agreed on, and the end is not near."""
+        """True if requests may be sent: versions are agreed on, and the end is not near."""
         return (
             self.state is ConnectionState.READY
             and not self._renewing
@@ -234,7 +234,7 @@ class Connection:
 
     @property
     def _expected(self) -> str:
-        """What a broker that was reached does next."""
+        """The next step of a broker that was reached."""
         port = "TLS" if self._settings.socket.tls else "plain-text"
         if self.versions.known and self._settings.mechanism:
             return f"accepted the {self._settings.mechanism.name} login"

@@ -72,7 +72,7 @@ def encode_request(
 
 
 def _joined(parts: Iterable[Buffer]) -> Sequence[Buffer]:
-    """The same bytes in fewer pieces."""
+    """``parts`` in fewer pieces."""
     pieces: list[Buffer] = []
     small: list[Buffer] = []
     for part in parts:
@@ -112,7 +112,7 @@ class ResponseCutter:
 
     @property
     def partial(self) -> bytes:
-        """What has come of a response that is not whole yet."""
+        """The bytes of a response that is not whole yet."""
         return bytes(self._held)
 
     def feed(self, data: bytes) -> None:
@@ -214,7 +214,7 @@ _T = TypeVar("_T")
 
 
 def understand(response: ResponsePayload, read: Callable[[Any], _T]) -> _T:
-    """What ``read`` makes of a response. Whatever it raises is a :class:`ProtocolError`.
+    """The value that ``read`` makes of a response. Whatever it raises is a :class:`ProtocolError`.
 
     It reads the response to its end before anybody acts on it, so an answer that is wrong in some
     part has no effect at all.

@@ -17,13 +17,13 @@ class InFlightRequest:
 
     correlation_id: int
     response: type[ResponsePayload] | None
-    """How to read the answer; None: there will be none (``acks=0``)."""
+    """The type of the answer; None: there will be none (``acks=0``)."""
     context: Any
     """The sender's own; it comes back with the answer."""
     sent: float
     deadline: float
     label: str
-    """What to call it in messages, such as ``Produce v13``."""
+    """Its name in messages, such as ``Produce v13``."""
 
 
 class InFlightRequests:

@@ -66,7 +66,7 @@ class MetadataAnswer:
     def read(
         self, asked: Container[str], detailed: Collection[str] = ()
     ) -> Generator[None, None, MetadataNews]:
-        """What it says of the topics ``asked``, in steps (:func:`read_metadata`).
+        """The metadata of the topics ``asked``, in steps (:func:`read_metadata`).
 
         Whatever is raised on the way is a :class:`ProtocolError`, and refuses the answer.
         """
@@ -108,7 +108,7 @@ class _Field(NamedTuple):
 
 @cache
 def _plan(kind: Any) -> tuple[_Field, ...]:
-    """How to read the fields of a struct of kio's."""
+    """The readers of the fields of a struct of kio's."""
     return tuple(
         _planned(each.name, each.type, each.metadata.get("kafka_type"), bool(kind.__flexible__))
         for each in fields(kind)

@@ -30,7 +30,7 @@ accounts of those who try again and again."""
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """What the client needs to know. Times are seconds."""
+    """The settings of the client. Times are seconds."""
 
     connection: ConnectionSettings
     max_in_flight: int
@@ -56,7 +56,7 @@ class NodeState:
     inexpressible: set[Api] = field(default_factory=set)
     """Requests that it has no version for, by what it told the connection before."""
     oddities: set[str] = field(default_factory=set)
-    """Those that were logged."""
+    """The oddities that were logged."""
 
     @property
     def is_ready(self) -> bool:

@@ -17,17 +17,17 @@ class Request(Protocol):
 
     @property
     def api(self) -> Api:
-        """Which request."""
+        """The API of the request."""
 
     @property
     def answered(self) -> bool:
-        """Whether the broker responds; else (``acks=0``) it is complete when it has left."""
+        """True if the broker responds; else (``acks=0``) it is complete when it has left."""
 
     def build(self, version: int) -> RequestPayload | EncodedPayload:
         """The request in ``version``; raises a :class:`ProducerError` if that can't be."""
 
     def read(self, response: Any) -> Any:
-        """What the response says, as a value that can be acted on. Pure.
+        """The response as a value that can be acted on. Pure.
 
         Raises for a response that no broker can mean: its connection ends, and nothing else has
         happened. Metadata is read in steps (:meth:`MetadataAnswer.read`), which end the same way.
@@ -35,12 +35,12 @@ class Request(Protocol):
 
 
 class Completion(NamedTuple):
-    """What became of a request: an answer, or an error."""
+    """The end of a request: an answer, or an error."""
 
     request: Any
     node: NodeId
     said: Any
-    """What the request has :meth:`~Request.read` in the response; None: there is none."""
+    """The value that the request has :meth:`~Request.read`; None: there is no response."""
     error: ProducerError | None
     latency: float
     """Seconds from sending to the answer."""

@@ -40,7 +40,7 @@ async def resolve(host: str, port: int) -> list[tuple[str, int]]:
 
 
 def _numeric(host: str, port: int) -> list[Any]:
-    """What an address in numbers is, for which nobody is asked; nothing for a name."""
+    """The addresses of a host in numbers, without a look-up; none for a name."""
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
