@@ -43,6 +43,8 @@ class ClusterCheck:
     brokers: tuple[Node, ...]
     features: Mapping[str, int]
     """The levels that the cluster has agreed on, such as ``metadata.version`` (KIP-584)."""
+    versions: Mapping[str, tuple[int, int]]
+    """The lowest and highest version of each request at the broker that answered: ``PRODUCE``, …"""
     topics: Mapping[str, TopicCheck]
     coordinator: Node | None
     """The broker that coordinates the transactional id, if one was named."""
@@ -60,6 +62,10 @@ class Cluster(Protocol):
     @property
     def features(self) -> Mapping[str, int]:
         """The features that the cluster has agreed on."""
+
+    @property
+    def versions(self) -> Mapping[str, tuple[int, int]]:
+        """The versions of requests that a connected broker speaks."""
 
 
 async def check(
@@ -101,6 +107,7 @@ async def check(
         found.cluster_id,
         found.brokers,
         dict(cluster.features),
+        dict(cluster.versions),
         {
             name: TopicCheck(topic.partitions, topic.may_write)
             for name, topic in found.topics.items()

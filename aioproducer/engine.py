@@ -343,6 +343,11 @@ class Engine:
         """The features that the whole cluster supports (KIP-584)."""
         return self.client.features.levels
 
+    @property
+    def versions(self) -> Mapping[str, tuple[int, int]]:
+        """The versions of requests that a connected broker speaks."""
+        return self.client.versions()
+
     def why_no_answer(self) -> str:
         """The last error of each broker that could be asked."""
         reasons = self.client.failures()

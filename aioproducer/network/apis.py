@@ -84,6 +84,11 @@ class BrokerVersions:
         """True once the broker has named its versions."""
         return bool(self._ranges)
 
+    @property
+    def by_name(self) -> dict[str, tuple[int, int]]:
+        """The lowest and highest version of each request that this client makes, by its name."""
+        return {api.name: self._ranges[api] for api in Api if api in self._ranges}
+
     def highest(self, api: Api) -> int | None:
         """The highest version that the broker speaks."""
         versions = self._ranges.get(api)

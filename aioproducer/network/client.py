@@ -169,6 +169,11 @@ class NetworkClient:
             if state.last_error is not None
         }
 
+    def versions(self) -> dict[str, tuple[int, int]]:
+        """The versions of a broker that is connected; none if there is none."""
+        ready = (state.connection for state in self._nodes.values() if state.is_ready)
+        return next((each.versions.by_name for each in ready if each is not None), {})
+
     @property
     def has_refused_logins(self) -> bool:
         """True if the last login at any broker failed."""

@@ -27,7 +27,7 @@ EVERYTHING = re.compile(
     r"^#+ (?P<heading>[^\n]+)$|^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.M | re.S
 )
 VARIABLES = {name: f"hunter2-{name}" for name in re.findall(r"\$\{env:(\w+)\}", PAGE)}
-FOUND = ClusterCheck("cluster-1", (), {}, {"orders": TopicCheck(3, True)}, None)
+FOUND = ClusterCheck("cluster-1", (), {}, {}, {"orders": TopicCheck(3, True)}, None)
 
 
 def blocks(kind: str) -> list[Any]:

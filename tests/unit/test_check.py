@@ -61,6 +61,10 @@ class Cluster:
     def features(self) -> Mapping[str, int]:
         return {"metadata.version": 25}
 
+    @property
+    def versions(self) -> Mapping[str, tuple[int, int]]:
+        return {"PRODUCE": (3, 13)}
+
 
 async def test_all_that_was_found() -> None:
     cluster = Cluster(orders=GOOD, old=FoundTopic(0, frozenset({1, 7}), 1, None))
@@ -69,6 +73,7 @@ async def test_all_that_was_found() -> None:
     assert (found.cluster_id, found.brokers) == ("cluster", (ONE, TWO))
     assert found.topics == {"orders": TopicCheck(3, True), "old": TopicCheck(1, None)}
     assert found.features == {"metadata.version": 25}
+    assert found.versions == {"PRODUCE": (3, 13)}
     assert found.coordinator == ONE
     assert cluster.asked[0].topics == ("orders", "old")
     assert cluster.nodes == [ONE, TWO, ONE], "the leaders that there are, and the coordinator"

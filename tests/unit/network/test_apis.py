@@ -37,6 +37,7 @@ def test_a_request_that_the_broker_does_not_know() -> None:
         versions.choose(Api.PRODUCE)
     assert versions.highest(Api.PRODUCE) is None
     assert versions.highest(Api.METADATA) == 13
+    assert versions.by_name == {"METADATA": (0, 13)}
     with pytest.raises(UnsupportedVersionError):
         BrokerVersions(()).choose(Api.METADATA)
 

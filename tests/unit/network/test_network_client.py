@@ -684,6 +684,16 @@ async def test_brokers_that_left_are_forgotten_unless_connected(world: World) ->
 # --- what the cluster has agreed on -------------------------------------------------------------
 
 
+async def test_the_versions_of_a_broker_that_is_connected(world: World) -> None:
+    assert world.client.versions() == {}
+    await world.connected(ONE)
+    assert world.client.versions() == {
+        "PRODUCE": (0, 9),
+        "METADATA": (0, 9),
+        "INIT_PRODUCER_ID": (0, 9),
+    }
+
+
 async def test_the_newest_features_are_kept_whichever_broker_tells_them(world: World) -> None:
     async def tells(node: Node, features: Features) -> Features:
         world.client.connect(node, world.now)
