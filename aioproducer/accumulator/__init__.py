@@ -1,1 +1,1 @@
-"""Where records wait to be sent: batches per partition, in memory that is bounded."""
+"""Batches per partition that wait to be sent, in bounded memory."""

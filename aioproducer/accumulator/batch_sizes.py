@@ -1,4 +1,4 @@
-"""How large a batch may be."""
+"""The largest size of a batch, in bytes."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ class BatchingRules:
     linger: float | None
     """None: adaptive."""
     adaptive_linger: float
-    """How long a batch grows at most, with adaptive linger, while its broker is busy."""
+    """The longest linger of a batch while its broker is busy, if ``linger`` is None."""
     delivery_timeout: float
     one_at_a_time: bool = False
-    """At most one batch of a partition in flight, to keep order without sequence numbers."""
+    """At most one batch of a partition is in flight: order without sequence numbers."""
     in_order: bool = True
     """Retries leave in their first order (they carry sequence numbers)."""
     ignore_keys: bool = False
-    """Keyed records stick as keyless ones do."""
+    """Keyed records stick to a partition as keyless ones do."""

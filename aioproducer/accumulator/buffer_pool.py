@@ -68,7 +68,7 @@ class BufferPool:
         self.quota.take(node, -len(buffer))
 
     def move(self, size: int, node: NodeKey, to: NodeKey) -> None:
-        """``size`` bytes that were of ``node`` are of node ``to`` now."""
+        """Count ``size`` bytes that ``node`` had for node ``to``."""
         self.quota.take(node, -size)
         self.quota.take(to, size)
 
@@ -78,7 +78,7 @@ class BufferPool:
         self.quota.grow(-size)
 
     def take_back(self, size: int) -> None:
-        """What was lent is free again."""
+        """Free ``size`` bytes that :meth:`lend` had counted as used."""
         self._unpooled += size
         self.quota.grow(size)
 

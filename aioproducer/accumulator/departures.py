@@ -1,4 +1,4 @@
-"""What leaves, for which node, and when: one backlog per node, backoffs, and the order of retries.
+"""Departures of batches: one backlog per node, backoffs, and the order of retries.
 
 Source: ``ready`` and ``drain`` of Kafka's ``RecordAccumulator``. Where Kafka looks at every
 partition to find out what is ready, each node here has a :class:`Backlog` that knows, so no step
@@ -19,11 +19,11 @@ from aioproducer.records.record_batch import NO_PRODUCER_STATE
 
 
 class Departures:
-    """Knows of each batch whether it waits, may leave, or is on its way.
+    """Tracks for each batch whether it waits, may leave, or is in flight.
 
     ``one_at_a_time``: at most one batch of a partition in flight. ``in_order``: retries leave in
-    their first order, because they carry sequence numbers. ``admits``: whether batches may leave
-    for a partition; one for which they may not is to be released later.
+    their first order, because they carry sequence numbers. ``admits`` returns True if batches
+    may leave for a partition; :meth:`release` lists a refused partition later.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Departures:
         self._admits = admits
         self._backlogs: dict[int, Backlog] = {}
         self._leaderless = Backlog()
-        """No node gets what is here."""
+        """Partitions without a leader: no node gets their batches."""
         self._delayed: list[tuple[float, int, PartitionQueue]] = []
         self._ticket = count()
         self._on_wire: set[ProducerBatch] = set()
@@ -92,14 +92,14 @@ class Departures:
         )
 
     def redirect(self, queue: PartitionQueue, now: float) -> None:
-        """``queue`` has another leader: what waits there leaves for that one, and at once."""
+        """``queue`` has another leader: its waiting batches leave for that one, at once."""
         _delist(queue)
         if queue.leader is not None:
             queue.delayed_until = now
         self.enlist(queue, now)
 
     def release_delayed(self, now: float) -> float | None:
-        """List the partitions whose backoff is over; when the next one's is."""
+        """List the partitions whose backoff is over; returns the end of the next backoff."""
         while self._delayed:
             due, _, queue = self._delayed[0]
             if due > now:
@@ -109,7 +109,7 @@ class Departures:
         return None
 
     def release(self, places: Iterable[TopicPartition], now: float) -> None:
-        """Batches may leave for these partitions now."""
+        """List the partitions at ``places``: their batches may leave now."""
         for place in places:
             queue = self._queue_at(place)
             if queue is not None:
@@ -126,17 +126,17 @@ class Departures:
         return [node for node, backlog in self._backlogs.items() if backlog.partitions]
 
     def topics_without_leader(self) -> set[str]:
-        """The topics with a batch that has nowhere to go."""
+        """The topics with a batch whose partition has no leader."""
         return {queue.topic_partition.topic for queue in self._leaderless.partitions}
 
     def leader_of(self, batch: ProducerBatch) -> int | None:
-        """The node that leads its partition; None: nobody does."""
+        """The node that leads the batch's partition; None: no node does."""
         return queue_for(batch, self._topics).leader
 
     # --- what leaves -----------------------------------------------------------------------
 
     def ready(self, node: int, now: float, linger: float) -> float | None:
-        """When the batches for ``node`` may leave, at the latest ``now``; None: there are none.
+        """The time from which batches for ``node`` may leave, ``now`` or later; None: no batch.
 
         ``linger``: the seconds that a batch which is not full waits for more records.
         """
@@ -182,13 +182,13 @@ class Departures:
     # --- what is on its way ----------------------------------------------------------------
 
     def is_first_in_line(self, batch: ProducerBatch) -> bool:
-        """Whether no earlier batch of its partition still waits for its outcome."""
+        """True if no earlier batch of its partition still waits for its outcome."""
         queue = queue_for(batch, self._topics)
         earlier = [*queue.on_wire, *queue.batches] if queue.batches else queue.on_wire
         return not any(0 <= other.order < batch.order for other in earlier)
 
     def is_on_wire(self, batch: ProducerBatch) -> bool:
-        """Whether ``batch`` was drained and has neither an outcome nor come back."""
+        """True if ``batch`` was drained, has no outcome and was not put back."""
         return batch in self._on_wire
 
     # --- what comes back -------------------------------------------------------------------
@@ -217,7 +217,7 @@ class Departures:
         self.enlist(queue, now)
 
     def complete(self, queue: PartitionQueue, batch: ProducerBatch, now: float) -> None:
-        """``batch`` of ``queue`` has its outcome, wherever it was; what waited for it may leave."""
+        """``batch`` of ``queue`` has its outcome; batches that waited for it may leave."""
         if batch.delivered:
             queue.acknowledged = True
         if batch in self._on_wire:
@@ -233,7 +233,7 @@ class Departures:
     # --- behind a batch that failed for good -----------------------------------------------
 
     def hold_back(self, place: TopicPartition, barrier: Place | None, now: float) -> bool:
-        """Let only batches leave that are numbered before ``barrier``; whether there are none."""
+        """Let only batches leave that are numbered before ``barrier``; True if there are none."""
         queue = self._queue_at(place)
         if queue is None:
             return barrier is not None
@@ -267,7 +267,7 @@ class Departures:
 
 
 def _before(batch: ProducerBatch, barrier: Place) -> bool:
-    """Whether ``batch`` has a number, and a place before ``barrier``."""
+    """True if ``batch`` has a sequence number, and a place before ``barrier``."""
     return batch.state is not NO_PRODUCER_STATE and batch.order < barrier
 
 

@@ -1,4 +1,4 @@
-"""Each ``flush()`` under way: it counts what came before it, and copies nothing.
+"""Each ``flush()`` under way: it counts the batches before it, and copies none.
 
 Batches and waiting records belong to a *generation*, which is a number. A flush closes the
 generation of what is there: what comes later belongs to the next one. A flush is done when nothing
@@ -15,13 +15,13 @@ class FlushFuture(Protocol):
     """All that a flush knows of the future that it resolves."""
 
     def done(self) -> bool:
-        """Whether its caller gave up."""
+        """True if the caller gave up."""
 
     def set_result(self, result: None, /) -> None:
-        """Everything has its outcome."""
+        """All that the flush waits for has its outcome."""
 
     def set_exception(self, error: BaseException, /) -> None:
-        """Not everything will have one."""
+        """Something that the flush waits for will have no outcome."""
 
 
 class Flushable(Protocol):
@@ -31,21 +31,21 @@ class Flushable(Protocol):
 
 
 class Flushes:
-    """All that are under way; False where there is none."""
+    """All flushes under way; False if there is none."""
 
     __slots__ = ("_futures", "_newest", "_oldest", "_pending", "_waiting")
 
     def __init__(self) -> None:
         self._newest = 0
-        """The generation of what comes now."""
+        """The generation of batches and records that come now."""
         self._oldest = 0
-        """The first generation of which something is left; the newest one where nothing is."""
+        """The oldest generation with something left; the newest one if nothing is left."""
         self._pending: dict[int, int] = {}
-        """How many of each generation have no outcome."""
+        """The number of items without an outcome, by generation."""
         self._futures: dict[int, dict[FlushFuture, None]] = {}
-        """Those that wait for a generation and all before it."""
+        """The futures that wait for a generation and all before it."""
         self._waiting: dict[FlushFuture, int] = {}
-        """For which generation each of them waits."""
+        """The generation that each future waits for."""
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -53,12 +53,12 @@ class Flushes:
     # --- what is waited for ----------------------------------------------------------------
 
     def began(self, item: Flushable) -> None:
-        """``item`` came now: flushes that began before do not wait for it."""
+        """Count ``item``, which came now: flushes that began before do not wait for it."""
         item.generation = self._newest
         self._pending[self._newest] = self._pending.get(self._newest, 0) + 1
 
     def done(self, item: Flushable) -> None:
-        """``item`` has its outcome, or all of it is elsewhere."""
+        """Count ``item`` no more: it has its outcome, or was moved to other items."""
         self._leave(item.generation)
         while self._oldest < self._newest and self._oldest not in self._pending:
             self._resolve(self._oldest)
@@ -81,7 +81,7 @@ class Flushes:
     # --- who waits -------------------------------------------------------------------------
 
     def begin(self, future: FlushFuture) -> None:
-        """Resolve ``future`` once everything that is there now has its outcome."""
+        """Resolve ``future`` once all batches and records of this moment have their outcome."""
         if self._newest in self._pending:
             self._newest += 1
         awaited = self._newest - 1
@@ -92,13 +92,13 @@ class Flushes:
         self._futures.setdefault(awaited, {})[future] = None
 
     def give_up(self, future: FlushFuture) -> None:
-        """Nobody waits for ``future`` any more; doing so twice, or late, does nothing."""
+        """Nobody waits for ``future`` any more; a second or late call does nothing."""
         generation = self._waiting.pop(future, None)
         if generation is not None:
             del self._futures[generation][future]
 
     def fail(self, error: BaseException) -> None:
-        """End all of them with ``error``, whatever they still wait for."""
+        """End all flushes with ``error``, whatever they still wait for."""
         waiting, self._waiting = self._waiting, {}
         self._futures.clear()
         for future in waiting:

@@ -15,9 +15,9 @@ from aioproducer.records.spans import Span
 
 
 class IncompleteBatches:
-    """The batches without an outcome, the oldest first; where each of them begins and ends.
+    """The batches without an outcome, the oldest first; each begins and ends here.
 
-    ``batch_size``: bytes, into which a batch that is too large is split first.
+    ``batch_size``: bytes of the parts into which a batch that is too large is split first.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class IncompleteBatches:
         return batch
 
     def full(self, batch: ProducerBatch) -> None:
-        """A record did not fit into an open batch any more; smaller ones may, so count anew."""
+        """Count the futures of ``batch`` anew: a record did not fit, smaller ones still may."""
         tokens = batch.builder.tokens
         futures = len(tokens) - [*map(type, tokens)].count(Span)
         self._shares.promise(queue_for(batch, self._topics), futures - batch.futures)
@@ -79,7 +79,7 @@ class IncompleteBatches:
             self._shares.release(queue, buffer)
 
     def split(self, batch: ProducerBatch, now: float) -> int:
-        """Queue a drained batch of several records again as smaller ones; how many these are.
+        """Queue a drained batch of several records as smaller ones; returns their number.
 
         Source: ``RecordAccumulator.splitAndReenqueue``.
         """
@@ -97,14 +97,14 @@ class IncompleteBatches:
         return len(parts)
 
     def expire_by(self, batch: ProducerBatch, deadline: float) -> None:
-        """Let ``batch`` expire at ``deadline`` if it would later: a record in it is that old."""
+        """Let ``batch`` expire at ``deadline`` at the latest: a record in it is that old."""
         batch.deadline = min(batch.deadline, deadline)
         self._next_expiry = min(self._next_expiry, deadline)
 
     def expired(self, now: float, most: float = float("inf")) -> list[ProducerBatch]:
-        """Those whose ``delivery_timeout_ms`` is over, sent or not.
+        """The batches whose ``delivery_timeout_ms`` is over, sent or not.
 
-        With ``most`` records in them or more, the others are left for the next time.
+        Once these have ``most`` records, the others are left for the next call.
         """
         if now < self._next_expiry:
             return []
@@ -121,5 +121,5 @@ class IncompleteBatches:
         return late
 
     def next_expiry(self) -> float | None:
-        """When to look for expired batches again; None: there is none."""
+        """The time to look for expired batches again; None: no batch is left."""
         return self._next_expiry if self._batches else None

@@ -1,4 +1,4 @@
-"""Who holds the memory of the batches, who waits for it, and which node is stuck.
+"""The memory of the batches: its holders, the partitions that wait for it, and stuck nodes.
 
 Each node that leads partitions has a quota (:class:`NodeQuota`) of the pool, of the line and of the
 futures. So a broker that returns nothing stops the records for its own partitions alone.
@@ -22,20 +22,20 @@ from aioproducer.accumulator.partition_queue import PartitionQueue
 from aioproducer.accumulator.waiting_line import WaitingLine
 
 STUCK_AFTER: Final = 1.0
-"""Seconds without a delivery, after which a node is not waited for by callers of others."""
+"""Seconds without a delivery after which callers of other nodes do not wait for a node."""
 
 FUTURE_BYTES: Final = 150
-"""Bytes that a future takes, with its places in lists; about."""
+"""Bytes that a future takes, with its places in lists, approximately."""
 
 _FEW_PARTITIONS: Final = 16
-"""For no more than so many, batches are not made smaller."""
+"""The number of partitions up to which batches are not made smaller."""
 
 _REMEMBERED: Final = 10.0
 """Seconds after which partitions that hold memory no more begin to be forgotten."""
 
 
 class Pressure(IntEnum):
-    """How urgently callers with records for a node should wait before they send more."""
+    """The urgency for callers with records for a node to wait before they send more."""
 
     NONE = 0
     FULL = 1
@@ -74,20 +74,20 @@ class MemoryShares:
         """The futures of records in full batches."""
         self._quotas = (pool.quota, line.quota, self.futures)
         self._led: dict[NodeKey, int] = {}
-        """How many partitions each node leads."""
+        """The number of partitions that each node leads."""
         self._silent_since: dict[NodeKey, float] = {}
-        """When a node delivered last, or the first of its records came."""
+        """The time when a node delivered last, or got its first record."""
         self._holders = 0
         """Partitions that hold memory."""
         self._most_holders = 0
-        """How many did so at the same time, lately."""
+        """The largest number of holders at the same time, lately."""
         self._recounted = 0.0
         self._waiting: dict[NodeKey, list[tuple[int, int, PartitionQueue, float]]] = {}
-        """Partitions by node, the one that holds least first."""
+        """Partitions that wait, by node; the one that holds least is first."""
         self._claimant: tuple[NodeKey] | None = None
         """The node that waits for more memory than its part; it gets what becomes spare."""
         self.moves = 0
-        """How often a partition got another leader."""
+        """The number of times that a partition got another leader."""
         self.wanted: set[NodeKey] = set()
         """The nodes for which callers wait in ``drain()``."""
         self._ticket = count()
@@ -112,7 +112,7 @@ class MemoryShares:
             self.wait(queue, now)
 
     def add(self, queues: Iterable[PartitionQueue]) -> None:
-        """There are these partitions, which hold nothing yet, with the leaders that they have."""
+        """Add partitions that hold nothing yet, under the leaders that they have."""
         for node, partitions in Counter(queue.leader for queue in queues).items():
             self._join(node, partitions)
 
@@ -138,13 +138,13 @@ class MemoryShares:
             self._silent_since[node] = now
 
     def silent_since(self, node: NodeKey) -> float:
-        """When ``node`` delivered last, in the clock's seconds, or got the first record."""
+        """The time when ``node`` delivered last or got its first record, in the clock's seconds."""
         return self._silent_since.get(node, float("inf"))
 
     def is_stuck(self, node: NodeKey, now: float) -> bool:
-        """Whether ``node`` has had records and delivered none for :data:`STUCK_AFTER`.
+        """True if ``node`` has had records and delivered none for :data:`STUCK_AFTER`.
 
-        A node that leads all partitions is not: no caller could go on without it.
+        A node that leads all partitions is not stuck: no caller could go on without it.
         """
         if len(self._led) == 1 and node in self._led:
             return False
@@ -178,18 +178,18 @@ class MemoryShares:
         self._silent_since[queue.leader] = now
 
     def promise(self, queue: PartitionQueue, futures: int) -> None:
-        """So many more records in full batches of ``queue`` have a future of their own."""
+        """Add ``futures`` to the futures of records in full batches of ``queue``."""
         queue.futures += futures
         self.futures.take(queue.leader, futures)
 
     # --- how large a batch may be ------------------------------------------------------------
 
     def fair(self, size: int) -> int:
-        """How much of ``size`` bytes a batch gets, so that each partition can have one.
+        """The part of ``size`` bytes that a batch gets, so that each partition can have one.
 
-        Where full batches of all the partitions that lately had one at the same time would take
-        more than half of the pool, they are smaller: else the first would have all of it, each for
-        a few records. No batch is larger than the part of the pool that a node is guaranteed.
+        Batches are smaller if full ones for all partitions that lately had one at the same time
+        would take more than half of the pool: else the first would have all of it, each for a few
+        records. No batch is larger than the part of the pool that a node is guaranteed.
         """
         if len(self._led) > 1 and self._pool.quota.part:
             size = min(size, self._pool.quota.part)
@@ -207,7 +207,7 @@ class MemoryShares:
     # --- who waits ---------------------------------------------------------------------------
 
     def wait(self, queue: PartitionQueue, now: float) -> None:
-        """``queue`` is to be granted memory, which it waits for since ``now``."""
+        """Let ``queue`` wait for memory from ``now`` on."""
         heap = self._waiting.setdefault(queue.leader, [])
         heapq.heappush(heap, (queue.held, next(self._ticket), queue, now))
 
@@ -254,7 +254,7 @@ class MemoryShares:
         return None
 
     def hurries(self, node: NodeKey, now: float) -> bool:
-        """Whether batches for ``node`` should not linger, since memory is waited for.
+        """True if batches for ``node`` should not linger, because memory is waited for.
 
         Waiting for a node that is stuck does not hurry the others.
         """
@@ -264,7 +264,7 @@ class MemoryShares:
     # --- is there room -----------------------------------------------------------------------
 
     def pressure(self, node: NodeKey) -> Pressure:
-        """Whether callers with records for ``node`` should wait."""
+        """The urgency for callers with records for ``node`` to wait."""
         if self._line.is_crowded(node):
             return Pressure.CROWDED
         if self.futures.room(node) <= 0:

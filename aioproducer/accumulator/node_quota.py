@@ -1,4 +1,4 @@
-"""How the nodes of a cluster share a limited quantity: bytes of memory, or futures."""
+"""Quotas of a cluster's nodes in a limited quantity: bytes of memory, or futures."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class NodeQuota:
         return self._used.get(node, 0)
 
     def take(self, node: NodeKey, units: int) -> None:
-        """``node`` uses so many more units (fewer, where ``units`` is negative)."""
+        """``node`` uses ``units`` more (fewer, if negative)."""
         before = self._used.get(node, 0)
         after = before + units
         if after:
@@ -78,7 +78,7 @@ class NodeQuota:
         self._committed += units
 
     def grow(self, units: int) -> None:
-        """There are so many more units for whoever comes first (fewer, where negative)."""
+        """Add ``units`` for whoever comes first (remove some, if negative)."""
         self.total += units
 
     @property
@@ -97,7 +97,7 @@ class NodeQuota:
         return max(kept, 0) + max(self.spare, 0)
 
     def allows(self, node: NodeKey, units: int) -> bool:
-        """Whether ``node`` may take ``units``.
+        """True if ``node`` may take ``units``.
 
         A node that uses nothing may take whatever is there: otherwise a quantity that is larger
         than any node's limit could never be had.

@@ -32,17 +32,17 @@ class PartitionQueue:
         self.topic_partition = topic_partition
         self.leader: int | None = None
         self.batches: deque[ProducerBatch] = deque()
-        """Those that wait to be sent, the next one first."""
+        """Batches that wait to be sent, the next one first."""
         self.open: ProducerBatch | None = None
         """The last of ``batches`` while records may still join it; None while records wait."""
         self.on_wire: list[ProducerBatch] = []
-        """Those in a request that was not answered yet."""
+        """Batches in a request that was not answered yet."""
         self.waiting: deque[WaitingRecord] = deque()
         """Records that found no memory for their batch; later ones queue behind them."""
         self.held = 0
         """Bytes of pooled memory in its batches, sent or not."""
         self.futures = 0
-        """Those of the records in its full batches."""
+        """The number of futures of records in its full batches."""
         self.delayed_until = 0.0
         """A retry leaves no earlier than this."""
         self.acknowledged = False
@@ -51,11 +51,11 @@ class PartitionQueue:
         self.barrier: Place | None = None
         """Only batches with a number and a place before this may leave; None: all may."""
         self.backlog: Backlog | None = None
-        """Where it is listed as having a batch that may leave."""
+        """The backlog that lists it as having a batch that may leave."""
 
     @property
     def busy(self) -> bool:
-        """Whether a batch or a record is here."""
+        """True if a batch or a record is here."""
         return bool(self.batches or self.on_wire) or any(
             not record.settled for record in self.waiting
         )
@@ -67,7 +67,7 @@ class PartitionQueue:
             self.open = None
 
     def close_full_batch(self) -> None:
-        """The same, and what is in it need not wait for more."""
+        """Close the open batch, which need not linger for more records."""
         self.close_batch()
         if self.backlog is not None:
             self.backlog.full = True

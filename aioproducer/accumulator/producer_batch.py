@@ -26,7 +26,7 @@ class RecordFuture(Protocol):
     """All that a batch knows of the future that ``send()`` returned."""
 
     def done(self) -> bool:
-        """Whether it has an outcome, or its caller cancelled it."""
+        """True if the record has an outcome, or its caller cancelled it."""
 
     def set_result(self, metadata: RecordMetadata, /) -> None:
         """The record is in the log."""
@@ -82,27 +82,27 @@ class ProducerBatch:
         self.created = now
         self.deadline = deadline
         self.attempts = 0
-        """How often it failed and was put back."""
+        """The number of times that it failed and was put back."""
         self.last_error: BaseException | None = None
         self.uncertain = False
         """An attempt may have been written: nobody said that it was not."""
         self.order: Place = -1
-        """Its place among the batches of its partition, given when it first leaves."""
+        """The place among the batches of its partition, given when it first leaves."""
         self.span = _WHOLE
-        """How much of the way to the next batch's place is for the parts that it is split into."""
+        """The share of the way to the next batch's place that is for its parts, if it is split."""
         self.is_part = False
-        """It is part of a batch that was too large."""
+        """True for a part of a batch that was too large."""
         self.state: ProducerState = NO_PRODUCER_STATE
-        """Its sequence number, given when it first leaves and kept when it is sent again."""
+        """The sequence number, given when it first leaves and kept when it is sent again."""
         self.compressed: bytes | None = None
         self.futures = 0
-        """How many of its records have a future of their own, as far as that was counted."""
+        """The number of its records with a future of their own, as far as they were counted."""
         self.done = False
         self.delivered = False
         self.generation = 0
-        """Which flushes wait for it; see ``flush.py``."""
+        """The generation of flushes that wait for it; see ``flush.py``."""
         self.node = -1
-        """Where it was sent last."""
+        """The node that it was sent to last."""
         self.in_request = False
         """A request has its bytes, and they may not have left yet."""
 
@@ -111,7 +111,7 @@ class ProducerBatch:
 
     @property
     def count(self) -> int:
-        """How many records it holds."""
+        """The number of records."""
         return self.builder.count
 
     @property
@@ -163,7 +163,7 @@ class ProducerBatch:
     def release(self) -> bytearray | None:
         """The buffer, to be given back to the pool; the batch lets go of its records.
 
-        While a request has it, which is given up then, a new buffer takes its place.
+        A new buffer takes its place if a request, which is given up then, still has it.
         """
         buffer, self.buffer = self.buffer, None
         if buffer is not None and self.in_request:

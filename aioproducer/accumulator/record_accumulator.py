@@ -1,4 +1,4 @@
-"""All batches that are not acknowledged yet, and how records get into them.
+"""All batches that are not acknowledged yet, and the ways of records into them.
 
 Source: Kafka's ``RecordAccumulator``. Nothing in this room waits: memory that is not there now is
 the business of the waiting line and of whoever calls :meth:`RecordAccumulator.admit`.
@@ -35,8 +35,8 @@ class RecordAccumulator:
     """Puts records into batches: at once where there is memory, else from the line where they wait.
 
     ``on_failed`` hears of the error with which records fail that are in no batch yet.
-    What becomes of the batches is in its parts: ``incomplete`` has all of them, ``departures``
-    those that may leave, ``shares`` their memory.
+    Its parts follow the batches: ``incomplete`` has all of them, ``departures`` those that may
+    leave, ``shares`` their memory.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class RecordAccumulator:
         self.closing = False
         """See :meth:`close`."""
         self.short_way = ShortWay(ignore_keys=rules.ignore_keys)
-        """Into the batches that records have joined by :meth:`append`, while they are open."""
+        """The short way into open batches that records have joined by :meth:`append`."""
         self.crowded = False
-        """Somewhere there is no room for more records: see :meth:`last_has_room`."""
+        """True if some node has no room for more records: see :meth:`last_has_room`."""
         self.stalled: WeakKeyDictionary[object, dict[PartitionQueue | None, None]]
         self.stalled = WeakKeyDictionary()
-        """By caller, where its records had to stand in line since it asked for room last."""
+        """The queues in which a caller's records stood in line since it last asked for room."""
         self.last_waiting: PartitionQueue | None = None
-        """Where the record has to wait that was sent last, if its topic is known."""
+        """The queue in which the record sent last has to wait, if its topic is known."""
         self._pressed: set[NodeKey] = set()
         """The nodes without room, as far as is known."""
         self._sticky = sticky
@@ -172,7 +172,7 @@ class RecordAccumulator:
         self.short_way.is_open = is_open
 
     def choose_partition(self, topic: str, key: bytes | None, value: bytes | None) -> int | None:
-        """What the user's partitioner says; None: there is none, or the topic is not known yet.
+        """The partition by the user's partitioner; None: there is none, or no known topic yet.
 
         Raises :class:`InvalidPartitionError` if it fails or names a partition that does not exist.
         """
@@ -210,7 +210,7 @@ class RecordAccumulator:
     # --- the waiting line ------------------------------------------------------------------
 
     def wait_in_line(self, record: WaitingRecord, *, over_capacity: bool = False) -> bool:
-        """Put ``record`` in line; whether it waits for its topic or partition to become known.
+        """Put ``record`` in line; True if it waits for its topic or partition to become known.
 
         ``over_capacity``: see :meth:`WaitingLine.add`.
 
@@ -231,7 +231,7 @@ class RecordAccumulator:
         return queue is None
 
     def _line_up(self, queue: PartitionQueue | None, record: WaitingRecord, now: float) -> None:
-        """Let ``record`` wait for memory, or until the place that it is for is known."""
+        """Let ``record`` wait for memory, or until its partition is known."""
         if queue is None:
             self.line.await_topic(record)
         else:
@@ -243,7 +243,7 @@ class RecordAccumulator:
         self._drop(record)
 
     def withdraw_cancelled(self) -> None:
-        """Take all such records out of the line."""
+        """Take all cancelled records out of the line."""
         for record in [each for each in self.line if each.cancelled]:
             self._drop(record)
 
@@ -284,7 +284,7 @@ class RecordAccumulator:
         return None
 
     def admit(self, now: float) -> list[float]:
-        """Fill new batches with waiting records, while there is memory; how long each waited."""
+        """Fill new batches from the line while there is memory; the seconds that each waited."""
         waited = []
         while (grant := self.shares.grant(now)) is not None:
             if self.fill(grant, now):
@@ -323,7 +323,7 @@ class RecordAccumulator:
         self.flushes.done(record)
 
     def fail_waiting(self, records: Iterable[WaitingRecord], error: ProducerError) -> int:
-        """Take ``records`` out of the line with ``error``; how many were still in it."""
+        """Take ``records`` out of the line with ``error``; returns the number still in it."""
         failed = 0
         for record in records:
             if record.settled:
@@ -406,7 +406,7 @@ class RecordAccumulator:
     # --- room and time ---------------------------------------------------------------------
 
     def last_has_room(self) -> bool:
-        """Whether there is room for more records like the one that was sent last."""
+        """True if there is room for more records like the one that was sent last."""
         last = self.short_way.last
         return last is not None and not self.closing and last.owner.leader not in self._pressed
 
@@ -424,7 +424,7 @@ class RecordAccumulator:
     def linger(self, node: int, now: float, *, idle: bool) -> float:
         """Seconds that a batch for ``node`` which is not full waits now.
 
-        ``idle``: the node has no other.
+        ``idle``: no request to the node is in flight.
         """
         linger = self.rules.linger
         if linger is None:
@@ -434,7 +434,7 @@ class RecordAccumulator:
         return linger
 
     def next_deadline(self) -> float | None:
-        """When the clock alone changes something: a batch or a waiting record times out, say."""
+        """The next time when a batch or a waiting record expires; None: there is neither."""
         moments = (
             self.line.next_deadline(),
             self.incomplete.next_expiry(),

@@ -12,8 +12,8 @@ from aioproducer.records.spans import one_by_one
 def split_batch(batch: ProducerBatch, size: int) -> list[ProducerBatch]:
     """The records of ``batch`` in batches of at most ``size`` bytes, or of one record.
 
-    They share its place, its sequence numbers and its deadline. The last part has its pooled
-    memory and the count of its futures, so that both are free when that one is done; the others
+    The parts share its place, its sequence numbers and its deadline. The last part has its pooled
+    memory and the count of its futures, so that both are free when that part is done; the others
     have memory of their own meanwhile.
     """
     parts: list[ProducerBatch] = []

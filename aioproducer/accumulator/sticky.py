@@ -11,7 +11,7 @@ from aioproducer.partitioning import next_sticky_partition
 
 
 class StickyChoice:
-    """Chooses it, and when to choose anew.
+    """Chooses the sticky partition, and the moment to choose anew.
 
     ``adaptive``: partitions with more waiting batches are chosen less often.
     ``unavailable``: says of a node that it has not taken batches for too long

@@ -33,17 +33,17 @@ class TopicQueues:
         self.retired: dict[int, PartitionQueue] = {}
         """Partitions that the topic has no more (it was made anew), while batches are left."""
         self.sticky: PartitionQueue | None = None
-        """Where keyless records go now; None: to be chosen."""
+        """The queue of keyless records at present; None: to be chosen."""
         self.sticky_batch: ProducerBatch | None = None
         """The last batch that was begun for a keyless record."""
         self.produced = 0
         """Bytes of the earlier such batches since ``sticky`` was chosen."""
         self.open_batches = OpenBatches()
-        """Where records can go at once."""
+        """The open batches that records can join at once."""
 
     @property
     def busy(self) -> bool:
-        """Whether a batch or a record is here."""
+        """True if a batch or a record is here."""
         return any(queue.busy for queue in [*self.partitions, *self.retired.values()])
 
     def existing(self, partition: int) -> PartitionQueue | None:
@@ -57,13 +57,13 @@ class TopicQueues:
         return self.retired[partition]
 
     def find(self, partition: int) -> PartitionQueue | None:
-        """The same; None: there is none any more."""
+        """The queue of a partition; None: the topic has no such partition any more."""
         if partition < len(self.partitions):
             return self.partitions[partition]
         return self.retired.get(partition)
 
     def count_sticky_batch(self) -> None:
-        """No more keyless records go into :attr:`sticky_batch`: add up what went."""
+        """No more keyless records go into :attr:`sticky_batch`: add up its bytes."""
         if self.sticky_batch is not None:
             self.produced += self.sticky_batch.size - BATCH_OVERHEAD
             self.sticky_batch = None
@@ -73,7 +73,7 @@ class TopicQueues:
     ) -> None:
         """Have ``count`` partitions; if the topic was made anew with fewer, the others retire.
 
-        ``fresh``: queues that were made before, for those that it has not.
+        ``fresh``: queues that were made before, for partitions that it lacks.
         """
         for partition in range(len(self.partitions), count):
             queue = self.retired.pop(partition, None) or fresh.get(partition)

@@ -60,23 +60,23 @@ class WaitingRecord:
         self.headers = headers
         self.token = token
         self.caller = token if caller is None else caller
-        """What the caller may cancel; not ``token`` where that also tells interceptors."""
+        """The future that the caller may cancel; not ``token`` if that also tells interceptors."""
         self.size = size
-        """An upper bound of the bytes of a batch with it alone; it counts for so many."""
+        """The bytes that it counts for: an upper bound of a batch with it alone."""
         self.sent = sent
-        """When ``send()`` was called, in the clock's seconds."""
+        """The time of the ``send()`` call, in the clock's seconds."""
         self.deadline = deadline
-        """When it fails for having waited too long, in the clock's seconds."""
+        """The time when it expires in the line, in the clock's seconds."""
         self.generation = 0
-        """Which flushes wait for it; see ``flush.py``."""
+        """The generation of flushes that wait for it; see ``flush.py``."""
         self.node: NodeKey = None
         """The leader of its partition, for which it counts in the line."""
         self.settled = False
-        """It is no longer in the line: appended, failed or cancelled."""
+        """True once it has left the line: appended, failed or cancelled."""
 
     @property
     def cancelled(self) -> bool:
-        """Its caller does not want it sent any more."""
+        """True if the caller does not want the record sent any more."""
         return self.caller.done()
 
     def fail(self, error: Exception) -> None:
@@ -87,7 +87,7 @@ class WaitingRecord:
             self.token.exception()
 
     def take_back(self) -> None:
-        """Its caller does not want it sent any more: tell interceptors so."""
+        """Fail the record because its caller cancelled it, which tells interceptors."""
         self.fail(ProducerError("its caller cancelled the record before it was in a batch"))
 
 
@@ -127,7 +127,7 @@ class WaitingLine:
         return max(0, self.capacity - self.bytes)
 
     def is_crowded(self, node: NodeKey) -> bool:
-        """Whether ``node`` uses half of what it may have here, without what can be borrowed."""
+        """True if ``node`` uses half of its room here, without room that can be borrowed."""
         own = self.quota.room(node) - self._borrowed
         return self.quota.used_by(node) > own
 
@@ -179,7 +179,7 @@ class WaitingLine:
         return list(self._awaiting_topic.get(topic, ()))
 
     def topic_known(self, topic: str) -> list[WaitingRecord]:
-        """The same, and they do no longer."""
+        """The records that waited for the metadata of ``topic``; they wait no longer."""
         return list(self._awaiting_topic.pop(topic, ()))
 
     def remove(self, record: WaitingRecord) -> None:
@@ -208,7 +208,7 @@ class WaitingLine:
         return list(takewhile(lambda record: record.deadline <= now, first))
 
     def next_deadline(self) -> float | None:
-        """When the oldest record's wait is over."""
+        """The deadline of the oldest record; None: no record waits."""
         for record in self._records:
             return record.deadline
         return None
