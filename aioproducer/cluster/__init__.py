@@ -1,1 +1,1 @@
-"""What is known of the cluster, and when to ask again."""
+"""The state of the cluster as it is known, and the times to ask again."""

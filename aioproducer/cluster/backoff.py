@@ -1,4 +1,4 @@
-"""How long to wait before the next try: exponential, with jitter (KIP-580)."""
+"""Delays before a retry: exponential, with jitter (KIP-580)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class ExponentialBackoff:
         return min(jittered, self._maximum)
 
     def soon(self, failures: int) -> float:
-        """For what takes milliseconds: from 5 ms, growing by half, and no more than the delay.
+        """Seconds to wait for what takes milliseconds: from 5 ms, growing by half, up to the delay.
 
-        So what is ready after a while is asked for before another half of that while is over.
+        So an answer that is ready after some time is asked for within half of that time more.
         """
         return min(self.delay(failures), _SOON * _SOON_GROWTH ** min(failures - 1, 63))

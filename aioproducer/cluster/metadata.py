@@ -1,4 +1,4 @@
-"""When to ask for metadata, of which topics, and who waits for it. No I/O.
+"""The schedule of metadata requests, their topics, and callers that wait for them. No I/O.
 
 Source: Kafka's ``Metadata`` and ``ProducerMetadata``. A topic that is new, unknown or out of date
 is asked for alone (KIP-526). All topics are asked for when what is known of them is
@@ -27,15 +27,15 @@ from aioproducer.model import (
 
 
 class Asked(NamedTuple):
-    """What a request is for."""
+    """The topics that a request asks for."""
 
     topics: frozenset[str]
     full: bool
-    """These are all topics in use."""
+    """True if these are all topics in use."""
 
 
 class Metadata:
-    """What is known of the cluster, and the schedule of refreshes. Times are the clock's seconds.
+    """The state of the cluster, and the schedule of refreshes. Times are the clock's seconds.
 
     ``max_age``: refresh all that is so old; ``max_idle``: forget a topic not used for so long.
     """
@@ -51,11 +51,11 @@ class Metadata:
     ) -> None:
         self.bootstrap = tuple(bootstrap)
         self.last_update: float | None = None
-        """When the cluster answered last; None: never."""
+        """The time of the cluster's last answer; None: never."""
         self.last_full_update: float | None = None
-        """The same, for all topics at once."""
+        """The time of its last answer for all topics at once; None: never."""
         self.errors: dict[str, KafkaError] = {}
-        """What the last answer said of a topic instead of its partitions."""
+        """The errors that the last answers gave for topics instead of their partitions."""
         self._cluster = Cluster({})
         self._max_age = max_age
         self._max_idle = max_idle
@@ -84,7 +84,7 @@ class Metadata:
 
     @property
     def peers(self) -> Collection[Peer]:
-        """Whom to ask what any broker can answer: the brokers, or bootstrap servers before."""
+        """The peers to ask what any broker can answer: the brokers, or bootstrap servers before."""
         return self.snapshot.brokers.values() or self.bootstrap
 
     def describe(self, node: NodeId) -> str:
@@ -126,18 +126,18 @@ class Metadata:
         self._cluster.forget(topics)
 
     def seek(self, topic: str, now: float) -> None:
-        """Somebody waits for what is not known of ``topic``: ask, unless its answer is awaited."""
+        """Ask for ``topic``, of which a caller needs to know more, unless its answer is awaited."""
         self.use(topic, now)
         if topic not in self._open:
             self._searches.want(topic)
 
     def wait_for(self, topic: str, future: TopicFuture[TopicInfo], now: float) -> None:
-        """Ask for ``topic``, and tell ``future`` what comes of it."""
+        """Ask for ``topic``, and give ``future`` its state or its error."""
         self.seek(topic, now)
         self._awaited.add(topic, future)
 
     def wait_no_longer(self, topic: str, future: TopicFuture[TopicInfo]) -> None:
-        """``future`` was told, or its caller gave up."""
+        """Forget ``future``, which has its result, or whose caller gave up."""
         self._awaited.discard(topic, future)
 
     @property
@@ -148,7 +148,7 @@ class Metadata:
     def wait_for_details(
         self, topic: str, future: TopicFuture[tuple[PartitionInfo, ...]], now: float
     ) -> None:
-        """Ask for ``topic``, known or not, and tell ``future`` what comes of it."""
+        """Ask for ``topic``, known or not, and give ``future`` its details or its error."""
         self.use(topic, now)
         self.request_update(topic)
         self._details_awaited.add(topic, future)
@@ -156,20 +156,20 @@ class Metadata:
     def wait_for_details_no_longer(
         self, topic: str, future: TopicFuture[tuple[PartitionInfo, ...]]
     ) -> None:
-        """``future`` was told, or its caller gave up."""
+        """Forget ``future``, which has its result, or whose caller gave up."""
         self._details_awaited.discard(topic, future)
 
     def tell_waiting(self, error: ProducerError) -> None:
-        """Whoever waits for a topic gets ``error``."""
+        """Give ``error`` to every future that waits for a topic."""
         self._awaited.close(error)
         self._details_awaited.close(error)
 
     # --- refreshing ------------------------------------------------------------------------
 
     def request_update(self, topic: str | None = None) -> None:
-        """What is known is out of date: ask anew as soon as the backoff allows.
+        """Ask anew as soon as the backoff allows, because metadata is out of date.
 
-        For ``topic`` alone; None: for all, because it is not one topic that is in doubt.
+        ``topic``: ask for it alone; None: for all topics, because no single one is in doubt.
         """
         if topic is None:
             self._wanted = True
@@ -177,7 +177,7 @@ class Metadata:
             self._searches.want(topic)
 
     def next_refresh(self, now: float) -> float | None:
-        """When to send the next request; None while one is under way or nobody needs one."""
+        """The time of the next request; None while one is under way or nobody needs one."""
         if self._asked is not None or not self._last_used:
             return None
         due = self._not_before
@@ -187,7 +187,7 @@ class Metadata:
         return due if search is None else min(due, search)
 
     def is_full_refresh_due(self, now: float) -> bool:
-        """Whether the next request is to be for all topics."""
+        """True if the next request is to be for all topics."""
         return (
             self._wanted
             or self.last_full_update is None
@@ -195,7 +195,7 @@ class Metadata:
         )
 
     def start(self, now: float) -> Asked:
-        """What the request is for that leaves now."""
+        """Begin a request that leaves now; returns the topics it asks for."""
         full = self.is_full_refresh_due(now)
         if full:
             self._searches.take_all()
@@ -217,8 +217,8 @@ class Metadata:
     ) -> Iterator[TopicInfo | None]:
         """Take a broker's answer topic by topic: what is new of each, or None.
 
-        The answer is taken when the last of them was. ``lacks``, asked after that step: whether a
-        topic that the broker knows has not all that is wanted of it.
+        The answer is taken when the last of them was. ``lacks``, called after that step,
+        returns True if a topic that the broker knows lacks something that is wanted of it.
         """
         self._trying_since = None
         self.last_update = now
@@ -273,7 +273,7 @@ class Metadata:
         self._searches.unanswered()
 
     def is_refused(self, topic: str) -> bool:
-        """Whether waiting for ``topic`` does not help: who waits for it gets its error at once."""
+        """True if waiting for ``topic`` does not help: its callers get its error at once."""
         error = self.errors.get(topic)
         return error is not None and error.fate is Fate.TOPIC_REFUSED
 
@@ -286,7 +286,7 @@ class Metadata:
     # --- the cluster is gone ---------------------------------------------------------------
 
     def rebootstrap_due(self, now: float) -> bool:
-        """Whether no broker has answered for ``metadata_recovery_rebootstrap_trigger_ms``."""
+        """True if no broker has answered for ``metadata_recovery_rebootstrap_trigger_ms``."""
         return (
             self._rebootstrap_after is not None
             and self._trying_since is not None
@@ -295,7 +295,7 @@ class Metadata:
 
     @property
     def may_rebootstrap(self) -> bool:
-        """Whether the bootstrap servers may be tried again (KIP-899, KIP-1102)."""
+        """True if the bootstrap servers may be tried again (KIP-899, KIP-1102)."""
         return self._rebootstrap_after is not None and bool(self.snapshot.brokers)
 
     def rebootstrap(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""What a broker's Metadata response says, version by version, as one value.
+"""A broker's Metadata response of any version, read into one value.
 
 It is read a piece at a time: with thousands of topics or partitions it takes long.
 """
@@ -17,7 +17,7 @@ _FIRST_VERSION_WITH_RELIABLE_EPOCHS: Final = 9
 """Before (Kafka 2.4), a broker may tell an old leader epoch while replicas are reassigned."""
 
 _MOST_MISSING: Final = 1_000
-"""A topic that lacks more partitions is none: those that are not told of take memory as well."""
+"""The most partitions that a topic may lack: also those without an entry take memory."""
 
 _NO_LEADER: Final = -1
 
@@ -28,7 +28,7 @@ class Piece(NamedTuple):
     kind: str
     """The name of Kafka's struct, such as ``MetadataResponseTopic``."""
     fields: Mapping[str, Any]
-    """Those that its version has, but its lists of structs."""
+    """The fields that its version has, without its lists of structs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +39,17 @@ class MetadataNews:
     topics: Mapping[str, TopicInfo] = field(default_factory=dict)
     errors: Mapping[str, KafkaError] = field(default_factory=dict)
     stale: Collection[str] = ()
-    """A partition of these has no leader, say: the next answer may tell more."""
+    """Topics with a partition without a leader, say: the next answer may tell more."""
     details: Mapping[str, tuple[PartitionInfo, ...]] = field(default_factory=dict)
-    """Of the topics for which they are wanted."""
+    """The partitions of topics for which details are wanted."""
     error_code: int = 0
-    """Of the response as a whole, which then says nothing else."""
+    """The error of the response as a whole, which then says nothing else."""
 
 
 def read_metadata(
     pieces: Iterable[Piece], version: int, asked: Container[str], detailed: Collection[str] = ()
 ) -> Generator[None, None, MetadataNews]:
-    """What the response says of the topics ``asked``; each piece is a step.
+    """Read the response on the topics ``asked``; each piece is a step.
 
     A partition without a leader keeps its place; a topic is complete or an error. Kafka's -1 for no
     leader ends here. Topics that were not asked for, and brokers without an address, are left out.
@@ -95,7 +95,7 @@ def read_metadata(
 
 
 class _Partitions:
-    """Those of a topic, which come before it is known which one that is."""
+    """The partitions of one topic, which come before its name."""
 
     __slots__ = ("_detailed", "_epochs", "_wrong", "leaders", "said", "stale")
 
@@ -109,7 +109,7 @@ class _Partitions:
         self._wrong: PartitionLeader | None = None
 
     def add(self, said: Mapping[str, Any]) -> None:
-        """A partition of the next topic."""
+        """Add a partition of the next topic."""
         leader = said["leader_id"]
         epoch = said["leader_epoch"] if self._epochs else NO_EPOCH
         found = PartitionLeader(said["partition_index"], leader, epoch)
@@ -123,7 +123,7 @@ class _Partitions:
         self.stale = self.stale or _is_stale(said)
 
     def leaders_of(self, topic: str) -> tuple[PartitionLeader, ...]:
-        """Each in its place. Raises :class:`ProtocolError` where that can't be."""
+        """The leaders by partition. Raises :class:`ProtocolError` for impossible numbers."""
         if self._wrong is not None:
             number, leader, epoch = self._wrong
             raise ProtocolError(

@@ -17,17 +17,17 @@ class _Search:
     failures: int = 0
     not_before: float = 0.0
     fresh: bool = False
-    """It was never asked for, so nothing that was answered before is a reason to wait."""
+    """True for a topic that was never asked for: no earlier answer is a reason to wait."""
 
 
 class TopicSearches:
-    """Which topics are wanted, and when each of them may be asked for. Times are seconds."""
+    """The wanted topics, and the time when each may be asked for. Times are seconds."""
 
     def __init__(self, backoff: ExponentialBackoff) -> None:
         self._backoff = backoff
         self._wanted: dict[str, _Search] = {}
         self._asked: dict[str, _Search] = {}
-        """Those under way."""
+        """The searches under way."""
         self._earliest: float | None = None
         """A cache; None: to be found anew."""
 
@@ -47,7 +47,7 @@ class TopicSearches:
         self._earliest = None
 
     def due(self, floor: float) -> float | None:
-        """When to ask next; not before ``floor`` unless it is for a fresh topic."""
+        """The time of the next request; not before ``floor`` unless it is for a fresh topic."""
         if not self._wanted:
             return None
         if self._earliest is None:
@@ -66,7 +66,7 @@ class TopicSearches:
         return self._take(due[:_MOST_AT_ONCE])
 
     def take_all(self) -> None:
-        """Everything is being asked for: all of them are under way."""
+        """Note that a request asks for everything: all wanted topics are under way."""
         self._take(list(self._wanted))
 
     def _take(self, topics: Iterable[str]) -> frozenset[str]:
@@ -79,7 +79,7 @@ class TopicSearches:
         self._asked.pop(topic, None)
 
     def missed(self, topic: str, now: float) -> None:
-        """It does not: ask again, later each time."""
+        """The answer lacks something of ``topic``: ask again, later each time."""
         search = self._asked.pop(topic, None) or _Search()
         search.failures += 1
         search.not_before = now + self._backoff.delay(search.failures)
@@ -88,7 +88,7 @@ class TopicSearches:
         self._earliest = None
 
     def unanswered(self) -> None:
-        """There was no answer: those under way are wanted as before."""
+        """No answer came: topics under way are wanted as before."""
         for topic, search in self._asked.items():
             search.fresh = False
             self._wanted.setdefault(topic, search)

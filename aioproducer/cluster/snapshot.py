@@ -15,7 +15,7 @@ from aioproducer.model import Node, TopicPartition
 
 NO_EPOCH = -1
 _BELIEVED_AFTER = 5
-"""So many answers in a row with a lower leader epoch are no brokers that lag behind."""
+"""The number of answers in a row after which a lower leader epoch is believed."""
 
 
 class PartitionLeader(NamedTuple):
@@ -35,7 +35,7 @@ class TopicInfo(NamedTuple):
     topic_id: UUID | None
     """None from brokers without topic ids (before Kafka 2.8)."""
     partitions: tuple[PartitionLeader, ...]
-    """By number, without gaps."""
+    """The partitions by number, without gaps."""
 
 
 class ClusterView:
@@ -52,7 +52,7 @@ class ClusterView:
 
     @property
     def brokers(self) -> Mapping[int, Node]:
-        """Those of the last answer, and leaders that were named since."""
+        """The brokers of the last answer, and leaders that were named since."""
         return MappingProxyType(self._brokers)
 
     def leader(self, topic: str, partition: int) -> Node | None:
@@ -65,22 +65,22 @@ class ClusterView:
 
 
 class Cluster(ClusterView):
-    """What is known, for its owner: each change costs what changed."""
+    """The cluster, for its owner: a change costs only as much as changes."""
 
     __slots__ = ("_doubts",)
 
     def __init__(self, brokers: Mapping[int, Node], topics: Iterable[TopicInfo] = ()) -> None:
         super().__init__(brokers, topics)
         self._doubts: dict[str, dict[int, int]] = {}
-        """How many answers in a row told a lower leader epoch than the known one, by topic and
+        """The number of answers in a row with a lower leader epoch than the known one, by topic and
         partition."""
 
     def take_brokers(self, brokers: Mapping[int, Node]) -> None:
-        """``brokers`` are all that there are."""
+        """Replace all known brokers by ``brokers``."""
         self._brokers = dict(brokers)
 
     def take_topic(self, news: TopicInfo) -> TopicInfo | None:
-        """Take what a broker says of a topic; what is known now, or None if that is nothing new.
+        """Take a broker's news of a topic; returns its state now, or None if nothing is new.
 
         A partition keeps its leader where ``news`` is older: a broker that lags behind answers with
         an old leader and a lower leader epoch (KIP-320). If several answers in a row do, the known
@@ -130,7 +130,7 @@ class Cluster(ClusterView):
 def _later(
     known: TopicInfo, news: TopicInfo, doubts: Mapping[int, int]
 ) -> tuple[TopicInfo, dict[int, int]]:
-    """What to believe, and which partitions keep what was known in spite of the news.
+    """The topic to believe, and the doubts about partitions that keep a known leader.
 
     Source: Kafka's ``Metadata.updateLatestMetadata``.
     """

@@ -1,4 +1,4 @@
-"""Who waits for what is to be known of a topic."""
+"""Callers that wait for the metadata of a topic."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _T = TypeVar("_T")
 
 
 class TopicFuture(Protocol[_T_contra]):
-    """All that is known here of the future of somebody who waits."""
+    """The methods that are used here of a waiting caller's future."""
 
     def done(self) -> bool:
-        """Whether its caller gave up."""
+        """True if the caller gave up."""
 
     def set_result(self, result: _T_contra | ProducerError, /) -> None:
-        """What is known of the topic now, or why that will not be known."""
+        """Take the topic's metadata, or the error for which there will be none."""
 
 
 class TopicWaiters(Generic[_T]):
@@ -29,15 +29,15 @@ class TopicWaiters(Generic[_T]):
 
     @property
     def topics(self) -> Collection[str]:
-        """Those that somebody waits for."""
+        """The topics that somebody waits for."""
         return self._waiting.keys()
 
     def add(self, topic: str, future: TopicFuture[_T]) -> None:
-        """``future`` is to be told."""
+        """Let ``future`` wait for ``topic``."""
         self._waiting.setdefault(topic, []).append(future)
 
     def discard(self, topic: str, future: TopicFuture[_T]) -> None:
-        """``future`` was told, or its caller gave up."""
+        """Forget ``future``, which has its result, or whose caller gave up."""
         waiting = self._waiting.get(topic, [])
         if future in waiting:
             waiting.remove(future)
@@ -45,12 +45,12 @@ class TopicWaiters(Generic[_T]):
             self._waiting.pop(topic, None)
 
     def tell(self, topic: str, known: _T | ProducerError) -> None:
-        """Everybody who waits for ``topic`` gets ``known``."""
+        """Give ``known`` to every future that waits for ``topic``."""
         for future in self._waiting.pop(topic, ()):
             if not future.done():
                 future.set_result(known)
 
     def close(self, error: ProducerError) -> None:
-        """Everybody gets ``error``."""
+        """Give ``error`` to every future."""
         for topic in list(self._waiting):
             self.tell(topic, error)
