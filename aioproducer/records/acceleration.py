@@ -10,7 +10,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 ACCELERATED = False
-"""Whether the compiled ones are in use."""
+"""True if the compiled loops are in use."""
 
 if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
     # At the installation there was no compiler, or it left modules that are older than the rest:

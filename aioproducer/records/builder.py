@@ -39,9 +39,8 @@ _TIMESTAMPS_END: Final = 2**63
 
 
 Run: TypeAlias = tuple[int, int, int, int]
-"""Consecutive records that agree in what is kept of them beside their bytes: the index of the first
-(the run goes on to the next run's first), the timestamp in ms, the sizes of key and value (-1 for
-None)."""
+"""Consecutive records with one timestamp and one size of key and of value: the index of the first
+(the run goes on to the next run's first), the timestamp in ms, the sizes (-1 for None)."""
 
 
 def header_bytes(headers: Sequence[Header]) -> bytes:
@@ -70,7 +69,7 @@ def batch_size_bound(key: bytes | None, value: bytes | None, headers: Sequence[H
 
 
 def check_fields(timestamp_ms: object, key: object, value: object) -> None:
-    """Refuse what no record can hold. Raises TypeError and OverflowError."""
+    """Refuse fields that no record can hold. Raises TypeError and OverflowError."""
     for field in (key, value):
         if field is not None and not isinstance(field, bytes | bytearray):
             raise TypeError(f"a key or value is bytes or None, not {type(field).__name__}")
@@ -120,15 +119,15 @@ class RecordsBuilder:
         self.position = BATCH_OVERHEAD
         self.count = 0
         self.tokens: list[Any] = []
-        """The caller's own, one for each record; here the records' futures."""
+        """Tokens of the caller, one for each record: the records' futures."""
         self.runs: list[Run] = []
         self.owner: Any = None
-        """Whatever its user likes to find here; here the partition's queue."""
+        """Any object of the caller: the partition's queue."""
         self.base_timestamp_ms = -1
         self.max_record_size = 0
         self._last_shape: tuple[int, int, int] | None = None
         self._shape_until = 0
-        """Up to this many records, one of the shape fits and its offset has the shape's width, as
+        """The number of records up to which one of the shape fits, with an offset of its width, as
         long as no other record comes in between."""
         self._shape_timestamp_ms = self._shape_key_size = self._shape_value_size = -1
         self._shape_record_size = 0
@@ -180,7 +179,7 @@ class RecordsBuilder:
         value: bytes | None,
         headers: Sequence[Header] = (),
     ) -> int:
-        """Write one record; its size in bytes, or 0 where it does not fit any more.
+        """Write one record; returns its size in bytes, or 0 if it does not fit any more.
 
         Raises TypeError and OverflowError (see :func:`check_fields`), and what wrong headers raise;
         nothing was appended then.
@@ -223,8 +222,8 @@ class RecordsBuilder:
     ) -> int:
         """Write ``values[start:]`` as records without key and headers, each with the same token.
 
-        It ends at the first that is not exactly ``bytes``, or does not fit any more; how many there
-        were until then. Raises as :meth:`append` does for ``timestamp_ms``.
+        It ends at the first that is not exactly ``bytes``, or does not fit any more, and returns
+        the number written until then. Raises as :meth:`append` does for ``timestamp_ms``.
         """
         check_fields(timestamp_ms, None, None)
         before = self.count
@@ -238,9 +237,9 @@ class RecordsBuilder:
     ) -> int:
         """Write rows as records, each with the token ``span``, from its first place to ``stop``.
 
-        At a place is the row of that number, or of that which ``span.rows`` has there, less
+        The row at a place has that number, or the number that ``span.rows`` has there, less
         ``base``. A row without a timestamp has ``timestamp_ms``. It ends at the first that has a
-        wrong timestamp, or does not fit any more; how many there were until then.
+        wrong timestamp, or does not fit any more, and returns the number written until then.
         Raises as :meth:`append` does for ``timestamp_ms``, and SerializationError where columns
         contradict themselves.
         """
@@ -313,7 +312,7 @@ class RecordsBuilder:
         key_length: bytes,
         value_length: bytes,
     ) -> None:
-        """Two records in a row had this shape: prepare for more of it."""
+        """Prepare for more records of this shape, which two records in a row had."""
         timestamp_ms, key_size, value_size = shape
         if key_size < 0:
             self._before_key = key_length + value_length

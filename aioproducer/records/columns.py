@@ -19,7 +19,7 @@ from aioproducer.model import Header
 from aioproducer.partitioning import murmur2_partition
 
 KEYLESS: Final = -1
-"""Rows of no partition: they go where keyless records go."""
+"""Rows of no partition: they go to the partition of keyless records."""
 ASTRAY: Final = -2
 """Rows that name a partition that is none of the topic's."""
 
@@ -42,7 +42,7 @@ class _Column:
         return self._count
 
     def _place(self, row: int) -> int:
-        """Where the row is in the buffers; -1 if it is null."""
+        """The place of the row in the buffers; -1 if it is null."""
         if not 0 <= row < self._count:
             raise IndexError(f"the column has {self._count} rows, and no row {row}")
         place = self._first + row
@@ -111,7 +111,7 @@ class Columns:
 
 
 def partitions_of_keys(keys: BinaryColumn, count: int) -> array[int]:
-    """The one of ``count`` partitions for each key; ``KEYLESS`` for a row without one."""
+    """The partition among ``count`` for each key; ``KEYLESS`` for a row without a key."""
     if count < 1:
         raise ValueError("there are partitions")
     return array(
@@ -128,10 +128,10 @@ def rows_by_partition(
 ) -> tuple[array[int], list[tuple[int, int, int]]]:
     """The rows of one topic's ``count`` partitions, each partition's together and in order.
 
-    It is the partition that a row names, else that of its key. The rows are from ``start`` on, up
+    A row has the partition that it names, else that of its key. The rows are from ``start`` on, up
     to ``stop - 1`` at most: they end where keyless ones begin or end, for these may get into any
-    partition, and the order is kept in each. What is returned are the numbers of the rows plus
-    ``base``, and for each partition among them its number (or ``ASTRAY``, ``KEYLESS``), the place
+    partition, and the order is kept in each. It returns the numbers of the rows plus ``base``, and
+    for each partition among them its number (or ``ASTRAY``, ``KEYLESS``), the place
     of its first row and the place behind its last.
     """
     if count < 1 or start > stop:

@@ -21,7 +21,7 @@ class Compression:
 
     name: str
     id: int
-    """Its number in the attributes of a batch."""
+    """The number of the compression in the attributes of a batch."""
     compress: Callable[[memoryview], bytes]
 
 

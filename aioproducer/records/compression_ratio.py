@@ -1,4 +1,4 @@
-"""How well the records of each topic compress, learnt from the batches that were sealed.
+"""Compression ratios of the records of each topic, learnt from the batches that were sealed.
 
 Source: Kafka's ``CompressionRatioEstimator``.
 """

@@ -1,4 +1,4 @@
-"""What the records of a delivered batch are told: where each of them arrived."""
+"""The outcome of a batch for each of its records: its offset, or the error."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _MAX_SEQUENCE: Final = 2**31 - 1
 
 
 class ProducerState(NamedTuple):
-    """Who wrote a batch and as what number, for the broker to find duplicates and gaps."""
+    """The producer and sequence number of a batch, for the broker to find duplicates and gaps."""
 
     producer_id: int
     producer_epoch: int

@@ -1,6 +1,6 @@
 """The short way of a record: into a batch that is open, where nothing else has to be asked.
 
-Nearly all records take it. Whatever it does not know is left to others: it then did nothing.
+Nearly all records take it. It leaves what it does not know to others, and then did nothing.
 
 ``compiled/entrance.pyx`` has the same for C; what is here is the reference.
 """
@@ -16,20 +16,20 @@ from aioproducer.records.builder import RecordsBuilder
 class OpenBatches:
     """The builders that records of one topic may join.
 
-    One that is closed takes nothing, so it does no harm here.
+    A closed builder takes nothing, so it does no harm here.
     """
 
     __slots__ = ("keyless", "partitions")
 
     def __init__(self) -> None:
         self.keyless: RecordsBuilder | None = None
-        """For records that name no partition and have no key that does."""
+        """The builder for records whose partition is chosen neither by name nor by key."""
         self.partitions: list[RecordsBuilder | None] = []
-        """For the others. There are as many as the topic has partitions."""
+        """The builders for other records, one for each partition of the topic."""
 
 
 class ShortWay:
-    """Which records may take it, and where they get to."""
+    """Finds the builder for a record, if the record may take the short way."""
 
     __slots__ = ("ignore_keys", "is_open", "last", "topics")
 
@@ -37,10 +37,10 @@ class ShortWay:
         self.ignore_keys = ignore_keys
         """Keyed records go where keyless ones do."""
         self.is_open = True
-        """While it is not, no record takes it."""
+        """False: no record takes the short way."""
         self.topics: dict[str, OpenBatches] = {}
         self.last: RecordsBuilder | None = None
-        """Where the record is that was sent last; None: in no batch yet."""
+        """The builder of the record that was sent last; None: it is in no batch yet."""
 
     def append(
         self, token: Any, timestamp_ms: int, topic: Any, value: Any, key: Any, partition: Any

@@ -1,4 +1,4 @@
-"""Many records with one token: in the list of a batch's tokens it stands once for each of them."""
+"""One token for many records: a batch's list of tokens has it once for each of them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 
 class Fates(Protocol):
-    """Who is told of the fates of many records, which it knows by their index."""
+    """The receiver of the fates of many records, which it knows by their index."""
 
     def done(self) -> bool:
-        """Whether it wants no fate any more."""
+        """True if it wants no fate any more."""
 
     def arrived(self, span: Span, topic: str, partition: int, base_offset: int) -> None:
         """All records of ``span`` are in the log; ``base_offset`` -1: unknown."""
@@ -23,8 +23,8 @@ class Fates(Protocol):
 class Span:
     """Records of one call that follow each other in one batch.
 
-    They have the indices ``first`` to ``first + count - 1``, or if there are ``rows``, the indices
-    that these have at those places.
+    The records have the indices ``first`` to ``first + count - 1``, or if there are ``rows``, the
+    indices that these have at those places.
     """
 
     __slots__ = ("count", "fates", "first", "rows")
@@ -36,24 +36,24 @@ class Span:
         self.first = first
         self.rows = rows
         self.count = count
-        """Known when they are in the batch."""
+        """The number of records, known when they are in the batch."""
 
     def done(self) -> bool:
-        """Whether nobody wants their fate any more."""
+        """True if nobody wants the records' fate any more."""
         return self.fates.done()
 
     def deliver(self, topic: str, partition: int, base_offset: int) -> None:
-        """They are in the log; ``base_offset`` -1: unknown."""
+        """The records are in the log; ``base_offset`` -1: unknown."""
         self.fates.arrived(self, topic, partition, base_offset)
 
     def one(self, position: int) -> Any:
-        """A token for one of them, by its position here."""
+        """A token for one of the records, by its position here."""
         place = self.first + position
         return self.fates.one(place if self.rows is None else self.rows[place])
 
 
 def one_by_one(tokens: Iterable[Any]) -> Iterator[Any]:
-    """A token for each record alone: for records of a batch that part."""
+    """A token for each record alone, for a batch whose records part."""
     span = None
     position = 0
     for token in tokens:

@@ -27,5 +27,5 @@ VARINTS: Final[tuple[bytes, ...]] = tuple(encode_varint(number) for number in ra
 
 
 def varint(number: int) -> bytes:
-    """The same as :func:`encode_varint`, from the table where it has the number."""
+    """``number`` encoded by :func:`encode_varint`, or from the table if it is there."""
     return VARINTS[number] if 0 <= number < TABLE_SIZE else encode_varint(number)

@@ -37,7 +37,7 @@ cdef class Column:
         return 0
 
     cdef Py_ssize_t place(self, Py_ssize_t row) except -2:
-        """Where the row is in the buffers; -1 if it is null."""
+        """The place of the row in the buffers; -1 if it is null."""
         if not 0 <= row < self.count:
             raise IndexError(f"the column has {self.count} rows, and no row {row}")
         cdef Py_ssize_t place = self.first + row
