@@ -2,9 +2,9 @@
 
 ::
 
-    app.py       the commands, and what becomes of an error     terminal.py    what the user is told
+    app.py       the commands, and their errors                 terminal.py    lines for the user
     produce.py   `aioproducer produce`: its options             progress.py    the progress bar
-    check.py     `aioproducer check`                            options.py     what both take
+    check.py     `aioproducer check`                            options.py     options of both
     console.py   input → producer → exit code                   signals.py     ends politely
     settings.py  options and properties → ProducerConfig        byte_source.py input, never blocking
     lines.py     bytes → lines → keys and values                deliveries.py  counts fates

@@ -1,4 +1,4 @@
-"""The commands, and what becomes of an error: one line on standard error, never a traceback."""
+"""The commands, and their errors: one line on standard error each, never a traceback."""
 
 from __future__ import annotations
 

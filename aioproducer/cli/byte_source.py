@@ -27,7 +27,7 @@ class ByteSource:
 
     @property
     def size(self) -> int | None:
-        """How many bytes there are to come; None where nobody knows."""
+        """The number of bytes to come; None if it is unknown."""
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
             return None
@@ -35,11 +35,11 @@ class ByteSource:
 
     @property
     def stopped(self) -> bool:
-        """Whether `stop()` was called."""
+        """True if `stop()` was called."""
         return self._stopped
 
     def stop(self) -> None:
-        """The next chunk, or the one that is waited for, is the end."""
+        """End the input with the next chunk, or with the one that is waited for."""
         self._stopped = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

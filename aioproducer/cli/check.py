@@ -1,4 +1,4 @@
-"""``aioproducer check``: whether a producer with this configuration could write, and where to."""
+"""``aioproducer check``: tells if a producer with this configuration could write, and where to."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ check.__doc__ = HELP
 async def _check(
     config: ProducerConfig, topics: Sequence[str], transactional_id: str | None, timeout: float
 ) -> ClusterCheck:
-    """Without a transactional id of its own, by which it would fence the producer that has it."""
+    """Check without a transactional id, by which this would fence the producer that has it."""
     async with Producer(config.replace(transactional_id=None)) as producer:
         return await producer.check(timeout, topics=topics, transactional_id=transactional_id)
 
 
 def lines(found: ClusterCheck) -> Iterator[str]:
-    """What was found, a name and a value in each line."""
+    """The findings, a name and a value in each line."""
     yield f"cluster      {found.cluster_id or 'without an id'}"
     for broker in sorted(found.brokers, key=lambda each: each.id):
         rack = f", rack {broker.rack}" if broker.rack else ""

@@ -25,7 +25,7 @@ __all__ = ["Console", "ConsoleJob"]
 
 @dataclass(frozen=True, slots=True)
 class ConsoleJob:
-    """What is to be sent where."""
+    """The records to send, their destination and the configuration."""
 
     topic: str
     config: ProducerConfig
@@ -90,7 +90,7 @@ class Console:
         self._source.stop()
 
     def _on_failure(self, error: BaseException) -> None:
-        """A record failed. Unless that is its own fault, or others arrived, the next one would."""
+        """End the reading if the next record would fail like this one, or with ``sync``."""
         hopeless = not self._deliveries.delivered and not isinstance(error, RecordTooLargeError)
         if self._job.sync or hopeless:
             self._end()

@@ -1,4 +1,4 @@
-"""What became of the records: counts, and the first errors told as they come."""
+"""Outcomes of the records: counts, and the first errors told as they come."""
 
 from __future__ import annotations
 

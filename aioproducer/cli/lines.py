@@ -35,7 +35,7 @@ class LineSplitter:
 
     @property
     def unfinished(self) -> bool:
-        """Whether there is the beginning of a line."""
+        """True if there is the beginning of a line."""
         return self._size > 0
 
     def _keep(self, part: bytes) -> None:
@@ -58,7 +58,7 @@ class MissingKeyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RecordFormat:
-    """How a line becomes a key and a value. Source: Kafka's ``LineMessageReader``."""
+    """The rule that makes a key and a value of a line. Source: Kafka's ``LineMessageReader``."""
 
     key_separator: bytes | None = None
     """None: a line is a value, without key."""

@@ -1,4 +1,4 @@
-"""The options that commands share: where Kafka is, and how it is spoken to."""
+"""The options that commands share: Kafka's addresses, and the configuration of connections."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""From what is written on the command line to a configuration, a record format and headers. Pure
-but for reading the properties file."""
+"""The command line's text made into a configuration, a record format and headers. Pure but for
+reading the properties file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CLIENT_ID: Final = "console-producer"
 """The client id unless one is given, as of Kafka's own tool."""
 
 _READER_PROPERTIES: Final = ("parse.key", "key.separator", "ignore.error", "null.marker")
-"""What Kafka's console producer takes as properties of its line reader."""
+"""Properties of the line reader that Kafka's console producer takes."""
 
 _ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _ESCAPED: Final = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "\\": "\\"}
@@ -112,7 +112,7 @@ def record_format(
     ignore_error: bool,
     reader: Mapping[str, str],
 ) -> RecordFormat:
-    """How lines are read: the options, else the reader's properties.
+    """The format of lines: by the options, else by the reader's properties.
 
     Raises:
         ConfigError: an empty separator, or a property that is neither true nor false.

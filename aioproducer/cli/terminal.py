@@ -1,4 +1,4 @@
-"""What the user is told: lines on standard error. That nobody reads them is no error."""
+"""Lines for the user on standard error. That nobody reads them is no error."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Terminal:
     def __init__(self, *, verbose: bool = False) -> None:
         self.verbose = verbose
         self.print_line: Callable[[str], None] = _write_line
-        """How a line is written; a progress bar puts itself in between."""
+        """The function that writes a line; a progress bar puts itself in between."""
 
     @property
     def is_interactive(self) -> bool:
-        """Whether somebody sees a progress bar."""
+        """True if somebody sees a progress bar."""
         return sys.stderr is not None and sys.stderr.isatty()
 
     def say(self, text: str) -> None:
-        """One line, with the name of the program before it."""
+        """Print one line, with the name of the program before it."""
         self.print_line(f"aioproducer: {text}")
 
     def prompt(self) -> None:
