@@ -101,7 +101,7 @@ class Certificate:
     def server_context(
         self, *, trusts: Authority | None = None, version: ssl.TLSVersion | None = None
     ) -> ssl.SSLContext:
-        """What an asyncio server needs; ``trusts``: its clients need a certificate of that."""
+        """An asyncio server's context; ``trusts``: its clients need a certificate of that."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         with tempfile.TemporaryDirectory() as directory:
             context.load_cert_chain(self.write(Path(directory, "server.pem")))
@@ -150,7 +150,7 @@ class Authority:
     def _with_identifiers(
         self, builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey
     ) -> x509.CertificateBuilder:
-        """Its own key and the authority's are named, as RFC 5280 wants it."""
+        """Name the certificate's key and the authority's, as RFC 5280 wants it."""
         own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         above = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
         return builder.add_extension(own, critical=False).add_extension(above, critical=False)
@@ -216,7 +216,7 @@ def kafka_broker_properties(
 ) -> dict[str, str]:
     """Properties of brokers with a TLS listener: ``server`` is their certificate (KIP-651).
 
-    ``trusts``: who issues the certificates of clients. ``client_auth``: ``none``, ``requested`` or
+    ``trusts``: the issuer of clients' certificates. ``client_auth``: ``none``, ``requested`` or
     ``required``. ``listener``: for the listener of that name only.
     """
     prefix = f"listener.name.{listener.lower()}." if listener else ""

@@ -6,11 +6,11 @@ import socket
 
 
 class HeldPort:
-    """Bound and not listened at, so that connections are refused. The owner releases it to listen
-    again: not every system lets it do so before."""
+    """A port that is bound and not listened at, so that connections are refused. The owner releases
+    it to listen again: not every system lets it do so before."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Raises OSError: somebody has it already."""
+        """Bind the port. Raises OSError: somebody has it already."""
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             # Connections that have ended are no obstacle.
@@ -21,5 +21,5 @@ class HeldPort:
             raise
 
     def release(self) -> None:
-        """Let others have it. Can be called twice."""
+        """Let others have the port. Can be called twice."""
         self._socket.close()

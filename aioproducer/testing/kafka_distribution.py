@@ -34,7 +34,7 @@ class KafkaUnavailableError(RuntimeError):
 class Java:
     executable: str
     identity: str
-    """What `java -version` prints: a class archive serves this very build only."""
+    """The output of `java -version`: a class archive serves this very build only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class KafkaDistribution:
 
     @property
     def class_archive(self) -> Path:
-        """Where the JVM's class data archive (CDS) for this Java is, if it was made."""
+        """The path of the JVM's class data archive (CDS) for this Java, if it was made."""
         identity = hashlib.sha256(self.java.identity.encode()).hexdigest()[:8]
         return self.directory / f"classes-{identity}.jsa"
 

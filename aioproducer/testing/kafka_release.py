@@ -1,4 +1,4 @@
-"""The releases of Apache Kafka: how their downloads and their starts differ."""
+"""The releases of Apache Kafka, with the differences in their downloads and starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POM_OF_OTHERS: Final = _HERE / "pom-other-releases.xml"
 
 _FIRST_WITH_SCALA_2_13: Final = (2, 4)
 _FIRST_WITH_KRAFT: Final = (3, 3)
-"""The first release that calls it ready for production; 2.8 to 3.2 have it for a try."""
+"""The first release that calls KRaft ready for production; 2.8 to 3.2 have it for a try."""
 _FIRST_WITH_LOG4J_2: Final = (4, 0)
 _ZOOKEEPER_FOR_JAVA_17: Final = "3.5.9"
 """ZooKeeper 3.4, which comes with Kafka before 2.4, cannot read an address on Java 14 or newer."""
@@ -50,7 +50,7 @@ class KafkaRelease:
 
     @property
     def uses_zookeeper(self) -> bool:
-        """Whether it keeps the cluster's metadata in ZooKeeper, not in a quorum of its own."""
+        """True if it keeps the cluster's metadata in ZooKeeper, not in a quorum of its own."""
         return self._line < _FIRST_WITH_KRAFT
 
     @property
@@ -71,7 +71,7 @@ class KafkaRelease:
 
     @property
     def folder(self) -> str:
-        """Its name in the cache; it never mixes the jars of two sets of dependencies."""
+        """The folder's name in the cache; it never mixes the jars of two sets of dependencies."""
         dependencies = self.pom.read_text(encoding="utf-8") + "".join(
             f"{name}={value}\n" for name, value in self.maven_properties.items()
         )
@@ -79,7 +79,7 @@ class KafkaRelease:
 
     @property
     def logging_option(self) -> str:
-        """Of the JVM: log to stderr, from the level in ``kafka.log.level`` on."""
+        """The JVM's option to log to stderr, from the level in ``kafka.log.level`` on."""
         if self._line < _FIRST_WITH_LOG4J_2:
             return f"-Dlog4j.configuration={(_HERE / 'log4j.properties').as_uri()}"
         return f"-Dlog4j2.configurationFile={_HERE / 'log4j2.properties'}"

@@ -94,7 +94,7 @@ class KerberosRealm:
 
     @property
     def directory(self) -> Path:
-        """Where all files of the realm are."""
+        """The directory of all files of the realm."""
         return self._directory
 
     @property
@@ -104,7 +104,7 @@ class KerberosRealm:
 
     @property
     def java_option(self) -> str:
-        """Tells a Java process of the realm."""
+        """The option that tells a Java process of the realm."""
         return f"-Djava.security.krb5.conf={self.configuration}"
 
     def start(self) -> None:
@@ -158,7 +158,7 @@ class KerberosRealm:
             self._kdc = None
 
     def add_principal(self, name: str, *, password: str | None = None) -> Path:
-        """A new principal; returns its keytab. With a password the keytab is not made."""
+        """Add a principal; returns its keytab. With a password the keytab is not made."""
         keytab = self._directory / f"{name.replace('/', '-')}.keytab"
         if password is not None:
             self._admin(f'addprinc -pw "{password}" {name}')
@@ -244,6 +244,6 @@ def _listens(port: int) -> bool:
 
 
 def _complains(out: bytes) -> bool:
-    """Whether ``kadmin.local`` names a command that failed: its exit code says nothing."""
+    """True if ``kadmin.local`` names a command that failed: its exit code says nothing."""
     failed = (b"add_principal:", b"change_password:", b"ktadd:", b"kadmin.local:")
     return any(line.startswith(failed) for line in out.splitlines())

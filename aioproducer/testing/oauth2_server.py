@@ -48,7 +48,7 @@ class OAuth2Server:
         claims: dict[str, Any] | None = None,
         others: Mapping[str, int] | None = None,
     ) -> None:
-        """Start it. ``claims`` are added to each token; ``token_seconds`` is how long one is good.
+        """Start it. ``claims`` are added to each token; ``token_seconds``: the lifetime of one.
 
         ``others``: issuers beside the first one, each with the seconds of its tokens.
 
@@ -89,7 +89,7 @@ class OAuth2Server:
         self.close()
 
     def close(self) -> None:
-        """End it."""
+        """End the server."""
         self._supervisor.close()
         self._log.close()
 
@@ -100,13 +100,13 @@ class OAuth2Server:
 
     @property
     def token_url(self) -> str:
-        """For ``sasl.oauthbearer.token.endpoint.url`` of a client."""
+        """The address for ``sasl.oauthbearer.token.endpoint.url`` of a client."""
         return f"{self.issuer_url}/token"
 
     @property
     def jwks_url(self) -> str:
-        """For ``sasl.oauthbearer.jwks.endpoint.url`` of a broker (of Kafka 4: and its property
-        ``org.apache.kafka.sasl.oauthbearer.allowed.urls``)."""
+        """The address for ``sasl.oauthbearer.jwks.endpoint.url`` of a broker (of Kafka 4: and its
+        property ``org.apache.kafka.sasl.oauthbearer.allowed.urls``)."""
         return f"{self.issuer_url}/jwks"
 
     def of(self, issuer: str) -> str:
@@ -114,7 +114,7 @@ class OAuth2Server:
         return f"http://{_HOST}:{self.port}/{issuer}"
 
     def log(self) -> str:
-        """What it has printed."""
+        """The text that it has printed."""
         self._log.seek(0)
         return self._log.read().decode(errors="replace")
 

@@ -46,7 +46,7 @@ class _OverError(Exception):
 
 
 class _OneWay:
-    """What is written to one side, and how."""
+    """The bytes to one side, and the pace at which they are written."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.writer = writer
@@ -82,7 +82,7 @@ class _OneWay:
 
 
 class ProxiedConnection:
-    """A client, the broker behind it, and what stands between them.
+    """A client, the broker behind it, and the script between them.
 
     `script` is asked for each frame, so that another script meets the connections that there are.
     """
@@ -104,9 +104,9 @@ class ProxiedConnection:
         self._ended = False
 
     async def run(self, port: int | None, tls: ssl.SSLContext | None = None) -> None:
-        """Until both sides are closed. Raises NotKafkaError; `port` None: nobody is behind it.
+        """Run until both sides are closed. Raises NotKafkaError; `port` None: nobody is behind it.
 
-        `tls`: whoever is behind it speaks TLS.
+        `tls`: the broker behind it speaks TLS.
         """
         try:
             if (fault := self._script().decide(Way.CONNECTION)) is not None:
@@ -185,7 +185,7 @@ class ProxiedConnection:
             await _for_ever()  # a black hole does not tell the client that the broker has gone
 
     async def _next(self, reader: asyncio.StreamReader, way: _OneWay) -> bytes | None:
-        """None when nothing is passed this way any more. Raises EOFError, NotKafkaError."""
+        """The next frame; None when none is passed any more. Raises EOFError, NotKafkaError."""
         if self._ended or self._dark or way.shut:
             return None
         prefix = await reader.readexactly(LENGTH_BYTES)

@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["damaged"]
 
 _MOST_BYTES: Final = 8
-"""That one change drops, repeats or inserts."""
+"""The most bytes that one change drops, repeats or inserts."""
 _NUMBERS: Final = (
     b"\x7f\xff\xff\xff",
     b"\x80\0\0\0",
@@ -25,7 +25,7 @@ _NUMBERS: Final = (
 
 
 def damaged(data: bytes, random: Random, *, changes: int = 1) -> bytes:
-    """``data`` with so many changes of any kind anywhere: another length is possible."""
+    """``data`` with `changes` changes of any kind anywhere: another length is possible."""
     for _ in range(changes):
         at = random.randint(0, len(data))
         some = random.randint(1, _MOST_BYTES)

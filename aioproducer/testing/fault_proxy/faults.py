@@ -1,4 +1,4 @@
-"""What can happen to a frame, as values. No I/O.
+"""Faults that can meet a frame, as values. No I/O.
 
 A position `at` counts bytes from the start of the frame, its length prefix included: 0 is before
 the frame, `END` behind it, and `ANYWHERE` is drawn for each frame. A position behind the frame's
@@ -50,10 +50,10 @@ class ApiKey(IntEnum):
 
 
 class Way(Enum):
-    """Where a fault meets a connection."""
+    """The part of a connection that a fault meets."""
 
     CONNECTION = "connection"
-    """When a client has connected, before the broker hears of it."""
+    """The moment after a client has connected, before the broker hears of it."""
     REQUEST = "request"
     RESPONSE = "response"
 
@@ -82,7 +82,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """From this frame on, pass so many bytes per second this way. A connection: both ways."""
+    """Pass so many bytes per second from this frame on, this way. A connection: both ways."""
 
     bytes_per_second: int
 
@@ -103,7 +103,7 @@ class HalfClose:
 
 @dataclass(frozen=True, slots=True)
 class BlackHole:
-    """From this frame on, take every byte of the connection, both ways, and pass none on."""
+    """Take every byte of the connection from this frame on, both ways, and pass none on."""
 
 
 @dataclass(frozen=True, slots=True)

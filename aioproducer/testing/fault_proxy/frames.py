@@ -1,4 +1,4 @@
-"""As much of Kafka's protocol as the proxy needs: lengths, API keys, correlation ids. No I/O."""
+"""The part of Kafka's protocol that the proxy needs: lengths, API keys, correlation ids. No I/O."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _MOST_BYTES: Final = 100 * 1024 * 1024
 
 
 class NotKafkaError(Exception):
-    """What came is no frame of Kafka's protocol, so nothing behind it has a known place."""
+    """The bytes are no frame of Kafka's protocol, so nothing behind them has a known place."""
 
 
 def frame_length(prefix: bytes) -> int:
-    """How many bytes follow the four in `prefix`. Raises NotKafkaError."""
+    """The number of bytes that follow the four in `prefix`. Raises NotKafkaError."""
     length = int.from_bytes(prefix, "big", signed=True)
     if not LENGTH_BYTES <= length <= _MOST_BYTES:
         raise NotKafkaError(f"a frame of {length} bytes (they begin with {prefix!r})")

@@ -45,7 +45,7 @@ class FaultProxies(Mapping[int, FaultProxy]):
 
     @property
     def ports(self) -> dict[int, int]:
-        """For KafkaCluster's `advertised_ports`."""
+        """The port of each proxy, for KafkaCluster's `advertised_ports`."""
         return {number: proxy.port for number, proxy in self._proxies.items()}
 
     @property
@@ -55,7 +55,7 @@ class FaultProxies(Mapping[int, FaultProxy]):
 
     @property
     def counts(self) -> Counter[type[Fault]]:
-        """How often each fault was carried out by all of them."""
+        """The number of times that all of them carried out each fault."""
         return sum((proxy.counts for proxy in self._proxies.values()), Counter())
 
     def lead_to(self, cluster: KafkaCluster | MockCluster) -> None:

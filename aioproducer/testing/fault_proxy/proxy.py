@@ -1,4 +1,4 @@
-"""FaultProxy: the listener before one broker, its script, and what it counted."""
+"""FaultProxy: the listener before one broker, its script, and its counts."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class FaultProxy:
         self.target = target
         self.port = port
         self.accepted = 0
-        """Connections so far."""
+        """The number of connections so far."""
         self.counts: Counter[type[Fault]] = Counter()
-        """How often each fault was carried out, to its end or to the connection's."""
+        """The number of times that each fault ran, to its end or to the connection's."""
         self._tls = tls
         self._target_tls = target_tls
         self._script = ScriptRun(script or FaultScript())
@@ -63,7 +63,7 @@ class FaultProxy:
 
     @property
     def connections(self) -> int:
-        """How many there are now."""
+        """The number of connections now."""
         return len(self._connections)
 
     def play(self, script: FaultScript) -> None:
@@ -71,11 +71,11 @@ class FaultProxy:
         self._script = ScriptRun(script)
 
     def add(self, *rules: Rule) -> None:
-        """More rules behind those of the script."""
+        """Add rules behind those of the script."""
         self._script.add(*rules)
 
     def end_connections(self, *, reset: bool = False) -> None:
-        """End those that there are now, by FIN or by RST; that is in no script and not counted."""
+        """End the present connections, by FIN or by RST; that is in no script and not counted."""
         for connection in list(self._connections):
             connection.end(reset=reset)
 
@@ -94,7 +94,7 @@ class FaultProxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Refuse connections, end those that there are, and raise what had gone wrong."""
+        """Refuse connections, end the present ones, and raise the error that came up, if any."""
         if self._server is not None:
             self._server.close()
             self._server = None

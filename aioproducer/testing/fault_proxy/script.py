@@ -1,4 +1,4 @@
-"""Which frame meets which fault: the script as a value, and where its run stands. No I/O."""
+"""Scripts of the faults that frames meet: a script as a value, and the state of a run. No I/O."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Rule:
     """An `ApiKey` or any other of Kafka's numbers. None: of every kind."""
     way: Way = Way.RESPONSE
     after: int = 0
-    """So many frames of the kind pass unharmed first."""
+    """The number of frames of the kind that pass unharmed first."""
     count: int | None = 1
-    """So many frames meet the fault. None: no end."""
+    """The number of frames that meet the fault. None: no end."""
     probability: float = 1.0
-    """Of each frame between the first and the last."""
+    """The probability for each frame between the first and the last."""
 
     def __post_init__(self) -> None:
         if self.after < 0 or (self.count is not None and self.count < 1):
@@ -48,7 +48,7 @@ class Rule:
                 raise ValueError(f"a new connection has no bytes yet: {self}")
 
     def matches(self, way: Way, api: int | None) -> bool:
-        """Whether such a frame is counted; `api` is None where nobody knows it."""
+        """True if such a frame is counted; `api` is None if it is unknown."""
         return way is self.way and (self.api is None or api == self.api)
 
 
@@ -58,11 +58,11 @@ class FaultScript:
 
     rules: tuple[Rule, ...] = ()
     seed: int = 0
-    """Of the probabilities and of `ANYWHERE`: the same frames meet the same faults."""
+    """The seed of the probabilities and of `ANYWHERE`: the same frames meet the same faults."""
 
 
 class ScriptRun:
-    """A script, and how far it is; the state of one proxy."""
+    """A script under way: the state of one proxy."""
 
     def __init__(self, script: FaultScript) -> None:
         self.random = Random(script.seed)
@@ -70,11 +70,11 @@ class ScriptRun:
         self.add(*script.rules)
 
     def add(self, *rules: Rule) -> None:
-        """More rules behind those that there are; they count from now on."""
+        """Add rules behind the present ones; they count from now on."""
         self._running += [_RunningRule(rule, Random(self.random.random())) for rule in rules]
 
     def decide(self, way: Way, api: int | None = None) -> Fault | None:
-        """What the next frame of this kind meets, None: nothing."""
+        """The fault that the next frame of this kind meets; None: no fault."""
         decided: Fault | None = None
         for running in self._running:
             if running.rule.matches(way, api):
@@ -90,7 +90,7 @@ class ScriptRun:
 class _RunningRule:
     rule: Rule
     random: Random
-    """One for each rule: what the others draw changes nothing for it."""
+    """A generator for each rule: the draws of others change nothing for it."""
     passed: int = 0
     hits: int = 0
 

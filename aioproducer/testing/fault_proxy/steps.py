@@ -1,4 +1,4 @@
-"""What a fault does to a frame, as steps for whoever holds the sockets. No I/O."""
+"""The steps of a fault on a frame, for the holder of the sockets. No I/O."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ Step = Pass | Wait | Pace | ShutDown | End | GoDark
 
 
 def steps(fault: Fault | None, frame: bytes, random: Random) -> tuple[Step, ...]:
-    """A connection has an empty `frame`. `random` draws what is `ANYWHERE`."""
+    """A fault's steps. A connection has an empty `frame`; `random` draws what is `ANYWHERE`."""
     match fault:
         case None:
             return (Pass(frame),)

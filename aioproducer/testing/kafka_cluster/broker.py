@@ -1,4 +1,4 @@
-"""One node of the cluster: where it listens, its files, its configuration, its process."""
+"""One node of the cluster: its addresses, its files, its configuration, its process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class KafkaBroker:
     ports: Mapping[str, int]
     """The port of each listener, by the listener's name."""
     advertised_port: int
-    """What clients are told to connect to: `port`, unless something stands before the broker."""
+    """The port that clients are told: `port`, unless something stands before the broker."""
     directory: Path
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     paused: bool = False
@@ -42,7 +42,7 @@ class KafkaBroker:
 
     @property
     def pid(self) -> int | None:
-        """None when the broker does not run."""
+        """The process id; None when the broker does not run."""
         return self.process.pid if self.process is not None and self.is_running else None
 
     @property
@@ -84,7 +84,7 @@ class KafkaBroker:
         return any(_STARTED.search(line) for line in self._log_of_this_run())
 
     def log_excerpt(self, lines: int = 30) -> str:
-        """What began with this run's first error, and its end: `lines` lines of each."""
+        """The log of this run from its first error on, and its end: `lines` lines of each."""
         log = self._log_of_this_run()
         errors = (number for number, line in enumerate(log) if _ERROR.match(line))
         tail = max(0, len(log) - lines)
@@ -159,7 +159,7 @@ class KafkaBroker:
         }
 
     def write_zookeeper_properties(self) -> None:
-        """ZooKeeper listens where the controller of the first broker would."""
+        """Write ZooKeeper's configuration, on the port of the first broker's controller."""
         _write_properties(
             self.zookeeper_properties_file,
             {

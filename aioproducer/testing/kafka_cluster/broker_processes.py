@@ -202,7 +202,7 @@ class BrokerProcesses:
         self._launch(broker)
 
     def _launch_zookeeper(self) -> None:
-        """Brokers wait for it, so nobody waits here."""
+        """Start ZooKeeper. Brokers wait for it, so nobody waits here."""
         first = self.brokers[0]
         first.write_zookeeper_properties()
         command = self.distribution.command(

@@ -105,12 +105,12 @@ class KafkaCluster:
 
     @property
     def brokers(self) -> tuple[KafkaBroker, ...]:
-        """In the order of their node ids, the running and the others."""
+        """The brokers in the order of their node ids, the running and the others."""
         return self._brokers
 
     @property
     def directory(self) -> Path:
-        """Where logs, data and the brokers' properties are."""
+        """The directory of logs, data and the brokers' properties."""
         return self._directory
 
     @property
@@ -124,7 +124,7 @@ class KafkaCluster:
 
     @property
     def version(self) -> str:
-        """Kafka's, such as ``4.3.1``."""
+        """The version of Kafka, such as ``4.3.1``."""
         return self._processes.distribution.release.version
 
     @property
@@ -152,19 +152,19 @@ class KafkaCluster:
         await asyncio.to_thread(self._processes.start_broker, self.broker(node_id))
 
     async def stop_broker(self, node_id: int, timeout: float = 30.0) -> None:
-        """SIGTERM: the broker hands its leaderships over; SIGKILL after `timeout` seconds."""
+        """Send SIGTERM: the broker hands its leaderships over; SIGKILL after `timeout` seconds."""
         await asyncio.to_thread(self._processes.stop_broker, self.broker(node_id), timeout)
 
     async def kill_broker(self, node_id: int) -> None:
-        """SIGKILL: the others notice after `broker.session.timeout.ms`, which is 4 s here."""
+        """Send SIGKILL: the others notice after `broker.session.timeout.ms`, which is 4 s here."""
         await asyncio.to_thread(self._processes.kill_broker, self.broker(node_id))
 
     async def pause_broker(self, node_id: int) -> None:
-        """SIGSTOP: its connections stay open and silent; returns when it stands still."""
+        """Send SIGSTOP: its connections stay open and silent; returns when it stands still."""
         await asyncio.to_thread(self._processes.pause_broker, self.broker(node_id))
 
     async def resume_broker(self, node_id: int) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._processes.resume_broker(self.broker(node_id))
 
     async def create_topic(
@@ -196,7 +196,7 @@ class KafkaCluster:
         return await asyncio.to_thread(self._processes.run_tool, main_class, args, input, timeout)
 
     def broker(self, node_id: int) -> KafkaBroker:
-        """Raises ValueError when there is none of this id."""
+        """The broker of this id. Raises ValueError when there is none."""
         for broker in self._brokers:
             if broker.node_id == node_id:
                 return broker

@@ -47,7 +47,7 @@ def create_topic(
     config: Mapping[str, str],
     timeout: float,
 ) -> CreatableTopicResult:
-    """Any broker will do, it asks the controller, but with ZooKeeper; raises OSError."""
+    """Create a topic. Any broker will do, but with ZooKeeper the controller; raises OSError."""
     topic = CreatableTopic(
         name=TopicName(name),
         num_partitions=i32(partitions),

@@ -25,11 +25,11 @@ __all__ = [
 ]
 
 ALL_BROKERS: Final = -1
-"""As a broker id: every broker of the cluster."""
+"""The broker id that stands for every broker of the cluster."""
 DISCONNECT: Final = -195
-"""As an error: the broker closes the connection instead of answering (librdkafka's _TRANSPORT)."""
+"""The error with which a broker closes the connection without answer (librdkafka's _TRANSPORT)."""
 NO_LEADER: Final = -1
-"""As a leader: the partition has none."""
+"""The leader of a partition that has none."""
 
 _INT32_MAX: Final = 2**31 - 1
 _PRODUCE: Final = 0
@@ -229,7 +229,7 @@ class MockCluster:
     def push_broker_request_errors(
         self, broker_id: int, api_key: int, *errors: tuple[int, int]
     ) -> None:
-        """As `push_request_errors`, for one broker; each error with its delay in milliseconds.
+        """Do `push_request_errors` for one broker; each error has a delay in milliseconds.
 
         Error 0 with a delay is a slow answer. `DISCONNECT` is not delayed.
         """
@@ -243,7 +243,7 @@ class MockCluster:
     def push_partition_request_errors(
         self, topic: str, partition: int, api_key: int, *errors: int
     ) -> None:
-        """As `push_request_errors`, for one partition; the request's others are not affected."""
+        """Do `push_request_errors` for one partition; the request's others are not affected."""
         self._check_partition(topic, partition)
         self._check_api(api_key)
         codes = _error_codes(errors)

@@ -91,7 +91,7 @@ class MockClusterProcess:
         raise MockClusterError(self._describe_end())
 
     def unreported_crash(self) -> str | None:
-        """What ended the child, unless a command has said so already."""
+        """The end of the child in words, unless a command has said so already."""
         if self._failure is not None or self._child.poll() is None:
             return None
         return self._describe_end()
@@ -116,7 +116,7 @@ class MockClusterProcess:
         return results
 
     def has_partition(self, topic: str, partition: int) -> bool:
-        """Whether the topic exists, created by us or by a client's request, with the partition."""
+        """True if the topic exists, created by us or by a client's request, with the partition."""
         # librdkafka cannot be asked, and most of its functions create what they do not find. This
         # one does not, and the offset is too large for it to delete anything.
         probe = ("partition_delete_records", topic, partition, _INT64_MAX)
@@ -175,7 +175,7 @@ class MockClusterProcess:
         return f"the mock cluster's process {reason}" + (f" ({written})" if written else "")
 
     def _ask_api_versions(self) -> dict[int, tuple[int, int]]:
-        """What the brokers implement; it is not in librdkafka's interface."""
+        """The versions that the brokers implement; librdkafka's interface has no such call."""
         host, _, port = self.bootstrap_servers.split(",")[0].rpartition(":")
         with (
             socket.create_connection((host, int(port)), self._timeout) as connection,
