@@ -61,7 +61,7 @@ from aioproducer.serialization import Serializer
 from aioproducer.version import __version__
 
 __accelerated__ = acceleration.ACCELERATED
-"""Whether the compiled innermost loops are in use."""
+"""True if the compiled innermost loops are in use."""
 
 __all__ = [
     "AbortableTransactionError",

@@ -1,5 +1,4 @@
-"""What is wrong with the arguments of a call: the same for both shells, and said before anything
-changes."""
+"""Checks of a call's arguments: one set for both shells, and done before anything changes."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ def checked_topic(topic: Any) -> str:
 
 
 def check_partition(partition: Any, topic: str) -> None:
-    """Raise :class:`InvalidPartitionError` unless it can be one."""
+    """Raise :class:`InvalidPartitionError` unless ``partition`` can be one."""
     if type(partition) is not int or not 0 <= partition < 2**31:
         raise InvalidPartitionError(
             f"a partition is an int from 0 to {2**31 - 1}, not {partition!r} (topic {topic!r})"
@@ -54,7 +53,7 @@ def check_partition(partition: Any, topic: str) -> None:
 
 
 def check_timestamp(timestamp_ms: Any, topic: str) -> None:
-    """Raise :class:`InvalidTimestampError` unless it can be one."""
+    """Raise :class:`InvalidTimestampError` unless ``timestamp_ms`` can be one."""
     if type(timestamp_ms) is not int or not 0 <= timestamp_ms < 2**63:
         raise InvalidTimestampError(
             f"timestamp_ms is an int, milliseconds since the epoch, not {timestamp_ms!r} "
@@ -208,7 +207,7 @@ def only_argument(record: ProducerRecord, *others: object) -> tuple[Any, ...]:
 
 
 def one_by_one(values: Any, kinds: str) -> Iterable[Any]:
-    """What goes over the values of ``send_many()``; ``kinds``: what it takes, for messages."""
+    """An iterable over the values of ``send_many()``; ``kinds``: what it takes, for messages."""
     if type(values) is list or type(values) is tuple:
         return cast(Iterable[Any], values)
     if isinstance(values, str | bytes | bytearray | memoryview):

@@ -1,6 +1,6 @@
-"""Arrow columns as records: which columns there may be, and how their buffers are read.
+"""Arrow columns as records: the columns that there may be, and the reading of their buffers.
 
-pyarrow is never imported: who has columns has imported it.
+pyarrow is never imported: a program that has columns has imported it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TAKEN: Final = {
 
 
 def is_arrow(values: Any) -> bool:
-    """Whether it is a RecordBatch, Table, Array or ChunkedArray of pyarrow."""
+    """True if it is a RecordBatch, Table, Array or ChunkedArray of pyarrow."""
     pyarrow = sys.modules.get("pyarrow")
     return pyarrow is not None and isinstance(
         values, (pyarrow.RecordBatch, pyarrow.Table, pyarrow.Array, pyarrow.ChunkedArray)
@@ -33,7 +33,7 @@ def is_arrow(values: Any) -> bool:
 
 
 def read_columns(values: Any) -> list[Columns]:
-    """The records, without a copy of their bytes: see ``send_many()`` for what columns there are.
+    """The records, without a copy of their bytes: see ``send_many()`` for the columns.
 
     Raises SerializationError, which names the column, its type and what is taken.
     """
@@ -49,9 +49,9 @@ def read_columns(values: Any) -> list[Columns]:
 
 
 def murmur2_partitions(keys: Any, count: int) -> Any:
-    """For each key of an Array its partition among ``count``, as int32; null where there is none.
+    """The partition among ``count`` of each key of an Array, as int32; null if there is no key.
 
-    As :func:`~aioproducer.partitioning.murmur2_partition` does for one.
+    See :func:`~aioproducer.partitioning.murmur2_partition`, which does it for one key.
     """
     pyarrow = sys.modules["pyarrow"]
     partitions = partitions_of_keys(_binary_column(pyarrow, keys), count)
@@ -140,7 +140,7 @@ def _int_column(column: Any, *, wide: bool) -> IntColumn:
 
 
 def _timestamps(pyarrow: Any, column: Any) -> IntColumn:
-    """In milliseconds; what is finer is cut off."""
+    """The timestamps in milliseconds; finer parts are cut off."""
     if pyarrow.types.is_timestamp(column.type) and column.type.unit != "ms":
         kind = pyarrow.timestamp("ms", column.type.tz)
         column = column.cast(kind, safe=column.type.unit == "s")
@@ -148,7 +148,7 @@ def _timestamps(pyarrow: Any, column: Any) -> IntColumn:
 
 
 class _HeadersColumn(Sequence[Sequence[Header] | None]):
-    """A row's headers, or None; they are made when somebody asks."""
+    """The headers of each row, or None; they are made when somebody asks."""
 
     def __init__(self, column: Any) -> None:
         self._column = column

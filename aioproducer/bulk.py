@@ -1,4 +1,4 @@
-"""Many records under one awaitable: how ``send_many()`` sends them."""
+"""Many records under one awaitable, as ``send_many()`` sends them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from aioproducer.records.spans import Span
 from aioproducer.send_report import OneRecord, SendReport, Tally, carry, note
 
 _RECORDS_PER_TURN: Final = 500
-"""How many records are taken one by one before the event loop may do something else."""
+"""The number of records taken one by one before the event loop may do something else."""
 ROWS_PER_TURN: Final = 2_000
-"""The same for values that go into a batch in one call. One that opens a batch counts as
-``_RECORDS_PER_TURN``, whatever its size, for the bytes of the batch before."""
+"""The number of values, many of them put into a batch in one call, before the event loop's turn.
+One that opens a batch counts as ``_RECORDS_PER_TURN``, whatever its size, for the bytes of the
+batch before."""
 _AHEAD_AT_LEAST: Final = 8
-"""How many of an iterator are taken ahead. Where more than half as many went into one batch at
-once, it may be twice as many as went there, up to ``_RECORDS_PER_TURN``."""
+"""The least number of values taken ahead from an iterator. If more than half as many went into one
+batch at once, twice as many as went there are taken, up to ``_RECORDS_PER_TURN``."""
 
 
 class Crowd(Protocol):
@@ -33,11 +34,11 @@ class Crowd(Protocol):
         """The callers whose records had to stand in line since they asked for room last."""
 
     def last_has_room(self) -> bool:
-        """Whether there is room for more records like the one that was sent last."""
+        """True if there is room for more records like the one that was sent last."""
 
 
 class BulkProducer(Protocol):
-    """What sending many needs of a producer."""
+    """The methods of a producer that sending many needs."""
 
     _crowd: Crowd
 
@@ -59,20 +60,20 @@ class BulkProducer(Protocol):
         """Send one record."""
 
     def take_back_cancelled(self) -> None:
-        """Take what was cancelled and still waits out of the line."""
+        """Take cancelled records that still wait out of the line."""
 
     async def drain(self) -> None:
         """Wait for room."""
 
 
 class EntranceOfOne(Protocol):
-    """What sending many needs of an ``Entrance``."""
+    """The methods of an ``Entrance`` that sending many needs."""
 
     def serves(self) -> bool:
-        """Whether the caller is in the thread and the loop to be served."""
+        """True if the caller is in the thread and the loop to be served."""
 
     def append(self, token: Any, topic: Any, value: Any, key: Any, partition: Any) -> int:
-        """Put a record where it belongs, if nothing else has to be asked; else return 0."""
+        """Put a record into its batch, if nothing else has to be asked; else return 0."""
 
 
 class BulkSender:
@@ -92,9 +93,9 @@ class BulkSender:
         self._short_way = short_way
         self._tally = Tally(future)
         self._given = 0
-        """How many of those that the tally knows were sent, or were refused."""
+        """The number of the tally's records that were sent, or were refused."""
         self._work = 0
-        """What was done since others had their turn."""
+        """The work since others had their turn, in values."""
 
     async def send_all(
         self,
@@ -103,7 +104,7 @@ class BulkSender:
         partition: int | None,
         headers: Headers | None,
     ) -> SendReport:
-        """Send each of ``values`` and wait for all fates. Cancelled, it takes back what waits."""
+        """Send ``values`` and wait for all outcomes. Cancelled, it takes back waiting records."""
         if isinstance(values, AsyncIterable):
             return await self._told(self._send_each(topic, values, partition, headers))
         return await self._told(self._send_chunks(topic, values, partition, headers))
@@ -175,7 +176,7 @@ class BulkSender:
     async def _send_chunk(
         self, topic: str, chunk: list[Any], partition: int | None, headers: Headers | None
     ) -> int:
-        """Send what is in ``chunk``; how many records of it went into one batch in one call."""
+        """Send ``chunk``; returns the most records of it that went into one batch in one call."""
         producer, put = self._producer, self._put
         first = self._tally.add(len(chunk))
         at = count = most = 0
@@ -200,13 +201,13 @@ class BulkSender:
         return most
 
     def _worked_on_one(self, before: int) -> None:
-        """A record was sent alone, after so many together."""
+        """Count the work for a record that was sent alone, after ``before`` were sent together."""
         self._work += _RECORDS_PER_TURN if before else ROWS_PER_TURN // _RECORDS_PER_TURN
 
     def _append_values(
         self, index: int, topic: str, values: list[Any], at: int, partition: int | None
     ) -> int:
-        """Put values into the open batch, while they are bytes and fit there; how many."""
+        """Put values into the open batch, while they are bytes and fit; returns their number."""
         if not self._entrance.serves():
             return 0
         builder = self._short_way.find(topic, None, None, partition)

@@ -25,7 +25,7 @@ class ColumnSender(BulkSender):
         partition: int | None,
         headers: Headers | None,
     ) -> SendReport:
-        """Send each row of ``batches`` and wait for all fates, as :meth:`send_all` does."""
+        """Send each row of ``batches`` and wait for all outcomes, as :meth:`send_all` does."""
         return await self._told(self._send_columns(topic, batches, partition, headers))
 
     async def _send_columns(
@@ -43,7 +43,7 @@ class ColumnSender(BulkSender):
                 start += await self._send_rows(rows, start, stop)
 
     async def _send_rows(self, rows: _Rows, start: int, stop: int) -> int:
-        """Send some rows, those of one partition after those of another; how many."""
+        """Send some rows, one partition's after another's; returns their number."""
         count = self._partitions_of(rows.topic)
         if rows.one_place or not count:
             await self._send_group(rows, rows.base + start, rows.base + stop, rows.partition, None)
@@ -57,7 +57,7 @@ class ColumnSender(BulkSender):
         return len(order)
 
     def _partitions_of(self, topic: str) -> int:
-        """How many partitions the topic has; 0: none is known, or the short way is closed."""
+        """The number of the topic's partitions; 0: none is known, or the short way is closed."""
         if not self._short_way.is_open or type(topic) is not str:
             return 0
         batches = self._short_way.topics.get(topic)
@@ -91,7 +91,7 @@ class ColumnSender(BulkSender):
     def _append_rows(
         self, rows: _Rows, place: int, end: int, partition: int | None, order: array[int] | None
     ) -> int:
-        """Put rows into an open batch, while they fit there; how many."""
+        """Put rows into an open batch, while they fit there; returns their number."""
         if not self._entrance.serves():
             return 0
         builder = self._short_way.find(rows.topic, None, None, partition)
@@ -123,7 +123,7 @@ class ColumnSender(BulkSender):
 
 
 class _Rows:
-    """Columns on their way: for which topic, and with which index the rows begin."""
+    """Columns on their way, with their topic and the index of their first row."""
 
     def __init__(
         self,
@@ -147,8 +147,8 @@ class _Rows:
         self.partition = partition
         self.headers = headers
         self.fast = headers is None and columns.headers is None
-        """There are no headers."""
+        """True if there are no headers."""
         self.one_place = not self.fast or (
             columns.partitions is None and (columns.keys is None or partition is not None)
         )
-        """The rows need not be put in order by partition."""
+        """True if the rows need not be put in order by partition."""

@@ -1,4 +1,4 @@
-"""Where records come in: one call that looks who calls, makes the future and takes the short way.
+"""The entrance of records: one call that checks the caller, makes the future, takes the short way.
 
 It is called for every record, so ``records/compiled/entrance.pyx`` has it for C; the class here
 is the reference.
@@ -36,7 +36,7 @@ class PythonEntrance:
         self._thread = _NO_THREAD
 
     def serves(self) -> bool:
-        """Whether the caller is in the thread and the loop to be served."""
+        """True if the caller is in the thread and the loop to be served."""
         return get_ident() == self._thread and self._loop.is_running()
 
     def send(self, topic: Any, value: Any, key: Any, partition: Any) -> Any:
@@ -51,7 +51,7 @@ class PythonEntrance:
         return None
 
     def append(self, token: Any, topic: Any, value: Any, key: Any, partition: Any) -> int:
-        """:meth:`send` for those who bring the future; the record's size in bytes, or 0."""
+        """Do :meth:`send` with the caller's ``token``; returns the record's size in bytes, or 0."""
         if self.serves():
             now_ms = time_ns() // 1_000_000
             return self._short_way.append(token, now_ms, topic, value, key, partition)

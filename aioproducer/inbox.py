@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 
 class Item(NamedTuple):
-    """One record, with whom it comes from."""
+    """One record, with the thread it comes from."""
 
     record: tuple[Any, ...]
     """The arguments of ``put()``, without the future."""
@@ -24,24 +24,24 @@ class Item(NamedTuple):
 
 
 class Marker:
-    """Tells by ``future`` when all that came before has left, stalled or not."""
+    """Resolves ``future`` when all items that came before have left, stalled or not."""
 
     def __init__(self, future: Future[None]) -> None:
         self.future = future
         self._missing = 1
 
     def stall(self) -> None:
-        """It has to be reached once more."""
+        """Count one more place where it has to be reached."""
         self._missing += 1
 
     def reached(self) -> None:
-        """All that came before has left, here."""
+        """Count one place where all earlier items have left."""
         self._missing -= 1
         if not self._missing and self.future.set_running_or_notify_cancel():
             self.future.set_result(None)
 
     def fail(self, error: Exception) -> None:
-        """It will not be reached any more."""
+        """Fail the future: the marker will not be reached any more."""
         if not self.future.done() and self.future.set_running_or_notify_cancel():
             self.future.set_exception(error)
 
@@ -49,8 +49,8 @@ class Marker:
 class Inbox:
     """Holds items of up to ``capacity`` bytes, and as many that stalled; one may be larger.
 
-    Of the room for what stalls, each thread may use as much as the others leave free, so that there
-    is always some for one more. :attr:`lock` guards all of it.
+    Of the room for stalled items, each thread may use as much as the others leave free, so that
+    there is always some for one more. :attr:`lock` guards all of it.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -59,11 +59,11 @@ class Inbox:
         self._fresh_total = self._stalled_total = 0
         self._items: deque[Item | Marker] = deque()
         self._fresh: dict[Thread, int] = {}
-        """Bytes by thread, of what was not taken yet."""
+        """Bytes by thread, of items that were not taken yet."""
         self._stalled: dict[Thread, deque[Item | Marker]] = {}
         self._stalled_bytes: dict[Thread, int] = {}
         self._waiting: dict[Thread, tuple[int, Condition]] = {}
-        """Who waits for room, and for how much."""
+        """Threads that wait for room, and the bytes that they wait for."""
         self._closed = False
 
     @property
@@ -72,7 +72,7 @@ class Inbox:
         return self._fresh_total + self._stalled_total
 
     def fits(self, thread: Thread, size: int) -> bool:
-        """Whether ``thread`` may put a record of ``size`` bytes here."""
+        """True if ``thread`` may put a record of ``size`` bytes here."""
         fresh = self._fresh.get(thread, 0)
         if thread in self._stalled:
             own = fresh + self._stalled_bytes[thread]
@@ -97,13 +97,13 @@ class Inbox:
                 condition.notify()
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """Wake all threads that wait, and let none wait any more."""
         with self.lock:
             self._closed = True
             self._wake()
 
     def put(self, item: Item | Marker) -> bool:
-        """Put ``item`` at the end; whether it is the only one."""
+        """Put ``item`` at the end; True if it is the only one."""
         if isinstance(item, Item):
             self._fresh[item.thread] = self._fresh.get(item.thread, 0) + item.size
             self._fresh_total += item.size
@@ -111,7 +111,7 @@ class Inbox:
         return len(self._items) == 1
 
     def take(self) -> deque[Item | Marker]:
-        """Take all that did not stall."""
+        """Take all items that did not stall."""
         with self.lock:
             items, self._items = self._items, deque()
             self._fresh_total = 0
@@ -120,13 +120,13 @@ class Inbox:
         return items
 
     def stalled(self, thread: Thread) -> Sequence[Item | Marker]:
-        """What came from ``thread`` and has to wait."""
+        """The items from ``thread`` that have to wait."""
         return self._stalled.get(thread, ())
 
     # --- in the event loop's thread ----------------------------------------------------------
 
     def stall(self, thread: Thread) -> None:
-        """What comes from ``thread`` has to wait, until :meth:`resume` has given all of it back."""
+        """Let items from ``thread`` wait until :meth:`resume` has given all of them back."""
         with self.lock:
             if thread not in self._stalled:
                 self._stalled[thread] = deque()
@@ -151,7 +151,7 @@ class Inbox:
         return True
 
     def resume(self, thread: Thread) -> Iterator[Item | Marker]:
-        """What stalled, one after the other; when that was all, ``thread`` stalls no more."""
+        """The stalled items, one after the other; after the last, ``thread`` stalls no more."""
         items = self._stalled[thread]
         while items:
             item = items.popleft()

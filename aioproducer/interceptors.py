@@ -1,4 +1,4 @@
-"""Hooks around a send. Whatever they raise is logged and never breaks it.
+"""Hooks around a send. An error that they raise is logged and never breaks the send.
 
 Source: Kafka's ``ProducerInterceptor`` and ``ProducerInterceptors`` (KIP-42, KIP-512).
 """
@@ -19,10 +19,10 @@ class ProducerInterceptor(Protocol):
     """Sees every record and every outcome. A class may have any of these methods, or all."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Called by ``send()`` before serialization; what it returns is sent."""
+        """Return the record to send. ``send()`` calls it before serialization."""
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: BaseException | None) -> None:
-        """The record's fate: it was delivered if ``error`` is None.
+        """Take the record's outcome: it was delivered if ``error`` is None.
 
         Otherwise ``metadata`` has the record's topic and its partition, -1 where none was chosen
         yet, and -1 for the rest. A method with a parameter named ``headers`` also gets the record's
@@ -64,7 +64,7 @@ class Interceptors:
     def on_acknowledgement(
         self, metadata: RecordMetadata, error: BaseException | None, headers: Headers | None
     ) -> None:
-        """Tell the chain a record's fate; ``headers`` as the chain left them."""
+        """Tell the chain a record's outcome; ``headers`` as the chain left them."""
         for interceptor, wants_headers in zip(self._chain, self._wants_headers, strict=True):
             hook = getattr(interceptor, "on_acknowledgement", None)
             if hook is None:
@@ -83,7 +83,7 @@ class Interceptors:
 
 
 def _wants_headers(interceptor: Any) -> bool:
-    """Whether its ``on_acknowledgement`` has a parameter ``headers``."""
+    """True if its ``on_acknowledgement`` has a parameter ``headers``."""
     try:
         return "headers" in signature(interceptor.on_acknowledgement).parameters
     except (AttributeError, TypeError, ValueError):  # there is none, or C does not say
@@ -91,7 +91,7 @@ def _wants_headers(interceptor: Any) -> bool:
 
 
 def _pairs(headers: Headers | None) -> tuple[Header, ...]:
-    """``headers`` as pairs; none where they are what no record takes."""
+    """``headers`` as pairs; none if no record takes such headers."""
     try:
         return tuple(headers.items() if isinstance(headers, Mapping) else headers or ())
     except TypeError:
@@ -99,7 +99,7 @@ def _pairs(headers: Headers | None) -> tuple[Header, ...]:
 
 
 def close_hooks(hooks: Iterable[Any]) -> None:
-    """Call ``close()`` of those that have it."""
+    """Call ``close()`` of hooks that have it."""
     for hook in hooks:
         close = getattr(hook, "close", None)
         if close is None:
@@ -111,7 +111,7 @@ def close_hooks(hooks: Iterable[Any]) -> None:
 
 
 class InterceptedFuture:
-    """A record's future that tells the chain its fate first, even if its caller cancelled it."""
+    """A record's future that tells the chain its outcome first, even if its caller cancelled it."""
 
     __slots__ = ("_future", "_headers", "_interceptors", "_told", "_topic", "partition")
 
@@ -121,15 +121,15 @@ class InterceptedFuture:
         self._topic = record.topic
         self._headers = record.headers
         self.partition = record.partition
-        """The one that it is meant for, or that was chosen; None: none yet."""
+        """The partition that it is meant for, or that was chosen; None: none yet."""
         self._told = False
 
     def done(self) -> bool:
-        """Whether the fate is known; a cancelled future still waits for it."""
+        """True if the outcome is known; a cancelled future still waits for it."""
         return self._told
 
     def cancelled(self) -> bool:
-        """Whether the caller gave up."""
+        """True if the caller gave up."""
         return bool(self._future.cancelled())
 
     @property

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """As ``asyncio.run``, but on uvloop where that is installed: the extra ``aioproducer[uvloop]``.
+    """Run ``main`` as ``asyncio.run`` does, on uvloop if it is installed (``aioproducer[uvloop]``).
 
     The producer works on either; with uvloop a record costs less, and comes back sooner.
     """

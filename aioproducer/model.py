@@ -1,4 +1,4 @@
-"""The nouns of a producer: records, where they go, and where they arrived."""
+"""The nouns of a producer: records, their destinations and their offsets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Header: TypeAlias = tuple[str, bytes | None]
 """One header of a record: its key, and its value or None."""
 
 Headers: TypeAlias = Mapping[str, bytes | None] | Sequence[Header]
-"""What ``send(headers=…)`` takes: a mapping, or pairs (keys may repeat)."""
+"""The headers of a record as ``send()`` takes them: a mapping, or pairs (keys may repeat)."""
 
 
 Place: TypeAlias = int | Fraction
@@ -51,20 +51,20 @@ class PartitionInfo(NamedTuple):
     topic: str
     partition: int
     leader: Node | None
-    """Takes what is written; None while there is none."""
+    """The broker that takes records; None while there is none."""
     replicas: tuple[Node, ...]
-    """All that are to have it. One that the cluster gives no address for has port -1."""
+    """All brokers that are to have it. One without an address from the cluster has port -1."""
     in_sync_replicas: tuple[Node, ...]
-    """Those that have all that was committed, the leader included."""
+    """The replicas that have all that was committed, the leader included."""
     offline_replicas: tuple[Node, ...] = ()
-    """Those that are down."""
+    """The replicas that are down."""
 
 
 BootstrapId = NewType("BootstrapId", str)
-"""Tells bootstrap servers apart, as ``-1``, ``-2``, … in metrics. It equals no broker's id."""
+"""The id of a bootstrap server, ``-1``, ``-2``, … in metrics. It equals no broker's id."""
 
 NodeId: TypeAlias = int | BootstrapId
-"""What a connection leads to."""
+"""The id of a connection's other end."""
 
 
 class BootstrapServer(NamedTuple):
@@ -84,7 +84,7 @@ class BootstrapServer(NamedTuple):
 
 
 Peer: TypeAlias = Node | BootstrapServer
-"""What can be connected to, and asked what any broker can answer."""
+"""A server to connect to, and to ask what any broker can answer."""
 
 
 def _address(host: str, port: int) -> str:
@@ -119,13 +119,13 @@ class OffsetAndMetadata(NamedTuple):
     """A consumed offset to be committed. Source: Kafka's ``OffsetAndMetadata``."""
 
     offset: int
-    """Of the next record to read."""
+    """The offset of the next record to read."""
     metadata: str = ""
     leader_epoch: int | None = None
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """Who consumed: a member of a group in one of its generations (KIP-447).
+    """The consumer: a member of a group in one of its generations (KIP-447).
 
     Source: Kafka's ``ConsumerGroupMetadata``. With ``group_id`` alone the group does not check that
     the consumer still owns the partitions: then the transactional id has to keep others away.
@@ -139,7 +139,7 @@ class ConsumerGroupMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionHandle:
-    """What it takes to write into an open transaction, or to end it, from anywhere.
+    """The means to write into an open transaction, or to end it, from anywhere.
 
     It pickles. Whoever holds it can commit: give it to nobody who should not.
     """
@@ -148,12 +148,12 @@ class TransactionHandle:
     producer_id: int
     epoch: int
     version: int
-    """Of the transaction protocol (KIP-890): with 1 the client takes each partition into the
+    """The transaction protocol's version (KIP-890): with 1 the client takes each partition into the
     transaction, with 2 the brokers do."""
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record arrived. Source: Kafka's ``RecordMetadata``."""
+    """The partition, offset and timestamp of a record. Source: Kafka's ``RecordMetadata``."""
 
     topic: str
     partition: int
@@ -163,9 +163,9 @@ class RecordMetadata(NamedTuple):
     timestamp_ms: int
     """The record's own timestamp, or the broker's where the topic uses ``LogAppendTime``."""
     serialized_key_size: int
-    """Bytes; -1 without a key."""
+    """The key's bytes; -1 without a key."""
     serialized_value_size: int
-    """Bytes; -1 without a value."""
+    """The value's bytes; -1 without a value."""
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -1,7 +1,7 @@
-"""Which partition a record goes to.
+"""The choice of a record's partition.
 
-Without a partitioner of the user's: a keyed record goes where its key's murmur2 hash says, the same
-partition as with every Java client; a keyless one goes to the topic's sticky partition (KIP-480,
+Without a partitioner of the user's, a keyed record goes to the partition of its key's murmur2 hash,
+as with every Java client; a keyless one goes to the topic's sticky partition (KIP-480,
 KIP-794), which :func:`next_sticky_partition` chooses anew for every ``batch_size`` bytes.
 """
 
@@ -23,12 +23,12 @@ _POSITIVE: Final = 0x7FFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """What a partitioner sees of a topic."""
+    """The partitions of a topic, as a partitioner sees them."""
 
     count: int
     """The topic has the partitions 0 to ``count - 1``."""
     available: Sequence[int]
-    """Those that have a leader now."""
+    """The partitions that have a leader now."""
 
 
 PartitionFunction: TypeAlias = Callable[[str, bytes | None, bytes | None, Partitions], int]
@@ -51,7 +51,7 @@ def murmur2_partition(key: bytes, count: int) -> int:
 
 
 class RoundRobinPartitioner:
-    """Each record to the topic's next available partition, whatever its key.
+    """Sends each record to the topic's next available partition, whatever its key.
 
     Starts at a random partition. Source: Kafka's ``RoundRobinPartitioner``.
     """
@@ -74,9 +74,9 @@ class RoundRobinPartitioner:
 
 
 class Murmur3Partitioner:
-    """Keys by murmur3 (32 bits, seed 0), keyless records round robin.
+    """Chooses by the key's murmur3 (32 bits, seed 0); keyless records go round robin.
 
-    Not the Java client's partitions: for sharing topics with programs that hash this way.
+    These are not the Java client's partitions: it shares topics with programs that hash this way.
     """
 
     def __init__(self, random: Random | None = None) -> None:
@@ -92,10 +92,10 @@ class Murmur3Partitioner:
 
 
 class ConsistentRandomPartitioner:
-    """Keys by CRC-32, records without a key (or with an empty one) to a random available partition.
+    """Chooses by the key's CRC-32; without one, or if it is empty, a random available partition.
 
-    The default of librdkafka, which the clients for Python, Go, .NET and C++ share: who comes from
-    one of them keeps each key in its partition. Source: its ``consistent_random``.
+    The default of librdkafka, which the clients for Python, Go, .NET and C++ share: a program
+    that comes from one of them keeps each key in its partition. Source: its ``consistent_random``.
     """
 
     def __init__(self, random: Random | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What became of the records of one ``send_many()``: counted as they come, reported at its end.
+"""The outcomes of one ``send_many()``: counted as they come, reported at its end.
 
 A call that raises has a report, too: its error carries it.
 """
@@ -36,7 +36,7 @@ def _no_offsets() -> array[int]:
 
 @dataclass(frozen=True, slots=True)
 class SendReport:
-    """What became of the records of one ``send_many()``.
+    """The outcomes of the records of one ``send_many()``.
 
     Their indices count from 0, in the order in which they were given.
     """
@@ -49,21 +49,21 @@ class SendReport:
     """The offset of each record, of type "q"; -1 where it failed, or where it is not known: with
     ``acks=0``, or for a duplicate whose offset the broker no longer knew."""
     failures: Mapping[int, BaseException] = field(default_factory=dict)
-    """The errors of those that failed by their indices, in the order of these."""
+    """The errors of the failed records by index, in the order of the indices."""
     ranges: Mapping[TopicPartition, OffsetRange] = field(default_factory=dict)
-    """Where the delivered ones are, by partition."""
+    """The offsets of the delivered records, by partition."""
     pending: int = 0
-    """How many have no outcome: only where the call was cancelled. After ``await flush()``, a
-    report that is asked for anew counts those that were taken back, and not sent."""
+    """The number of records without an outcome: only if the call was cancelled. After
+    ``await flush()``, a new report counts those that were taken back, and not sent."""
 
     @property
     def sent(self) -> int:
-        """How many records there were."""
+        """The number of records."""
         return self.delivered + self.failed + self.pending
 
     @classmethod
     def of(cls, error: BaseException) -> SendReport | None:
-        """What became of the records of a ``send_many()`` that raised ``error``, up to now.
+        """The outcomes, up to now, of the records of a ``send_many()`` that raised ``error``.
 
         It looks at the causes of ``error``, too, as for ``TimeoutError`` of ``asyncio.timeout()``.
         None: no ``send_many()`` had begun. Values that were taken from an iterator, and not sent
@@ -100,7 +100,7 @@ def carry(error: BaseException, what: Tally | SendReport) -> None:
 
 
 def note(error: BaseException) -> None:
-    """Say in ``error`` what was sent before."""
+    """Say in ``error`` how many records were sent before."""
     report = SendReport.of(error)
     if report is not None:
         error.add_note(
@@ -110,7 +110,7 @@ def note(error: BaseException) -> None:
 
 
 class Tally:
-    """Takes the fates of the records of one call, which are numbered as they come."""
+    """Takes the outcomes of the records of one call, which are numbered as they come."""
 
     __slots__ = (
         "_cancelled",
@@ -131,16 +131,16 @@ class Tally:
         self._cancelled = False
         self._deaf = False
         self._unsent = 0
-        """How many that were added will not be sent."""
+        """The number of added records that will not be sent."""
         self._delivered = 0
         self._partitions = array("i")
         self._offsets = array("q")
         self._failures: dict[int, BaseException] = {}
         self._ranges: dict[tuple[str, int], list[int]] = {}
-        """First and last offset, and how many, by topic and partition."""
+        """First offset, last offset and count, by topic and partition."""
 
     def add(self, count: int = 1) -> int:
-        """So many more records are sent; the index of the first of them."""
+        """Add ``count`` records that are sent; returns the index of the first of them."""
         first = len(self._partitions)
         self._partitions.extend(_NOWHERE * count)
         self._offsets.extend(_UNKNOWN * count)
@@ -149,28 +149,28 @@ class Tally:
 
     @property
     def count(self) -> int:
-        """How many were added."""
+        """The number of added records."""
         return len(self._partitions)
 
     async def finish(self) -> SendReport:
-        """All were sent: wait for the last fate."""
+        """Wait for the last outcome, when all records were sent."""
         self._settle(1)
         await self._future
         return self.report()
 
     async def end(self, unsent: int) -> None:
-        """``unsent`` of those that were added are not sent; wait for the fates of the others."""
+        """Wait for the outcomes of all but ``unsent`` of the added records, which are not sent."""
         self.drop(unsent)
         self._settle(1 + unsent)
         await self._future
         self._leave_out_unsent()
 
     def drop(self, unsent: int) -> None:
-        """``unsent`` of those that were added are not sent."""
+        """Note that ``unsent`` of the added records are not sent."""
         self._unsent = unsent
 
     def _leave_out_unsent(self) -> None:
-        """All others have their fate, so those without one are the ones that were not sent."""
+        """Leave out the records without an outcome: all that were sent have theirs."""
         known = len(self._partitions)
         while self._unsent and self._partitions[known - 1] < 0 and known - 1 not in self._failures:
             known -= 1
@@ -184,7 +184,7 @@ class Tally:
             self._unsent = 0
 
     def report(self) -> SendReport:
-        """What is known now. It may be asked for in another thread."""
+        """A report up to now. Another thread may ask for it."""
         failures = dict(sorted(self._failures.copy().items()))
         known = len(self._partitions) - self._unsent
         return SendReport(
@@ -201,27 +201,27 @@ class Tally:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """An error that carries it goes to another process with the report."""
+        """Pickle as the report, for an error that carries it to another process."""
         return _same, (self.report(),)
 
     def cancel(self) -> None:
-        """What still waits is not to be sent, and nothing more will be."""
+        """Send nothing more, not even records that still wait."""
         self._cancelled = self._deaf = True
 
     def listen(self) -> None:
-        """What waited was taken back: what is on its way may tell its fate."""
+        """Take outcomes again: waiting records were taken back, and others are on their way."""
         self._deaf = False
 
     def cancelled(self) -> bool:
-        """Whether nothing more is to be sent."""
+        """True if nothing more is to be sent."""
         return self._cancelled
 
     def done(self) -> bool:
-        """Whether it takes no fate now, because what waits is being taken back."""
+        """True if it takes no outcome now, because waiting records are being taken back."""
         return self._deaf
 
     def one(self, index: int) -> OneRecord:
-        """Stands in for the future of one record."""
+        """A stand-in for the future of one record."""
         return OneRecord(self, index)
 
     def arrived(self, span: Span, topic: str, partition: int, base_offset: int) -> None:
@@ -268,7 +268,7 @@ _UNKNOWN: Final = array("q", [-1])
 
 
 class OneRecord:
-    """Stands in for a record's future: tells a :class:`Tally` its fate."""
+    """A stand-in for a record's future that tells a :class:`Tally` the outcome."""
 
     __slots__ = ("_index", "_tally")
 
@@ -277,19 +277,19 @@ class OneRecord:
         self._index = index
 
     def done(self) -> bool:
-        """Whether nobody wants its fate any more."""
+        """True if nobody wants its outcome any more."""
         return self._tally.done()
 
     def cancelled(self) -> bool:
-        """Whether it is not to be sent any more."""
+        """True if it is not to be sent any more."""
         return self._tally.cancelled()
 
     def set_result(self, metadata: RecordMetadata) -> None:
-        """It is in the log."""
+        """The record is in the log."""
         self._tally.delivered(self._index, metadata)
 
     def set_exception(self, error: BaseException) -> None:
-        """It failed."""
+        """The record failed."""
         self._tally.failed(self._index, error)
 
     def exception(self) -> BaseException | None:

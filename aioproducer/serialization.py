@@ -1,4 +1,4 @@
-"""From the objects that are sent to the bytes that go into a record."""
+"""Serialization of the objects that are sent to the bytes of a record."""
 
 from __future__ import annotations
 

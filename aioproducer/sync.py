@@ -81,9 +81,9 @@ class Producer:
         self._ended: Future[int] = Future()
         self._wakeup = asyncio.Event()
         self._burst: deque[Item | Marker] = deque()
-        """What the pump has taken out of the inbox."""
+        """The items that the pump has taken out of the inbox."""
         self._inbox = Inbox(self.config.buffer_memory // 32)
-        """Whoever finds it empty wakes the pump."""
+        """A thread that finds it empty wakes the pump."""
         self._lock = self._inbox.lock
         """Guards what follows, too."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -112,7 +112,7 @@ class Producer:
         self.close()
 
     def close(self, timeout: float | None = None) -> int:
-        """As :meth:`aioproducer.Producer.close`. Ctrl-C gives up what is left at once."""
+        """Close: see :meth:`aioproducer.Producer.close`. Ctrl-C gives up what is left at once."""
         check_timeout(timeout)
         bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
         self._check(waits=True)
@@ -172,7 +172,7 @@ class Producer:
         partition: int | None = None,
         headers: Headers | None = None,
     ) -> SendReport:
-        """As :meth:`aioproducer.Producer.send_many`, but not from an async iterable.
+        """Send as :meth:`aioproducer.Producer.send_many` does, but not from an async iterable.
 
         Ctrl-C cancels it.
         """
@@ -252,7 +252,7 @@ class Producer:
             raise
 
     def flush(self, timeout: float | None = None) -> None:
-        """As :meth:`aioproducer.Producer.flush`."""
+        """Wait for all records: see :meth:`aioproducer.Producer.flush`."""
         check_timeout(timeout)
 
         async def flush() -> None:
@@ -262,11 +262,11 @@ class Producer:
         self._ask(flush, timeout)
 
     def partitions_for(self, topic: str) -> tuple[int, ...]:
-        """As :meth:`aioproducer.Producer.partitions_for`."""
+        """The partitions of ``topic``: see :meth:`aioproducer.Producer.partitions_for`."""
         return self._ask(lambda: self._core.partitions_for(topic))
 
     def partition_infos_for(self, topic: str) -> tuple[PartitionInfo, ...]:
-        """As :meth:`aioproducer.Producer.partition_infos_for`."""
+        """Partitions and their brokers: see :meth:`aioproducer.Producer.partition_infos_for`."""
         return self._ask(lambda: self._core.partition_infos_for(topic))
 
     def check(
@@ -276,7 +276,7 @@ class Producer:
         topics: Iterable[str] = (),
         transactional_id: str | None = None,
     ) -> ClusterCheck:
-        """As :meth:`aioproducer.Producer.check`."""
+        """Check the cluster and ``topics``: see :meth:`aioproducer.Producer.check`."""
         return self._ask(
             lambda: self._core.check(timeout, topics=topics, transactional_id=transactional_id)
         )
@@ -285,7 +285,7 @@ class Producer:
 
     @contextmanager
     def transaction(self, *, shared: bool = False) -> Iterator[None]:
-        """As :meth:`aioproducer.Producer.transaction`, for a ``with`` block."""
+        """A ``with`` block in a transaction: see :meth:`aioproducer.Producer.transaction`."""
 
         async def enter() -> AbstractAsyncContextManager[None]:
             await self._catch_up()
@@ -307,19 +307,19 @@ class Producer:
         self._ask(lambda: leave(None))
 
     def init_transactions(self, timeout: float | None = None) -> None:
-        """As :meth:`aioproducer.Producer.init_transactions`."""
+        """Initialize transactions: see :meth:`aioproducer.Producer.init_transactions`."""
         self._ask(lambda: self._core.init_transactions(timeout))
 
     def begin_transaction(self, *, shared: bool = False) -> None:
-        """As :meth:`aioproducer.Producer.begin_transaction`."""
+        """Begin a transaction: see :meth:`aioproducer.Producer.begin_transaction`."""
         self._after_all_sent(lambda: self._core.begin_transaction(shared=shared))
 
     def commit_transaction(self, timeout: float | None = None) -> None:
-        """As :meth:`aioproducer.Producer.commit_transaction`."""
+        """Commit the transaction: see :meth:`aioproducer.Producer.commit_transaction`."""
         self._after_all_sent(lambda: self._core.commit_transaction(timeout))
 
     def abort_transaction(self, timeout: float | None = None) -> None:
-        """As :meth:`aioproducer.Producer.abort_transaction`."""
+        """Abort the transaction: see :meth:`aioproducer.Producer.abort_transaction`."""
         self._after_all_sent(lambda: self._core.abort_transaction(timeout))
 
     def send_offsets_to_transaction(
@@ -328,7 +328,7 @@ class Producer:
         group: ConsumerGroupMetadata | str,
         timeout: float | None = None,
     ) -> None:
-        """As :meth:`aioproducer.Producer.send_offsets_to_transaction`."""
+        """Send consumed offsets: see :meth:`aioproducer.Producer.send_offsets_to_transaction`."""
         self._ask(lambda: self._core.send_offsets_to_transaction(offsets, group, timeout))
 
     def committed_offsets(
@@ -337,11 +337,11 @@ class Producer:
         partitions: Iterable[TopicPartition],
         timeout: float | None = None,
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """As :meth:`aioproducer.Producer.committed_offsets`."""
+        """The committed offsets of a group: see :meth:`aioproducer.Producer.committed_offsets`."""
         return self._ask(lambda: self._core.committed_offsets(group_id, partitions, timeout))
 
     def transaction_handle(self, *, hand_over: bool = False) -> TransactionHandle:
-        """As :meth:`aioproducer.Producer.transaction_handle`."""
+        """The handle of the transaction: see :meth:`aioproducer.Producer.transaction_handle`."""
 
         async def handle() -> TransactionHandle:
             return self._core.transaction_handle(hand_over=hand_over)
@@ -356,7 +356,7 @@ class Producer:
         self._ask(caught_up)
 
     def metrics(self) -> MetricsSnapshot:
-        """As :meth:`aioproducer.Producer.metrics`."""
+        """The metrics of the producer: see :meth:`aioproducer.Producer.metrics`."""
 
         async def metrics() -> MetricsSnapshot:
             return self._core.metrics()
@@ -393,7 +393,7 @@ class Producer:
     def _ask(
         self, question: Callable[[], Coroutine[Any, Any, _Answer]], timeout: float | None = None
     ) -> _Answer:
-        """What ``question`` returns in the loop. If the thread ends, that is an error here."""
+        """The result of ``question`` in the loop. Raises an error if the thread ends."""
         self._check(waits=True)
         with self._lock:
             if self._loop is None:
@@ -458,7 +458,7 @@ class Producer:
             turn.add_done_callback(partial(self._resume, item.thread))
 
     def _resume(self, thread: Thread, turn: asyncio.Future[None]) -> None:
-        """There is room again for the records of ``thread``, or the producer has ended."""
+        """Go on with the records of ``thread``: there is room again, or the producer has ended."""
         if turn.cancelled() or turn.exception() is not None:
             self._wakeup.set()
             return
@@ -468,7 +468,7 @@ class Producer:
                 return
 
     def _put(self, item: Item | Marker) -> asyncio.Future[None] | None:
-        """Put a record into its batch, or in line; a future if its thread has to wait then."""
+        """Put a record into its batch, or in line; returns a future if its thread has to wait."""
         if isinstance(item, Marker):
             item.reached()
         elif item.future.set_running_or_notify_cancel():
@@ -512,7 +512,7 @@ class Producer:
             self._wakeup.set()
 
     def _end(self, error: errors.ProducerError, undelivered: int) -> None:
-        """From now on there is only ``error``, for all who wait too."""
+        """End with ``error``, which all later calls get, and all that wait."""
         with self._lock:
             closing = isinstance(self._refusal, errors.ProducerClosedError)
             self._refusal = error = self._refusal if closing else error
@@ -547,7 +547,7 @@ class _RecordFuture(Future[RecordMetadata]):
 
 
 class _BulkRecord(OneRecord):
-    """In place of a future in the inbox: the record is counted once it leaves there."""
+    """A stand-in for a future in the inbox: the record is counted once it leaves there."""
 
     def __init__(self, tally: Tally) -> None:
         super().__init__(tally, -1)

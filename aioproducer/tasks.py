@@ -1,4 +1,4 @@
-"""The owner of all tasks of a producer: when one dies, it is noticed."""
+"""The owner of all tasks of a producer: it notices when one dies."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TaskOwner:
             self._on_death(cause)
 
     async def close(self) -> None:
-        """Cancel what still runs and wait until all of it has ended."""
+        """Cancel the tasks that still run, and wait until all have ended."""
         self._closed = True
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:

@@ -1,4 +1,4 @@
-"""Threads of the producer's own, for what would hold up the event loop.
+"""Threads of the producer's own, for calls that would hold up the event loop.
 
 asyncio's default executor belongs to the application, which may keep all of its threads busy; what
 runs here waits for none of them. The threads are daemons, so the interpreter's exit waits for none.
@@ -23,7 +23,7 @@ _CORES: Final = (
     len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 )
 BESIDE_THE_LOOP: Final = max(1, _CORES - 1)
-"""Threads that may compute at the same time: where there are several cores, one is left to the
+"""The number of threads that may compute at the same time: of several cores, one is left to the
 event loop, which would stall."""
 
 
@@ -45,7 +45,7 @@ class DaemonThreads(Executor):
         self._ended = False
 
     async def run(self, call: Callable[[], _Answer]) -> _Answer:
-        """What ``call`` returns, or raises, in one of the threads."""
+        """Run ``call`` in one of the threads, and return or raise what it does."""
         return await asyncio.get_running_loop().run_in_executor(self, call)
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -64,7 +64,7 @@ class DaemonThreads(Executor):
         return future
 
     def _begin(self) -> bool:
-        """One more thread, unless there are enough; whether there is any."""
+        """Begin one more thread, unless there are enough; True if there is any."""
         if len(self._threads) < self._most:
             name = f"{self._name}-{len(self._threads)}"
             thread = Thread(target=self._work, name=name, daemon=True)
@@ -95,7 +95,7 @@ class DaemonThreads(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Begin nothing any more; each thread ends after what it does, and nobody joins it.
 
-        ``wait``: does nothing, for what runs may take long, and is nobody's any more.
+        ``wait`` does nothing: a running call may take long, and nobody wants its result.
         """
         with self._lock:
             self._ended = True

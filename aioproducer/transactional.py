@@ -1,4 +1,4 @@
-"""What users do with transactions: each call tells the state machine, and waits until it got there.
+"""Users' calls of transactions: each tells the state machine, and waits until that is there.
 
 Cancelling a wait, or its timeout, changes nothing about what was asked for: the sender goes on with
 it, and the next call takes up the outcome.
@@ -41,8 +41,8 @@ class TransactionCalls:
     """The calls of one producer.
 
     ``wake`` makes the sender look, ``hurry`` lets no record linger, ``on_open`` hears whether
-    records may be sent; ``obstacle`` puts into words, when time is over, what was in the way if
-    that is known; ``max_block``: seconds that a call without timeout waits.
+    records may be sent; ``obstacle`` puts into words, after a timeout, the obstacle if that is
+    known; ``max_block``: seconds that a call without timeout waits.
     """
 
     def __init__(
@@ -70,12 +70,12 @@ class TransactionCalls:
         self._refusal: ProducerError | None = None
         self._left_open = False
         self._bulks = 0
-        """How many ``send_many()`` are under way."""
+        """The number of ``send_many()`` under way."""
 
     # --- waiting ---------------------------------------------------------------------------
 
     def changed(self) -> None:
-        """The state machine may have moved: senders and whoever waits look again."""
+        """Let senders and all that wait look again: the state machine may have moved."""
         self._on_open(self.manager.state is _S.IN_TRANSACTION)
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
@@ -83,7 +83,7 @@ class TransactionCalls:
                 waiter.set_result(None)
 
     def login_refused(self, error: ProducerError) -> None:
-        """No broker lets the producer in: whoever waits for its id gets ``error``."""
+        """Give ``error`` to all that wait for the producer id: no broker lets the producer in."""
         if self.manager.state is _S.INITIALIZING:
             waiters, self._waiters = self._waiters, []
             for waiter in waiters:
@@ -91,7 +91,7 @@ class TransactionCalls:
                     waiter.set_exception(anew(error))
 
     def close(self, error: ProducerError) -> None:
-        """Nothing will move any more: whoever waits gets ``error``."""
+        """Give ``error`` to all that wait: nothing will move any more."""
         self._refusal = error
         self.changed()
 
@@ -230,7 +230,7 @@ class TransactionCalls:
     async def fetch_offsets(
         self, group_id: str, partitions: frozenset[TopicPartition], timeout: float | None
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """Where a group has got to; with whatever transaction is open, or none."""
+        """The committed offsets of a group; with whatever transaction is open, or none."""
         self.manager.check_alive("fetch offsets")
         if not partitions:
             return {}
@@ -293,24 +293,24 @@ class TransactionCalls:
             raise self.manager.refusal(doing)
 
     def record_failed(self, error: ProducerError) -> None:
-        """A record of the open transaction failed where no call raised it: all or nothing."""
+        """Fail the open transaction: a record of it failed, and no call raised that."""
         if self.manager.state is _S.IN_TRANSACTION:
             self.manager.batch_failed(error)
             self.changed()
 
     def record_refused(self, error: ProducerError) -> None:
-        """``send()`` raises ``error``, which its caller may swallow."""
+        """Note that ``send()`` raises ``error``, which its caller may swallow."""
         if self.manager.state is _S.IN_TRANSACTION:
             self.manager.record_refused(error)
             self.changed()
 
     @property
     def open(self) -> bool:
-        """Whether a transaction would be left open by a producer that ends now."""
+        """True if a producer that ends now would leave a transaction open."""
         return self.manager.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR)
 
     def leave(self) -> None:
-        """The producer is closed: what is open is aborted, unless others take it to its end."""
+        """Abort the open transaction of a closed producer, unless others take it to its end."""
         if self.open and not self.manager.joined:
             logger.warning("%s: closed in a transaction, which is aborted", self.manager)
             self._left_open = True
@@ -349,7 +349,7 @@ class TransactionCalls:
             self.check_own_part("leave it to others")
 
     def _is_to_be_ended(self, number: int) -> bool:
-        """Whether this transaction is the present one, and nobody has ended it or will."""
+        """True if this transaction is the present one, and nobody has ended it or will."""
         present = self.manager.begun == number and not self.manager.joined
         return present and (self.open or self.manager.state is _S.FATAL_ERROR)
 
@@ -367,7 +367,7 @@ class TransactionCalls:
             raise
 
     async def _abort_after(self, error: BaseException) -> None:
-        """Abort because of ``error``; what goes wrong with that is told beside it."""
+        """Abort because of ``error``; a failure of the abort is told beside it."""
         try:
             await self.abort(None)
         except ProducerError as failure:
