@@ -1,1 +1,1 @@
-"""From batches to requests, and from responses to outcomes."""
+"""Batches become requests, and responses become outcomes."""

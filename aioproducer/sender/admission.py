@@ -1,4 +1,4 @@
-"""Gives memory to those who wait for it: first the records in line, then callers of ``drain()``.
+"""Memory goes to the records in line first, then to the callers of ``drain()``.
 
 ``send()`` does not wait, so a record without memory stands in line, and the sender's rounds serve
 it. A caller of ``drain()`` waits for the node of the record that was sent last, and for no other.
@@ -21,7 +21,11 @@ Turn = asyncio.Future[None]
 
 
 class _Caller(NamedTuple):
-    """Where a record goes, and whether it is the caller's and in line; ``patient``: see there."""
+    """A caller of ``drain()``, and the queue of a record.
+
+    ``own``: the record is the caller's own, and stands in line. ``patient``: see
+    :meth:`Admission.turn`.
+    """
 
     queue: PartitionQueue | None
     own: bool
@@ -34,7 +38,7 @@ class _Turns:
     def __init__(self) -> None:
         self.waiting: dict[Turn, _Caller] = {}
         self.judged: tuple[object, ...] = ()
-        """What was known of the node when all of them were looked at last."""
+        """The node's state when all callers were looked at last."""
 
     def go_on(self, most: int) -> None:
         """Let the first ``most`` go on."""
@@ -47,7 +51,7 @@ class _Turns:
 
 
 class Admission:
-    """Serves those who wait for memory, in the sender's rounds."""
+    """Serves records and callers that wait for memory, in the sender's rounds."""
 
     def __init__(
         self,
@@ -74,7 +78,7 @@ class Admission:
     # --- callers of drain() ------------------------------------------------------------------
 
     async def drain(self, caller: object) -> None:
-        """Wait for room, behind those who asked before. Source: ``StreamWriter.drain``."""
+        """Wait for room, behind the callers that asked before. Source: ``StreamWriter.drain``."""
         waited, stalled = False, caller in self._stalled
         while (turn := self.turn(caller)) is not None:
             waited = True
@@ -126,7 +130,7 @@ class Admission:
         return turn
 
     def _judge(self, node: NodeKey, now: float) -> tuple[bool, Pressure]:
-        """Whether ``node`` is stuck, and how much it has."""
+        """True if ``node`` is stuck, and the pressure on its memory."""
         return self._shares.is_stuck(node, now), self._shares.pressure(node)
 
     def _forget(self, node: NodeKey, turn: Turn) -> None:
@@ -140,7 +144,7 @@ class Admission:
     # --- the sender's rounds -----------------------------------------------------------------
 
     def serve(self, now: float) -> float | None:
-        """Give away what memory there is; when to look again by the clock alone."""
+        """Give away the memory that is free. Returns when to look again by the clock alone."""
         for waited in self._accumulator.admit(now):
             self._metrics.buffer_waited(waited, now)
         self._accumulator.update_crowded()
@@ -152,7 +156,7 @@ class Admission:
         return min((moment for moment in moments if moment > now), default=None)
 
     def _serve(self, node: NodeKey, turns: _Turns, now: float) -> None:
-        """Let as many go on as there are free batches; the rest after they have sent."""
+        """Let as many callers go on as there are free batches; the others go on in later rounds."""
         stuck, pressure = self._judge(node, now)
         judged = (stuck, pressure, self._shares.moves)
         pool = self._accumulator.pool
@@ -168,7 +172,7 @@ class Admission:
                     turn.set_result(None)
 
     def close(self, error: ProducerError) -> None:
-        """Nobody will get room any more: whoever waits for it gets ``error``."""
+        """Nobody gets room any more: callers that wait for it get ``error``."""
         self._closed = error
         for turns in list(self._turns.values()):
             for turn in list(turns.waiting):

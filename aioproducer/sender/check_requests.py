@@ -1,4 +1,4 @@
-"""The requests of a check: what is there, and what the principal may do with it. No I/O."""
+"""The requests of a check: brokers, topics and the principal's permissions. No I/O."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WRITE: Final = 4
 
 
 class FoundTopic(NamedTuple):
-    """What a broker says of a topic."""
+    """A topic as a broker describes it."""
 
     error_code: int
     leaders: frozenset[int]
@@ -33,7 +33,7 @@ class FoundTopic(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a broker says of its cluster."""
+    """A cluster as one of its brokers describes it."""
 
     error_code: int
     cluster_id: str | None
@@ -66,7 +66,7 @@ class DescribeRequest:
         return request
 
     def read(self, response: MetadataAnswer) -> Found:
-        """What the response says. Raises :class:`ProtocolError` for what can't be true."""
+        """The content of the response. Raises :class:`ProtocolError` if it can't be true."""
         return understand(response.whole(), self._read)
 
     def _read(self, said: Any) -> Found:

@@ -42,7 +42,7 @@ from aioproducer.transactions.manager import TransactionManager
 logger = logging.getLogger(__name__)
 
 RECORDS_PER_SLICE: Final = 1_000
-"""How many futures are told before the event loop may do something else."""
+"""The number of futures that are told before the event loop may do something else."""
 
 
 class BatchCompleter:
@@ -72,7 +72,7 @@ class BatchCompleter:
         """The partitions that have a barrier."""
 
     def standing(self, batch: ProducerBatch, now: float) -> Standing:
-        """What is to be known of ``batch`` to decide its outcome."""
+        """The facts about ``batch`` that decide its outcome."""
         dropped_soon = self._dropping and not batch.uncertain
         return Standing(
             may_retry=batch.attempts < self._retries and now < batch.deadline,
@@ -84,7 +84,7 @@ class BatchCompleter:
 
     @property
     def _dropping(self) -> bool:
-        """Whether a batch may not fit because those before it were dropped with a transaction."""
+        """True if a batch may not fit because earlier ones were dropped with a transaction."""
         return self._transactions is not None and self._transactions.drops
 
     def settle(self, batch: ProducerBatch, outcome: Outcome, node: NodeId, now: float) -> None:
@@ -111,12 +111,12 @@ class BatchCompleter:
                     self.abort(error, now)
 
     def _is_fatal(self, error: ProducerError) -> bool:
-        """Whether no other batch could fare better; without identity each one fails by itself."""
+        """True if all batches fail with ``error``; without identity each one fails by itself."""
         unused = self._identity.state is IdentityState.UNUSED
         return isinstance(error, KafkaError) and error.fate is Fate.FATAL and not unused
 
     def mend(self, now: float) -> None:
-        """Hold back what the breaks of partitions concern, until they can go on.
+        """Hold back the batches of partitions with a break, until they can go on.
 
         To be called after outcomes, before anything leaves.
         """
@@ -142,7 +142,7 @@ class BatchCompleter:
         topic = batch.topic_partition.topic
         batch.last_error = error
         batch.uncertain = still_uncertain(batch.uncertain, error)
-        # The transaction before is being finished, which takes milliseconds; version 2.
+        # The coordinator still ends the transaction before, which takes milliseconds (version 2).
         soon = isinstance(error, ConcurrentTransactionsError)
         logger.log(
             logging.DEBUG if soon else logging.INFO,
@@ -177,21 +177,21 @@ class BatchCompleter:
             self._fail(batch, error, uncertain, {}, now)
 
     def _may_have_been_written(self, batch: ProducerBatch) -> bool:
-        """Whether a batch that is given up now may be in the log."""
+        """True if a batch that is given up now may be in the log."""
         return batch.uncertain or self._departures.is_on_wire(batch)
 
     def abort(self, error: ProducerError, now: float, *, unsent_only: bool = False) -> int:
-        """Fail everything that has no outcome; how many records that were.
+        """Fail every record that has no outcome. Returns their number.
 
-        ``unsent_only``: but what is on its way to a broker, or has to be sent again to find out
-        whether it was written.
+        ``unsent_only``: batches on their way to a broker are kept, and so are batches that have to
+        be sent again to find out whether they were written.
         """
         return sum(self.abort_in_slices(error, now, unsent_only=unsent_only))
 
     def abort_in_slices(
         self, error: ProducerError, now: float, *, unsent_only: bool = False
     ) -> Iterator[int]:
-        """:meth:`abort` as an iterator over how many records failed in each of its steps.
+        """:meth:`abort` as an iterator over the numbers of records that failed in its steps.
 
         A step takes a batch or two, or ``RECORDS_PER_SLICE``; others may have their turn between
         two of them, while no batch leaves any more.
@@ -219,7 +219,7 @@ class BatchCompleter:
         sayings: dict[str | TopicPartition, ProducerError],
         now: float,
     ) -> int:
-        """``sayings``: what those of each place get, to which new ones are added."""
+        """``sayings``: the error for the records of each place; missing ones are added."""
         waiting: dict[str | TopicPartition, list[WaitingRecord]] = {}
         for record in records:
             waiting.setdefault(_place(record), []).append(record)
@@ -232,7 +232,7 @@ class BatchCompleter:
         return failed
 
     def _is_to_be_settled(self, batch: ProducerBatch) -> bool:
-        """Whether a transaction may not end before ``batch`` has its outcome."""
+        """True if a transaction may not end before ``batch`` has its outcome."""
         fenced_by_the_end = self._transactions is not None and self._transactions.ends_the_epoch
         doubtful = batch.uncertain and not fenced_by_the_end
         return doubtful or self._departures.is_on_wire(batch)
@@ -293,9 +293,9 @@ def _place(record: WaitingRecord) -> str | TopicPartition:
 def _saying(
     error: ProducerError, may_have_been_written: bool, place: str | TopicPartition
 ) -> ProducerError:
-    """``error`` as the records of ``place`` get it: itself, or a copy that says what it does not.
+    """``error`` as the records of ``place`` get it: itself, or a copy that says more.
 
-    That a producer was closed, or a transaction aborted, does not say by itself what it is about.
+    The error of a closed producer, or of an aborted transaction, does not name a place by itself.
     """
     nameless = isinstance(error, ProducerClosedError | TransactionAbortedError)
     if not nameless and error.may_have_been_written is may_have_been_written:

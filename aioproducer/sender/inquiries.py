@@ -1,4 +1,4 @@
-"""Requests on behalf of a caller, who waits for the answer in a future of its own."""
+"""Requests on behalf of a caller that waits for the answer in a future of its own."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from aioproducer.network.request import Completion, Request
 
 
 class InquiryFuture(Protocol):
-    """All that is known here of the future of somebody who asks."""
+    """The caller's future, as far as it is used here."""
 
     def done(self) -> bool:
-        """Whether its caller gave up."""
+        """True if the caller gave up."""
 
     def set_result(self, result: Any, /) -> None:
-        """What the request has read in the answer, or a :class:`ProducerError`."""
+        """Hand over the value that was read in the answer, or a :class:`ProducerError`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inquiry:
-    """A request, and who waits for its answer."""
+    """A request, and the future of the caller that waits for its answer."""
 
     request: Request | None
     """None: nothing is asked; a connection that is ready is enough."""
     future: InquiryFuture
     node: Peer | None
-    """The only one to ask; None: any."""
+    """The only node to ask; None: any."""
     failure: ProducerError | None
-    """The last of ``node`` before it was asked."""
+    """The last failure of ``node`` before it was asked."""
     answered: bool = True
 
     @property
     def api(self) -> Api:
-        """Which request."""
+        """The request's kind."""
         assert self.request is not None
         return self.request.api
 
@@ -51,18 +51,18 @@ class Inquiry:
         return self.request.build(version)
 
     def read(self, response: Any) -> Any:
-        """What the response says."""
+        """The content of the response."""
         assert self.request is not None
         return self.request.read(response)
 
     def tell(self, answer: Any) -> None:
-        """The caller gets ``answer``, unless it gave up."""
+        """Give ``answer`` to the caller, unless it gave up."""
         if not self.future.done():
             self.future.set_result(answer)
 
 
 class Inquiries:
-    """Those that wait for a connection; the client has the others."""
+    """The inquiries that wait for a connection; the client has the others."""
 
     def __init__(self, client: NetworkClient, metadata: Metadata) -> None:
         self._client = client
@@ -75,7 +75,7 @@ class Inquiries:
         self._waiting.append(Inquiry(request, future, node, failure))
 
     def step(self, now: float) -> float | None:
-        """Send what can be sent; when to look again by the clock alone."""
+        """Send the inquiries that can be sent. Returns when to look again by the clock alone."""
         deadline: float | None = None
         for inquiry in list(self._waiting):
             later = None if inquiry.future.done() else self._try(inquiry, now)
@@ -86,7 +86,10 @@ class Inquiries:
         return None if deadline == float("inf") else deadline
 
     def _try(self, inquiry: Inquiry, now: float) -> float | None:
-        """When to try again; None: it was sent, or has an answer. Infinite: when woken."""
+        """Send it if that is possible. Returns when to try again.
+
+        None: it was sent, or has an answer. Infinite: try again when woken.
+        """
         peers = self._metadata.peers if inquiry.node is None else [inquiry.node]
         node = inquiry.node or self._client.least_loaded(peers, now)
         if node is not None and self._client.ready(node, now):
@@ -104,14 +107,14 @@ class Inquiries:
         return self._client.next_chance(peers, now) or float("inf")
 
     def completed(self, inquiry: Inquiry, completion: Completion) -> None:
-        """The answer to an inquiry, or why there is none."""
+        """Take the answer to an inquiry, or the reason that there is none."""
         if isinstance(completion.error, NetworkError) and inquiry.node is None:
             self._waiting.append(inquiry)  # another broker may answer
         else:
             inquiry.tell(completion.said if completion.error is None else completion.error)
 
     def close(self, error: ProducerError) -> None:
-        """Nothing will be asked any more."""
+        """Nothing is asked any more: callers that wait get ``error``."""
         for inquiry in self._waiting:
             inquiry.tell(error)
         self._waiting.clear()

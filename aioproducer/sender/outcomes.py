@@ -1,7 +1,7 @@
-"""What becomes of a batch, decided from what the broker said. No I/O, no clock.
+"""The outcome of a batch, decided from the broker's answer. No I/O, no clock.
 
-The sender carries out what :func:`decide` returns, and nothing else. What an error code means is in
-:mod:`aioproducer.errors.table`; here it meets what is known of the batch.
+The sender carries out the outcome that :func:`decide` returns, and nothing else. The meaning of an
+error code is in :mod:`aioproducer.errors.table`; here it meets the facts about the batch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Deliver(NamedTuple):
     """The batch is in the log."""
 
     base_offset: int
-    """-1: in the log, but nobody knows where (``acks=0``, or a duplicate)."""
+    """-1: the batch is in the log at an unknown offset (``acks=0``, or a duplicate)."""
     log_append_time_ms: int
     """-1: the records keep their own timestamps."""
 
@@ -60,7 +60,7 @@ Outcome: TypeAlias = Deliver | Retry | Split | Fail
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is to be known of a batch, beside the answer, to decide."""
+    """The facts about a batch that decide its outcome together with the answer."""
 
     may_retry: bool
     """Attempts and time are left."""
@@ -69,7 +69,7 @@ class Standing:
     uncertain: bool = False
     """An earlier attempt may have been written, for nobody said that it was not."""
     records: int = 1
-    """How many the batch holds."""
+    """The number of records in the batch."""
     may_be_numbered_anew: bool = True
     """A batch whose number does not fit may get another one; in a transaction none does."""
 
@@ -109,7 +109,7 @@ def decide_error(
 
 
 def still_uncertain(before: bool, error: ProducerError) -> bool:
-    """Whether a batch may be in the log after ``error``; ``before``: whether it might before."""
+    """True if a batch may be in the log after ``error``; ``before``: True if it might before."""
     return before or error.written is Written.MAYBE
 
 
@@ -125,7 +125,7 @@ def _record_errors(
 
 
 def others_in_batch(error: ProducerError) -> ProducerError:
-    """What the records of a batch get that were fine when others in it were refused (KIP-467)."""
+    """The error of records that fail because others of their batch were refused (KIP-467)."""
     return InvalidRecordError(
         f"not written, because other records of its batch were refused: {error}"
     )

@@ -1,4 +1,4 @@
-"""Fails the records whose time in line is over, and says why."""
+"""Records whose time in line is over fail, with the reason."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from aioproducer.sender.refresher import MetadataRefresher
 logger = logging.getLogger(__name__)
 
 _REPORT_INTERVAL: Final = 1.0
-"""Seconds between log lines about them, so that it is not one for each."""
+"""Seconds between log lines about expired records, so that not each one gets a line."""
 
 
 class OverdueRecords:
-    """Those that waited for metadata or memory longer than ``max_block_ms``."""
+    """Records that waited for metadata or memory longer than ``max_block_ms``."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class OverdueRecords:
         self._report_not_before = 0.0
 
     def expire(self, now: float) -> None:
-        """Fail those that there are, but no more at once than the event loop may be held for."""
+        """Fail the overdue records, at most ``RECORDS_PER_SLICE`` at once."""
         for record in self._accumulator.line.expired(now, RECORDS_PER_SLICE):
             error = self._why(record, now)
             self._accumulator.fail_waiting([record], error)
@@ -59,7 +59,7 @@ class OverdueRecords:
         )
 
     def report(self, now: float) -> float | None:
-        """Log what expired, one line per topic and second; when to look again."""
+        """Log the expired records, one line per topic and second. Returns when to look again."""
         if not self._unreported or now < self._report_not_before:
             return self._report_not_before if self._unreported else None
         for topic, (count, error) in self._unreported.items():

@@ -45,14 +45,14 @@ class ProduceRequest:
     acks: int
     timeout_ms: int
     topic_ids: Mapping[str, UUID | None]
-    """Of the topics in ``batches``."""
+    """The ids of the topics in ``batches``."""
     transaction: TransactionHandle | None = None
-    """The one that the batches are part of."""
+    """The transaction that the batches are part of."""
     api: Api = Api.PRODUCE
 
     @property
     def answered(self) -> bool:
-        """With ``acks=0`` the broker says nothing."""
+        """False with ``acks=0``: the broker says nothing."""
         return self.acks != 0
 
     def build(self, version: int) -> EncodedPayload:
@@ -90,7 +90,7 @@ class ProduceRequest:
         return EncodedPayload(kind, parts)
 
     def read(self, response: Any) -> ProduceResults:
-        """What the response says. Raises :class:`ProtocolError` for what can't be true."""
+        """The content of the response. Raises :class:`ProtocolError` if it can't be true."""
         return read_produce_response(self, response)
 
 
@@ -130,7 +130,7 @@ def _head(entity: Any) -> bytes:
 
 @lru_cache(maxsize=4096)
 def array_length(flexible: bool, length: int) -> bytes:
-    """What is in front of an array or of bytes."""
+    """The length in front of an array or of bytes."""
     wire = io.BytesIO()
     if flexible:
         write_compact_array_length(wire, length)
@@ -141,7 +141,7 @@ def array_length(flexible: bool, length: int) -> bytes:
 
 @cache
 def _no_tags(flexible: bool) -> bytes:
-    """What is at the end of a struct."""
+    """The empty tagged fields at the end of a struct."""
     wire = io.BytesIO()
     if flexible:
         write_empty_tagged_fields(wire)
@@ -149,7 +149,7 @@ def _no_tags(flexible: bool) -> bytes:
 
 
 class PartitionResult(NamedTuple):
-    """What the response says of one batch."""
+    """The response's part about one batch."""
 
     error_code: int
     base_offset: int
@@ -157,7 +157,7 @@ class PartitionResult(NamedTuple):
     """-1 unless the topic uses ``LogAppendTime``."""
     message: str | None = None
     record_errors: Mapping[int, str | None] | None = None
-    """By the index of the record in its batch (KIP-467)."""
+    """The broker's words by the index of the record in its batch (KIP-467)."""
     leader: PartitionLeader | None = None
     """The new leader, where the broker knows it (KIP-951)."""
 
@@ -171,10 +171,10 @@ class ProduceResults(NamedTuple):
 
 
 def read_produce_response(request: ProduceRequest, response: Any) -> ProduceResults:
-    """``response``: kio's ``ProduceResponse`` of any version from 7.
+    """The results in ``response``, kio's ``ProduceResponse`` of any version from 7.
 
-    A partition that it leaves out has no result, as nobody knows what became of the batch. One that
-    was not asked for, or that it mentions twice, makes all of it unbelievable.
+    A partition that it leaves out has no result, as nobody knows what became of the batch. A
+    partition that was not asked for, or that it mentions twice, makes all of it unbelievable.
     """
     names = {topic_id: name for name, topic_id in request.topic_ids.items() if topic_id}
     by_id = response.__version__ >= _FIRST_VERSION_WITH_TOPIC_IDS

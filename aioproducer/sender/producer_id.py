@@ -1,4 +1,4 @@
-"""Gets the producer its id: asks when one is needed."""
+"""The producer gets its id from a broker, when it needs one."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class ProducerIdRequester:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is left to be asked: a producer that ends needs no id."""
+        """True if nothing is left to be asked: a producer that ends needs no id."""
         return True
 
     def step(self, now: float) -> float | None:
-        """Send a request if one is needed; when to look again by the clock alone."""
+        """Send a request if one is needed. Returns when to look again by the clock alone."""
         identity = self._identity
         if identity.state is not IdentityState.NEEDED or not self._accumulator.incomplete:
             return None
@@ -69,7 +69,7 @@ class ProducerIdRequester:
         self._failures_seen = found
 
     def completed(self, completion: Completion, now: float) -> None:
-        """The answer to a request, or why there is none."""
+        """Take the answer to a request, or the reason that there is none."""
         error = completion.error
         assigned: AssignedIdentity | None = completion.said
         if assigned is not None:

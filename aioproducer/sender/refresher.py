@@ -1,4 +1,4 @@
-"""Keeps the metadata fresh: asks when it is due, and tells the accumulator what changed."""
+"""The refresher asks for metadata when it is due, and tells the accumulator the news."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from aioproducer.sender.requests import MetadataRequest
 logger = logging.getLogger(__name__)
 
 STEPS_AT_ONCE: Final = 100
-"""How much of an answer is taken in before others have their turn: partitions, or topics, of which
-each takes some microseconds."""
+"""The number of partitions or topics of an answer that are taken in before others have their turn.
+Each takes some microseconds."""
 
 
 class MetadataRefresher:
     """One metadata request at a time, to the least loaded broker.
 
-    Its answer is taken in by and by, some steps in each round of the sender.
+    The sender takes in its answer bit by bit, some steps in each round.
     """
 
     def __init__(
@@ -56,15 +56,15 @@ class MetadataRefresher:
         self._accumulator = accumulator
         self._ratios = ratios
         self._refusal: ProducerError | None = None
-        """Why brokers that are reached do not answer, as far as is known."""
+        """The last request's error if a broker was reached; else None."""
         self._taking: Generator[None, None, None] | None = None
         """The rest of the work with an answer."""
         self._now = 0.0
 
     def step(self, now: float) -> float | None:
-        """Go on with an answer, or send a request if one is due; when to look again by the clock.
+        """Go on with an answer, or send a request if one is due.
 
-        ``now`` is what it returns while more of an answer is left.
+        Returns when to look again by the clock alone: ``now`` while more of an answer is left.
         """
         self._now = now
         if self._client.has_refused_logins:
@@ -93,7 +93,7 @@ class MetadataRefresher:
         return None
 
     def _refuse_waiting(self) -> None:
-        """No broker lets the producer in, so nobody waits in vain for what only brokers know."""
+        """Fail the records and callers that wait for metadata if no broker lets the producer in."""
         refusal = self._client.refusal(self._metadata.peers)
         if refusal is None:
             return
@@ -120,7 +120,7 @@ class MetadataRefresher:
     # --- answers ---------------------------------------------------------------------------
 
     def completed(self, request: MetadataRequest, completion: Completion, now: float) -> None:
-        """The answer to a request, or why there is none."""
+        """Take the answer to a request, or the reason that there is none."""
         self._now = now
         if completion.error is not None:
             self._failed(completion.error)
@@ -137,10 +137,7 @@ class MetadataRefresher:
     def _take(
         self, asked: Asked, reading: Generator[None, None, MetadataNews]
     ) -> Generator[None, None, None]:
-        """All that there is to do with an answer, in steps.
-
-        Nothing is done with it before it was read to its end.
-        """
+        """Read an answer to its end, then do all the work with it, in steps."""
         try:
             news = yield from reading
         except ProtocolError as misunderstood:
@@ -174,7 +171,7 @@ class MetadataRefresher:
         return bool(self._accumulator.line.awaiting(topic))
 
     def _follow(self, topic: str) -> Generator[None, None, None]:
-        """Tell the accumulator about a topic, as it is known when all is prepared for that."""
+        """Prepare the accumulator for a topic, then tell it the topic's newest state."""
         topics = self._metadata.snapshot.topics
         fresh = yield from self._accumulator.prepare(topics[topic])
         info: TopicInfo | None = topics.get(topic)
@@ -200,7 +197,7 @@ class MetadataRefresher:
             self._metadata.rebootstrap(self._now)
 
     def why_no_metadata(self, topic: str, since: float, now: float) -> ProducerError:
-        """The error of who waits for ``topic``, which did not become known in time."""
+        """The error of callers and records if ``topic`` did not become known in time."""
         waited = f"within {now - since:.1f} s (max_block_ms or delivery_timeout_ms)"
         if self._metadata.last_update is None:
             reasons = self._client.failures()
@@ -224,7 +221,7 @@ class MetadataRefresher:
     def why_no_partition(
         self, topic: str, partition: int, since: float, now: float
     ) -> ProducerError | None:
-        """The error of who waits for a partition beyond the known ones; None: it is known."""
+        """The error if ``partition`` did not become known in time; None: it is known."""
         info = self._metadata.snapshot.topics.get(topic)
         if info is None:
             return self.why_no_metadata(topic, since, now)

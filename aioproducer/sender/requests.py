@@ -42,7 +42,7 @@ class MetadataRequest:
         )
 
     def read(self, response: MetadataAnswer) -> Generator[None, None, MetadataNews]:
-        """What the response says, in steps. They raise :class:`ProtocolError`."""
+        """The news in the response, read in steps. They raise :class:`ProtocolError`."""
         return response.read(self.asked.topics, self.detailed)
 
 
@@ -58,7 +58,7 @@ def _encoded_topic(version: int, topic: str) -> bytes:
 
 @cache
 def _encoded_rest(version: int) -> bytes:
-    """What comes after the topics, which are the first field of every version."""
+    """The fields after the topics, which are the first field of every version."""
     module = request_module(Api.METADATA, version)
     options: dict[str, Any] = {}
     if version >= 8:
@@ -94,7 +94,7 @@ class InitProducerIdRequest:
         return request
 
     def read(self, response: Any) -> AssignedIdentity:
-        """What the response says. Raises :class:`ProtocolError` for what can't be true."""
+        """The content of the response. Raises :class:`ProtocolError` if it can't be true."""
         code = int(response.error_code)
         if code:
             return AssignedIdentity(code, -1, -1)

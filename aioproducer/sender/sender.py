@@ -1,4 +1,4 @@
-"""The one coroutine that moves batches: what may leave leaves, what came back gets its outcome.
+"""The one coroutine that moves batches: it sends them, and gives answered ones their outcome.
 
 Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until something happens.
 """
@@ -45,7 +45,7 @@ COMPRESS_ELSEWHERE_BYTES: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SenderSettings:
-    """What the sender needs to know. Times are seconds unless their name says otherwise."""
+    """The sender's options. Times are seconds unless their name says otherwise."""
 
     acks: int
     request_timeout_ms: int
@@ -54,7 +54,7 @@ class SenderSettings:
 
 
 class Sender:
-    """Runs from the producer's start until everything that was sent has its fate."""
+    """Runs from the producer's start until every record has its outcome."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Sender:
             self._overdue.report(float("inf"))
 
     def _round(self, now: float) -> float | None:
-        """Do what there is to do; when to look again by the clock alone."""
+        """Do one round of work. Returns when to look again by the clock alone."""
         for completion in self._client.take_completed():
             self._handle(completion, now)
         self._expire(now)
@@ -142,11 +142,14 @@ class Sender:
         return accumulator.closing and empty and self._producer_id.idle
 
     def give_up(self, error: ProducerError) -> int:
-        """Fail every record that has no outcome; how many those were. The memory is not reused."""
+        """Fail every record that has no outcome. Returns their number. The memory is not reused."""
         return sum(self.giving_up(error))
 
     def giving_up(self, error: ProducerError) -> Iterator[int]:
-        """The same in steps, when :meth:`run` has ended; how many records failed in each."""
+        """Fail every record that has no outcome, when :meth:`run` has ended, in steps.
+
+        Each step gives the number of records that failed in it.
+        """
         return self._completer.abort_in_slices(error, self._clock())
 
     def _expire(self, now: float) -> None:
@@ -157,7 +160,7 @@ class Sender:
         self._overdue.expire(now)
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:
-        """What is known about a batch that met no error of its own."""
+        """The reason that a batch was not sent, if it met no error of its own."""
         leader = self._departures.leader_of(batch)
         if leader is None:
             return "the partition has no leader"
@@ -190,7 +193,7 @@ class Sender:
         return deadline
 
     def _send_to(self, node: Node, now: float) -> float | None:
-        """Send what is ready for ``node``; when to look again."""
+        """Send the batches that are ready for ``node``. Returns when to look again."""
         while True:
             idle = self._client.in_flight(node.id) == 0
             linger = self._accumulator.linger(node.id, now, idle=idle)
@@ -222,7 +225,7 @@ class Sender:
             self._metadata.request_update()
 
     def waits_for_node(self, node: int, timeout: float) -> bool:
-        """Whether ``node`` has taken no batch for ``timeout`` seconds though some were ready."""
+        """True if ``node`` has taken no batch for ``timeout`` seconds though some were ready."""
         since = self._node_waiting_since.get(node)
         return since is not None and self._clock() - since > timeout
 

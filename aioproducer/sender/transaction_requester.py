@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class Asker(Protocol):
-    """Who has questions for coordinators, and understands the answers."""
+    """A state machine that has questions for coordinators, and understands the answers."""
 
     obstacle: ProducerError | None
 
@@ -36,16 +36,16 @@ class Asker(Protocol):
         """``question`` is on its way."""
 
     def unanswered(self, question: Question) -> None:
-        """It was sent, and nobody knows whether it was read."""
+        """``question`` was sent, and nobody knows whether it was read."""
 
     def unreachable(self, question: Question) -> None:
-        """Its coordinator can't be reached."""
+        """The coordinator of ``question`` can't be reached."""
 
     def refused(self, question: Question, error: ProducerError) -> None:
-        """It can't be asked."""
+        """``question`` can't be asked, because of ``error``."""
 
     def answered(self, question: Question, answer: Answer, where: str) -> Verdict:
-        """What becomes of it."""
+        """Take the answer of the broker ``where``. Returns the verdict on ``question``."""
 
 
 class Lane:
@@ -60,7 +60,7 @@ class Lane:
         timeout_ms: int,
     ) -> None:
         self.request: TransactionRequest | None = None
-        """On its way."""
+        """The request on its way."""
         self._asker = asker
         self._client = client
         self._metadata = metadata
@@ -71,7 +71,7 @@ class Lane:
         self._failure: ProducerError | None = None
 
     def ask(self, question: Question, handle: TransactionHandle, now: float) -> float | None:
-        """Ask if that is possible now; when to look again."""
+        """Ask if that is possible now. Returns when to look again."""
         if self._not_before > now:
             return self._not_before
         node: Peer | None = self._asker.coordinator(question)
@@ -91,7 +91,7 @@ class Lane:
         return None
 
     def _doubt(self, question: Question, node: Peer) -> bool:
-        """A coordinator that can't be reached may not be it any more; whether that is new."""
+        """Look for the coordinator anew if it can't be reached. True if that failure is new."""
         failure = self._client.failures().get(node.id)
         if failure is None or failure is self._failure:
             return False
@@ -101,7 +101,7 @@ class Lane:
         return True
 
     def completed(self, completion: Completion, now: float) -> Verdict:
-        """The answer to the request, or why there is none."""
+        """Take the answer to the request, or the reason that there is none."""
         assert self.request is not None
         question, self.request = self.request.question, None
         error = completion.error
@@ -158,12 +158,12 @@ class TransactionRequester:
 
     @property
     def idle(self) -> bool:
-        """Whether no transaction is being ended."""
+        """True if no transaction is being ended."""
         ending = (TransactionState.COMMITTING, TransactionState.ABORTING)
         return self._manager.state not in ending
 
     def step(self, now: float) -> float | None:
-        """Ask what is to be asked, drop what is not to be sent; when to look again."""
+        """Ask the next questions, drop records not to be sent. Returns when to look again."""
         manager = self._manager
         manager.offered_version = self._client.features.transaction_version
         if self._accumulator.closing and not manager.joined:
@@ -195,7 +195,7 @@ class TransactionRequester:
             self._on_change()
 
     def completed(self, completion: Completion, now: float) -> None:
-        """The answer to a request, or why there is none."""
+        """Take the answer to a request, or the reason that there is none."""
         if completion.request is self._offsets_lane.request:
             self._offsets_lane.completed(completion, now)
             self._on_change()

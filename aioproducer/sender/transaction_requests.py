@@ -63,13 +63,13 @@ class TransactionRequest:
 
     @property
     def api(self) -> Api:
-        """Which request."""
+        """The request's kind."""
         return _APIS[type(self.question)]
 
     def build(self, version: int) -> RequestPayload:
         """The request in ``version``, or the highest below it that version 1 of the protocol has.
 
-        Raises :class:`UnsupportedVersionError` where the broker is too old for what is asked.
+        Raises :class:`UnsupportedVersionError` where the broker is too old for the question.
         """
         if self.handle.version == 1 and self.api is Api.END_TXN:
             version = min(version, _LAST_END_WITHOUT_EPOCH)
@@ -110,7 +110,7 @@ class TransactionRequest:
         return request
 
     def read(self, response: Any) -> Answer:
-        """What the response says. Raises :class:`ProtocolError` for what can't be true."""
+        """The content of the response. Raises :class:`ProtocolError` if it can't be true."""
         return read_answer(self.question, response)
 
     def _asker(self, prefix: str = "") -> dict[str, Any]:
@@ -194,7 +194,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def read_answer(question: Question, response: Any) -> Answer:
-    """``response``: kio's to the request of ``question``, of any version.
+    """The answer in ``response``, kio's for the request of ``question`` in any version.
 
     Raises :class:`ProtocolError` if it leaves out something that was asked for: it would be taken
     for done.
@@ -278,7 +278,7 @@ def _offsets(asked: Collection[TopicPartition], group: Any) -> Answer:
 
 
 def _worst(asked: Collection[TopicPartition], codes: Mapping[TopicPartition, int]) -> Answer:
-    """The first error that is one of its own partition, and not of another in the request."""
+    """The answer with the first error that is a partition's own, not that of another one."""
     for place in asked:
         if place not in codes:
             raise ProtocolError(f"an answer without {place}")

@@ -1,4 +1,4 @@
-"""How the sender sleeps: until something happens, or until a moment."""
+"""The sender's sleep, until something happens or until a moment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Wakeup:
     """One coroutine sleeps in :meth:`wait`; anything may :meth:`wake` it, also before it sleeps.
 
     A timer outlives the sleep it was made for, because most sleeps end before their deadline and
-    the next one has nearly the same: it is only then set anew when it rings too late, or early.
+    the next one has nearly the same. It is set anew only when it rings too late, or early.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
