@@ -1,1 +1,1 @@
-"""Who the producer is to the brokers: its id, its epoch, its sequence numbers (KIP-98)."""
+"""The producer's identity at the brokers: id, epoch, sequence numbers (KIP-98); transactions."""

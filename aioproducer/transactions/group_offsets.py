@@ -1,6 +1,6 @@
-"""Where consumer groups have got to, for whoever asks. No I/O, no clock.
+"""Committed offsets of consumer groups, for callers that ask. No I/O, no clock.
 
-It stands beside the transaction: what takes long here, or is refused, is nothing to the
+It stands beside the transaction: a fetch that takes long, or is refused, does not concern the
 :class:`TransactionManager`, and neither waits for the other. Offsets that an open transaction would
 change are waited for, so the transaction may have to end before they are known.
 
@@ -27,33 +27,33 @@ from aioproducer.transactions.verdicts import Verdict, error_in, judge
 
 @dataclass(slots=True, eq=False)
 class PendingFetch:
-    """Offsets that somebody waits for."""
+    """Offsets that a caller waits for."""
 
     question: FetchOffsets
     offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None
     """None: they are not known yet."""
     error: ProducerError | None = None
-    """Why they will not be known."""
+    """The reason that they will not be known."""
 
 
 class GroupOffsets:
-    """The offsets that are asked for. ``who``: asks for them, in messages."""
+    """The offsets that are asked for. ``who``: the asker's name in messages."""
 
     def __init__(self, who: str) -> None:
         self.obstacle: ProducerError | None = None
-        """Why there is no answer yet, as far as is known."""
+        """The last known reason that there is no answer yet."""
         self._who = who
         self._pending: list[PendingFetch] = []
         self._coordinators: dict[str, Node] = {}
 
     def fetch(self, group_id: str, partitions: frozenset[TopicPartition]) -> PendingFetch:
-        """Ask where a group has got to, until it is known, or :meth:`give_up`."""
+        """Ask for a group's offsets until they are known, or :meth:`give_up`."""
         pending = PendingFetch(FetchOffsets(group_id, partitions))
         self._pending.append(pending)
         return pending
 
     def give_up(self, pending: PendingFetch) -> None:
-        """Nobody waits for it any more; of one that is over, nothing."""
+        """Nobody waits for ``pending`` any more; a fetch that is over stays as it is."""
         if pending in self._pending:
             self._pending.remove(pending)
 
@@ -63,7 +63,7 @@ class GroupOffsets:
     # --- what to ask next ------------------------------------------------------------------
 
     def next_question(self) -> Question | None:
-        """What to ask now, if anything."""
+        """The question to ask now, if any."""
         if not self._pending:
             return None
         question = self._pending[0].question
@@ -78,12 +78,12 @@ class GroupOffsets:
         return None
 
     def asked(self, question: Question) -> None:
-        """``question`` is on its way: the next one is somebody else's, as some take long."""
+        """``question`` is on its way: the next one is another caller's, as some take long."""
         those = self._behind(question)
         self._pending.sort(key=lambda each: each in those)
 
     def unanswered(self, question: Question) -> None:
-        """It was sent, and nobody knows whether it was read: ask again."""
+        """``question`` was sent, and nobody knows whether it was read: ask again."""
         self.unreachable(question)
 
     def unreachable(self, question: Question) -> None:
@@ -94,7 +94,7 @@ class GroupOffsets:
     # --- what the answer means -------------------------------------------------------------
 
     def answered(self, question: Question, answer: Answer, where: str) -> Verdict:
-        """Take the answer of the broker ``where``; what becomes of the question."""
+        """Take the answer of the broker ``where``. Returns the verdict on the question."""
         error = error_in(question, answer, f"{self}: ", where)
         verdict = judge(question, error)
         self.obstacle = error

@@ -4,13 +4,13 @@ A broker remembers for each producer id and partition the sequence numbers that 
 batch that is sent twice is written once, and nothing is written behind a batch that is missing: a
 batch that fails for good leaves a gap, and no later number of its partition is taken any more.
 
-What then holds back the partition, and it alone, is its *break*:
+The partition, and it alone, is then held back by its *break*:
 
 - The batch is surely not in the log, for a broker refused it or it never left: a **gap**. Batches
   with earlier numbers are settled first. Then the partition's epoch grows, and the batches behind
   the gap, none of which can be in the log, get numbers from 0.
 - The batch may be in the log, because it was given up on its way: a **doubt**. No batch gets a
-  number. Those that have one are sent with it: if one is taken, there was no gap, and the numbers
+  number. Batches that have one are sent with it: if one is taken, there was no gap, and the numbers
   go on; if a broker misses an earlier one (OUT_OF_ORDER_SEQUENCE_NUMBER), there is a gap. If there
   are none, the epoch grows, so that the batch in doubt can't be written any more once a later one
   is, however late its request comes.
@@ -43,19 +43,19 @@ EVERYTHING_WITH_A_NUMBER: Final = Fraction(2**62)
 
 
 class IdentityState(Enum):
-    """How far the identity has come."""
+    """The stages of an identity."""
 
     UNUSED = "unused"
     """``enable_idempotence`` is off; batches carry no numbers."""
     NEEDED = "needed"
-    """To be asked for before the next batch leaves."""
+    """A broker is asked for it before the next batch leaves."""
     REQUESTED = "requested"
     READY = "ready"
 
 
 @dataclass(slots=True)
 class _Numbers:
-    """Those of one partition."""
+    """The numbers of one partition."""
 
     producer_id: int
     epoch: int
@@ -64,12 +64,12 @@ class _Numbers:
 
 @dataclass(slots=True)
 class _Break:
-    """What keeps a partition from going on with its numbers."""
+    """The reason that a partition can't go on with its numbers."""
 
     gap: Place | None = None
-    """The first place of which it is known that it is missing in the log."""
+    """The first place that is known to be missing in the log."""
     doubt: Place | None = None
-    """The last place of which nobody knows."""
+    """The last place of a batch that may be in the log or not."""
 
 
 class ProducerIdentity:
@@ -80,7 +80,7 @@ class ProducerIdentity:
         if transactional:
             self.state = IdentityState.REQUESTED
         self.transactional = transactional
-        """It comes from a coordinator, and all partitions have one epoch."""
+        """True: the identity comes from a coordinator, and all partitions have one epoch."""
         self._producer_id = -1
         self._epoch = -1
         self._numbers: dict[TopicPartition, _Numbers] = {}
@@ -88,7 +88,7 @@ class ProducerIdentity:
 
     @property
     def usable(self) -> bool:
-        """Whether batches may leave."""
+        """True if batches may leave."""
         return self.state in (IdentityState.READY, IdentityState.UNUSED)
 
     def requested(self) -> None:
@@ -96,7 +96,7 @@ class ProducerIdentity:
         self.state = IdentityState.REQUESTED
 
     def refused(self) -> None:
-        """It failed; ask again."""
+        """The request failed; ask again."""
         self.state = IdentityState.NEEDED
 
     def assigned(self, producer_id: int, epoch: int) -> None:
@@ -112,7 +112,7 @@ class ProducerIdentity:
 
     @property
     def fresh(self) -> bool:
-        """Whether nothing was numbered yet in the epoch of :meth:`begin_epoch`."""
+        """True if no batch was numbered yet in the epoch of :meth:`begin_epoch`."""
         return not self._numbers
 
     def stamp(self, partition: TopicPartition, count: int) -> ProducerState:
@@ -160,9 +160,9 @@ class ProducerIdentity:
         return EVERYTHING_WITH_A_NUMBER if found.gap is None else found.gap
 
     def renew(self, partition: TopicPartition) -> None:
-        """Begin at 0 in a new epoch: what comes later from an older one is refused.
+        """Begin at 0 in a new epoch: brokers refuse later batches of an older one.
 
-        After the last epoch there is, a new producer id is needed.
+        After the last epoch, a new producer id is needed.
         """
         self._breaks.pop(partition, None)
         numbers = self._numbers.pop(partition)

@@ -1,23 +1,25 @@
 """The transactional producer as a state machine. No I/O, no clock.
 
-Whoever owns a :class:`TransactionManager` tells it what users want (``begin``, ``commit``, …), what
-became of batches and what coordinators said. It says what to ask next, and which batches may leave.
+The owner of a :class:`TransactionManager` tells it the users' calls (``begin``, ``commit``, …), the
+outcomes of batches and the answers of coordinators. It gives the next question to ask, and says
+which batches may leave.
 
 Rules that it keeps:
 
 - No batch leaves before its partition is in the transaction. In version 1 of the protocol it is
   taken in by a question, in version 2 by the batch itself.
 - The end is asked for when every batch has its outcome, and every offset is written. So nothing of
-  a transaction comes behind its end (but with version 1 what was given up on its way, as in Kafka).
-- One question at a time. One that was not answered is asked again: a coordinator takes the same
-  end twice for one.
+  a transaction comes behind its end (with version 1 a batch that was given up on its way may, as
+  in Kafka).
+- One question is asked at a time. A question without an answer is asked again: a coordinator takes
+  the same end twice for one.
 - After a failure the next transaction has a new epoch, so nothing that is still on its way from the
   failed one can be written into it. Version 2 gives every transaction one (KIP-890), version 1
   asks for it (KIP-360).
 
-Source: Kafka 4's ``TransactionManager`` (KIP-98, KIP-360, KIP-447, KIP-890). Other than there,
-aborting does not send again what a broker did not take; with version 1 only what may be in the log,
-for its answer is the only proof that nothing of it comes behind the end.
+Source: Kafka 4's ``TransactionManager`` (KIP-98, KIP-360, KIP-447, KIP-890). Other than there, an
+abort does not send a batch again that a broker did not take. With version 1 it sends a batch again
+that may be in the log: its answer is the only proof that nothing of it comes behind the end.
 """
 
 from __future__ import annotations
@@ -90,8 +92,8 @@ MISUSE: Final = (
     InvalidPartitionError,
     InvalidTimestampError,
 )
-"""The errors that say what is wrong with the arguments of ``send()``: Java throws them, too, and
-the transaction goes on without the record."""
+"""The errors about wrong arguments of ``send()``: Java throws them, too, and the transaction goes
+on without the record."""
 
 
 @dataclass(slots=True)
@@ -101,15 +103,15 @@ class Ending:
     committed: bool
     done: bool = False
     error: ProducerError | None = None
-    """Why it was not done."""
+    """The reason that it was not done."""
     may_be_done: bool = False
-    """It was asked for once without an answer, so an error says nothing about that."""
+    """It was asked for once without an answer, so it may be done in spite of an error."""
     told: bool = False
-    """Whether its caller knows what became of it; else (cancelled, timed out) the next one asks."""
+    """True if the caller knows the outcome; else (cancelled, timed out) the next call tells it."""
 
     @property
     def open(self) -> bool:
-        """Whether it still has no outcome."""
+        """True while it has no outcome."""
         return not self.done and self.error is None
 
 
@@ -124,7 +126,7 @@ class PendingOffsets:
 class TransactionManager:
     """The state of one transactional producer. ``joined``: it takes part in another's transaction.
 
-    Then it neither aborts that unasked nor begins another one.
+    A joined producer neither aborts that transaction unasked nor begins another one.
     """
 
     def __init__(
@@ -135,21 +137,21 @@ class TransactionManager:
     ) -> None:
         self.state = _S.UNINITIALIZED
         self.moves = 0
-        """How often the state has changed."""
+        """The number of changes of the state."""
         self.error: ProducerError | None = None
-        """What doomed the transaction or the producer."""
+        """The error that doomed the transaction or the producer."""
         self.ending: Ending | None = None
         """The last commit or abort."""
         self.handle = TransactionHandle(transactional_id, -1, -1, 1)
-        """Who asks: of the open transaction, or of the next one."""
+        """The asker's identity in the open transaction, or in the next one."""
         self.offered_version = 1
         """The protocol that the brokers have now; it is taken on between transactions."""
         self.begun = 0
-        """How many transactions have begun: the number of the present one."""
+        """The number of transactions that have begun, and so that of the present one."""
         self.answer_before: KafkaError | None = None
-        """The last answer that was an error, and not the end of the matter."""
+        """The error of the last answer; None: it had none."""
         self.obstacle: ProducerError | None = None
-        """Why there is no answer yet, as far as is known."""
+        """The last known reason that there is no answer yet."""
         self.joined = joined is not None
         self.shared = self.joined
         """Others may write into the open transaction too."""
@@ -165,7 +167,7 @@ class TransactionManager:
         self._started = False
         """The coordinator may know of the transaction, so it must be told of its end."""
         self._epoch_spent = False
-        """Something failed in it: the next transaction needs another one."""
+        """Something failed in the epoch: the next transaction needs another one."""
         if joined is not None:
             self.handle = joined
             identity.begin_epoch(joined.producer_id, joined.epoch)
@@ -174,7 +176,7 @@ class TransactionManager:
     # --- what users want -------------------------------------------------------------------
 
     def initialize(self) -> None:
-        """Get the producer id and an epoch; whoever had the transactional id before is fenced."""
+        """Get the producer id and an epoch; the transactional id's owner before is fenced."""
         self._require("initialize transactions", _S.UNINITIALIZED)
         self._go(_S.INITIALIZING)
 
@@ -221,7 +223,7 @@ class TransactionManager:
     def hand_out(self, *, over: bool = False) -> TransactionHandle:
         """The open transaction, for others to write into it.
 
-        ``over``: it is no more this producer's than theirs from now on.
+        ``over``: from now on it is theirs, and this producer only takes part in it.
         """
         self.check_open("hand out a transaction")
         if not self.shared:
@@ -243,13 +245,13 @@ class TransactionManager:
         return pending
 
     def is_written(self, pending: PendingOffsets) -> bool:
-        """Whether the offsets are written. Raises the reason if they will not be."""
+        """True if the offsets are written. Raises the reason if they will not be."""
         if not pending.written and self.state not in (_S.IN_TRANSACTION, _S.COMMITTING):
             raise self.refusal("send offsets")
         return pending.written
 
     def contains(self, partition: TopicPartition) -> bool:
-        """Whether ``partition`` is in the transaction."""
+        """True if ``partition`` is in the transaction."""
         return partition in self._partitions
 
     def check_open(self, doing: str = "send") -> None:
@@ -263,7 +265,7 @@ class TransactionManager:
             raise self.refusal(doing)
 
     def refusal(self, doing: str) -> ProducerError:
-        """Why ``doing`` is not possible now, as the error to raise."""
+        """The error to raise if ``doing`` is not possible now."""
         if self.state in (_S.FATAL_ERROR, _S.ABORTABLE_ERROR):
             assert self.error is not None
             return self.failure(doing, self.error)
@@ -273,7 +275,7 @@ class TransactionManager:
         return IllegalStateError(f"{self}: can't {doing}, {now}; {_ADVICE[state]}")
 
     def failure(self, doing: str, cause: ProducerError) -> ProducerError:
-        """That ``doing`` failed because of ``cause``, as the error to raise."""
+        """The error to raise if ``doing`` failed because of ``cause``."""
         error: ProducerError
         if self.state is _S.FATAL_ERROR:
             kind: type[ProducerError] = FatalTransactionError
@@ -298,7 +300,7 @@ class TransactionManager:
     # --- batches ---------------------------------------------------------------------------
 
     def admits(self, partition: TopicPartition) -> bool:
-        """Whether batches may leave for ``partition``; if not, it will be taken in."""
+        """True if batches may leave for ``partition``; if not, it will be taken in."""
         if partition in self._partitions:
             return True
         if self.handle.version == 1:
@@ -321,7 +323,7 @@ class TransactionManager:
     def record_refused(self, error: ProducerError) -> None:
         """``send()`` raised ``error`` instead of taking a record.
 
-        :data:`MISUSE` is the business of its caller, who may send another record instead. Any other
+        A caller that meets :data:`MISUSE` may send another record instead. Any other
         refusal (no memory, too large) leaves a gap, so the transaction can't be committed. Source:
         ``KafkaProducer.doSend`` and ``TransactionManager.maybeTransitionToErrorState``.
         """
@@ -334,17 +336,17 @@ class TransactionManager:
 
     @property
     def ends_the_epoch(self) -> bool:
-        """Whether nothing can be written late, for the end of the transaction ends its epoch."""
+        """True if nothing can be written late, for the end of the transaction ends its epoch."""
         return self.handle.version > 1
 
     @property
     def drops(self) -> bool:
-        """Whether records that have not left are not sent any more."""
+        """True if records that have not left are not sent any more."""
         return self.state in (_S.ABORTING, _S.ABORTABLE_ERROR, _S.FATAL_ERROR)
 
     @property
     def dropping(self) -> ProducerError | None:
-        """What the records get that are not sent any more; None: they are sent."""
+        """The error of records that are not sent any more; None: they are sent."""
         if not self.drops:
             return None
         if self.state is _S.FATAL_ERROR:
@@ -357,9 +359,9 @@ class TransactionManager:
     # --- what to ask next ------------------------------------------------------------------
 
     def next_question(self, *, settled: bool) -> Question | None:
-        """What to ask now, if anything. ``settled``: every record has its outcome.
+        """The question to ask now, if any. ``settled``: every record has its outcome.
 
-        To be called again when it is answered, or when something has changed, not in between.
+        The caller asks again when it is answered, or when something has changed, not in between.
         """
         if settled and self._ends_unasked:
             self._complete()
@@ -372,7 +374,7 @@ class TransactionManager:
         return None
 
     def _wishes(self, settled: bool) -> Iterator[Question]:
-        """By priority."""
+        """The questions that are due, by priority."""
         if self.state is _S.INITIALIZING:
             yield InitProducerId(keep=self.handle.producer_id >= 0)
         if self.state in (_S.IN_TRANSACTION, _S.COMMITTING):
@@ -403,9 +405,10 @@ class TransactionManager:
             self._started = True
 
     def unanswered(self, question: Question) -> None:
-        """It was sent, and nobody knows whether it was read, or will be.
+        """``question`` was sent, and nobody knows whether it was read, or will be.
 
-        With version 1 one that is read late would change or end the next transaction of its epoch.
+        With version 1 a question that is read late would change or end the next transaction of its
+        epoch.
         """
         if not self.ends_the_epoch and not isinstance(question, FindCoordinator | InitProducerId):
             self._epoch_spent = True
@@ -422,7 +425,7 @@ class TransactionManager:
     # --- what the answer means -------------------------------------------------------------
 
     def answered(self, question: Question, answer: Answer, where: str) -> Verdict:
-        """Take the answer of the broker ``where``; what becomes of the question."""
+        """Take the answer of the broker ``where``. Returns the verdict on the question."""
         error = error_in(question, answer, f"{self}: ", where)
         verdict = judge(question, error)
         self.obstacle = self.answer_before = error
@@ -474,7 +477,7 @@ class TransactionManager:
         self._epoch_spent = False
 
     def _complete(self) -> None:
-        """The transaction has ended; what is needed before the next one?"""
+        """The transaction has ended: go to the state that the next one needs."""
         assert self.ending is not None
         self.ending.done = self.ending.error is None
         self.error = None
@@ -486,7 +489,7 @@ class TransactionManager:
         if self.handed_out and self.handle.version == 1:
             self._epoch_spent = True
         self._started = self.shared = self.handed_out = False
-        # What was taken in under version 1 must not count as taken in under version 2 (KIP-890).
+        # Partitions taken in under version 1 must not count as such under version 2 (KIP-890).
         raised = self.offered_version > self.handle.version
         if (self._epoch_spent or raised) and not self.joined:
             self._go(_S.INITIALIZING)
@@ -497,8 +500,8 @@ class TransactionManager:
     def _not_ended(self, question: EndTransaction, error: KafkaError) -> None:
         """The coordinator has no such transaction open: it can't be committed.
 
-        If it was to be aborted, that is what it is, or a new epoch will make it so; but one that
-        others take part in may have been committed by them.
+        An abort is done with that, or a new epoch will make it so; but a transaction that others
+        take part in may have been committed by them.
         """
         if question.committed:
             self._doom(error)

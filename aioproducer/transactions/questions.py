@@ -1,7 +1,7 @@
-"""What a transactional producer asks its coordinators. No I/O.
+"""The questions of a transactional producer to its coordinators. No I/O.
 
-A question says what is wanted; who asks (transactional id, producer id, epoch, protocol version) is
-the :class:`TransactionHandle` beside it. Source: the request handlers in Kafka's
+A question says what is wanted; the asker (transactional id, producer id, epoch, protocol version)
+is the :class:`TransactionHandle` beside it. Source: the request handlers in Kafka's
 ``TransactionManager``.
 """
 
@@ -29,7 +29,7 @@ class CoordinatorType(IntEnum):
 
 
 class Coordinator(NamedTuple):
-    """Whose coordinator: that of a group, or of a transactional id."""
+    """The coordinator of a group, or of a transactional id."""
 
     type: CoordinatorType
     key: str
@@ -37,7 +37,7 @@ class Coordinator(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
-    """Which broker is the coordinator? Any broker knows."""
+    """Find the broker that is the coordinator; any broker knows."""
 
     coordinator: Coordinator
 
@@ -47,7 +47,7 @@ class InitProducerId:
     """Assign the producer id and a new epoch; older holders of the transactional id are fenced."""
 
     keep: bool
-    """Only if the asker's own epoch is the newest (KIP-360); else it fences whoever is there."""
+    """True: only if the asker's epoch is the newest (KIP-360). False: fence the present owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FetchOffsets:
-    """Where a group has got to; what an open transaction would change is waited for."""
+    """Fetch a group's offsets; offsets that an open transaction would change are waited for."""
 
     group_id: str
     partitions: frozenset[TopicPartition]
@@ -100,12 +100,12 @@ Question: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a coordinator said."""
+    """A coordinator's answer."""
 
     error_code: int = 0
-    """Of answers about several partitions, the one that decides."""
+    """The error code that decides, if the answer is about several partitions."""
     message: str | None = None
-    """In the broker's own words."""
+    """The broker's own words."""
     place: TopicPartition | None = None
     """The partition that decides."""
     producer_id: int = -1
@@ -113,11 +113,11 @@ class Answer:
     node: Node | None = None
     """The coordinator that was asked for."""
     offsets: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
-    """Of the partitions for which the group has one."""
+    """The offsets of the partitions for which the group has one."""
 
 
 def coordinator_for(question: Question, handle: TransactionHandle) -> Coordinator | None:
-    """Whom to ask; None: any broker."""
+    """The coordinator to ask; None: any broker."""
     match question:
         case FindCoordinator():
             return None

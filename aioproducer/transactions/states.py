@@ -1,4 +1,4 @@
-"""The states of a transactional producer, and what leads from one to another.
+"""The states of a transactional producer, and the events that lead from one to another.
 
 Source: the ``State`` of Kafka's ``TransactionManager``. The diagram in the README is drawn from
 this table.
@@ -12,7 +12,7 @@ from typing import Final
 
 
 class TransactionState(Enum):
-    """Where a transactional producer is."""
+    """The states of a transactional producer."""
 
     UNINITIALIZED = "uninitialized"
     INITIALIZING = "initializing"
@@ -65,7 +65,7 @@ TRANSITIONS: Final[Mapping[TransactionState, Mapping[TransactionState, str]]] = 
     },
     _S.FATAL_ERROR: {},
 }
-"""What leads from a state to another one; there are no other ways."""
+"""The events that lead from a state to another one; there are no other ways."""
 
 
 def diagram() -> str:

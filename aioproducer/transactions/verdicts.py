@@ -1,8 +1,8 @@
-"""What an answer of a coordinator means: one table. No I/O.
+"""The meaning of a coordinator's answer: one table. No I/O.
 
 Source: ``handleResponse`` of the request handlers in Kafka 4's ``TransactionManager``. Where Kafka
 calls an error fatal that the next transaction can survive (offsets that are refused, a transaction
-that is not open any more), it is abortable here, and the abort finds out what is true.
+that is not open any more), it is abortable here, and the abort finds out the truth.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from aioproducer.transactions.questions import (
 
 
 class Verdict(Enum):
-    """What becomes of a question that was answered."""
+    """The next step of a question that was answered."""
 
     DONE = "done"
     AGAIN = "again"
-    """It may pass: the same question after a backoff."""
+    """The error may pass: ask the same question after a backoff."""
     SOON = "soon"
-    """The transaction before is being finished, which takes milliseconds."""
+    """The coordinator still ends the transaction before, which takes milliseconds."""
     ELSEWHERE = "elsewhere"
     """Another broker is the coordinator, or will be: find it first."""
     ABORTABLE = "abortable"
@@ -80,7 +80,7 @@ ALWAYS: Final[_Table] = {
     TransactionalIdAuthorizationFailedError: Verdict.FATAL,
     ClusterAuthorizationFailedError: Verdict.FATAL,
 }
-"""By the error, whatever was asked."""
+"""The verdicts by error, for every question."""
 
 BY_QUESTION: Final[Mapping[type[Question], _Table]] = {
     FindCoordinator: {
@@ -102,7 +102,7 @@ BY_QUESTION: Final[Mapping[type[Question], _Table]] = {
         UnknownServerError: Verdict.AGAIN,
     },
 }
-"""Where it depends on what was asked."""
+"""The verdicts by error that depend on the question."""
 
 OTHERWISE: Final[Mapping[type[Question], Verdict]] = {
     FindCoordinator: Verdict.FATAL,
@@ -113,7 +113,7 @@ OTHERWISE: Final[Mapping[type[Question], Verdict]] = {
     EndTransaction: Verdict.FATAL,
     FetchOffsets: Verdict.ABORTABLE,
 }
-"""Of an error that is in no table, unless Kafka calls it retriable."""
+"""The verdict on an error that is in no table, unless Kafka calls it retriable."""
 
 
 _TOPIC_REFUSED: Final = 29
@@ -145,7 +145,7 @@ def _group_of(question: Question) -> str | None:
 
 
 def _advice(question: Question, code: int) -> str | None:
-    """Where it is another one than for records."""
+    """The advice on offsets, if it is another one than for records."""
     if code != _TOPIC_REFUSED or not isinstance(question, CommitOffsets | FetchOffsets):
         return None
     operation = "READ" if isinstance(question, CommitOffsets) else "DESCRIBE"
@@ -153,7 +153,7 @@ def _advice(question: Question, code: int) -> str | None:
 
 
 def judge(question: Question, error: KafkaError | None) -> Verdict:
-    """What to do after ``question`` was answered with ``error``."""
+    """The verdict on ``question`` after it was answered with ``error``."""
     if error is None:
         return Verdict.DONE
     kind = type(error)
