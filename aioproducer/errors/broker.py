@@ -1,6 +1,6 @@
 """The errors that a broker answers with: one class for each code that a producer can meet.
 
-What becomes of each, and its code, is in :mod:`aioproducer.errors.table`.
+The fate of each, and its code, is in :mod:`aioproducer.errors.table`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class KafkaError(ProducerError):
     code: int = -1
     """Kafka's number of the error."""
     fate: ClassVar[Fate] = Fate.REFUSED
-    """What becomes of a request or a batch that met it."""
+    """The fate of a request or a batch that met it."""
 
     @property
     def name(self) -> str:
@@ -42,7 +42,7 @@ class UnlistedKafkaError(KafkaError):
 
 
 class UnlistedRetriableError(UnlistedKafkaError):
-    """The same, of a code that Kafka calls retriable."""
+    """A broker answered with a code that has no class here, and that Kafka calls retriable."""
 
     fate = Fate.RETRIABLE
     retriable = True

@@ -1,4 +1,4 @@
-"""What goes wrong on this side of the wire."""
+"""The errors that are raised on this side of the wire."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def anew(error: _Error) -> _Error:
     """``error`` as a new object, to be raised.
 
     An object that is raised again and again keeps the frames of every time in its traceback, and
-    those who got it before see it change.
+    callers that got it before see it change.
     """
     new = copy(error)
     new.__cause__ = error.__cause__
@@ -25,14 +25,14 @@ class ProducerError(Exception):
     """The root: ``except ProducerError`` catches everything that this library raises."""
 
     retriable: ClassVar[bool] = False
-    """Whether the producer itself tries again until ``delivery_timeout_ms``."""
+    """True if the producer itself tries again until ``delivery_timeout_ms``."""
     refresh_metadata: ClassVar[bool] = False
-    """Whether the error says that the known leaders are out of date."""
+    """True if the error says that the known leaders are out of date."""
     written: ClassVar[Written] = Written.NO
-    """What it says about the log."""
+    """The error's statement about the log."""
     may_have_been_written: bool = False
-    """Whether the record may be in the log all the same. False: it never left, or the broker
-    refused it. True: it was on its way when it was given up, and nobody said what became of it."""
+    """True if the record may be in the log: it was on its way when it was given up, and nobody said
+    what became of it. False: it never left, or the broker refused it."""
 
 
 class UsageError(ProducerError):
@@ -56,7 +56,7 @@ class InvalidPartitionError(UsageError, ValueError):
 
 
 class InvalidOffsetError(UsageError, ValueError):
-    """What was given as consumed offsets, or as the group that consumed them, can't be that."""
+    """The consumed offsets that were given, or the group that consumed them, can't be right."""
 
 
 class ProducerClosedError(UsageError, RuntimeError):
@@ -100,7 +100,7 @@ class RequestTimeoutError(ProducerTimeoutError):
 
 
 class NetworkError(ProducerError, ConnectionError):
-    """The root of what goes wrong between us and a broker."""
+    """The root of the errors between the producer and a broker."""
 
     retriable = True
     refresh_metadata = True
@@ -141,7 +141,7 @@ class TokenEndpointError(NetworkError):
 
 
 class TransactionError(ProducerError):
-    """The root of what goes wrong with a transaction as a whole."""
+    """The root of the errors of a transaction as a whole."""
 
 
 class AbortableTransactionError(TransactionError):

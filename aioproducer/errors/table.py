@@ -1,12 +1,12 @@
-"""The error table: what becomes of each error code that a broker can answer with.
+"""The error table: the fate of each error code that a broker can answer with.
 
-Nothing else decides by code; what a coordinator's answer means for a transaction is decided by the
+Nothing else decides by code. The meaning of a coordinator's answer for a transaction depends on the
 error's class, in :mod:`aioproducer.transactions.verdicts`. A code without a row is one that no
 producer is meant to get (it is retried if Kafka calls it retriable, else refused) or one of a newer
-Kafka (it is refused); what it says about the log nobody knows.
+Kafka (it is refused); nobody knows what it says about the log.
 
-Source: Kafka's ``Errors``, ``Sender`` and ``TransactionManager``; what is written in spite of an
-error, ``ReplicaManager`` and ``DelayedProduce``.
+Source: Kafka's ``Errors``, ``Sender`` and ``TransactionManager``; for batches that are written in
+spite of an error, ``ReplicaManager`` and ``DelayedProduce``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Row(NamedTuple):
     """The known leaders are out of date."""
     written: Written = Written.NO
     advice: str = ""
-    """What the broker's own words do not say."""
+    """The advice that the broker's own words lack."""
 
 
 # fmt: off
