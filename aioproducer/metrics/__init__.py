@@ -1,7 +1,7 @@
-"""What the producer counts about itself, under the names of Kafka's Java producer.
+"""The producer's counts of its own work, under the names of Kafka's Java producer.
 
-``producer_metrics`` is what other rooms call; ``names`` lists every metric with its formula;
-``windows`` is the time it is counted in; ``stats`` is what is counted. Pure: time is an argument.
+``producer_metrics`` is for the calls of other rooms; ``names`` lists every metric with its formula;
+``windows`` has the time it is counted in; ``stats`` has the counts. Pure: time is an argument.
 """
 
 from aioproducer.metrics.names import markdown

@@ -1,8 +1,8 @@
 """Every metric: its Java name, unit, meaning and formula. The only list there is.
 
 Names and meanings are those of Kafka's ``SenderMetricsRegistry``, ``BufferPool``,
-``KafkaProducerMetrics`` and ``Selector``. Left out is what an event loop does not have
-(``io-*``, ``select-*``), what Kafka calls deprecated, and
+``KafkaProducerMetrics`` and ``Selector``. Left out are the metrics of an I/O thread,
+which an event loop lacks (``io-*``, ``select-*``), the deprecated ones, and
 ``successful-authentication-no-reauth-total``, which says something on brokers alone.
 """
 
@@ -43,7 +43,7 @@ class Gauge:
 
 @dataclass(frozen=True, slots=True)
 class Metric(Gauge, Generic[_S]):
-    """A metric computed from what was counted."""
+    """A metric that is computed from counts."""
 
     measure: Callable[[Span[_S]], float]
 

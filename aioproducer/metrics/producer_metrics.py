@@ -1,4 +1,4 @@
-"""What the other rooms call when something happens, and what users read."""
+"""The calls of the other rooms when something happens, and the snapshot that users read."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class ProducerMetrics:
             stats.latency.add(latency)
 
     def throttled(self, node_id: NodeId, throttle_time: float, now: float) -> None:
-        """A response's throttle time. Zeros belong in the average too, as in Kafka."""
+        """A response had this throttle time. Zeros belong in the average too, as in Kafka."""
         self._windows.at(now).nodes.by_key[node_id].throttle_time.add(throttle_time)
 
     def connection_opened(self, now: float) -> None:

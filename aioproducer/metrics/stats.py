@@ -1,4 +1,4 @@
-"""What is counted: one summary per kind of event, grouped by where the events happen.
+"""The counts: one summary per kind of event, grouped by the place of the events.
 
 Each number is counted in one place only, at the topic or node it belongs to; the producer's
 own number is the sum over its topics or nodes.
@@ -14,7 +14,7 @@ __all__ = ["ClientStats", "NodeStats", "Stats", "Summary", "TopicStats"]
 
 
 class Summary:
-    """How many values there were, their sum and the greatest of them."""
+    """The number of values, their sum and the greatest of them."""
 
     __slots__ = ("_greatest", "count", "total")
 
@@ -90,7 +90,7 @@ class NodeStats(Stats):
 
 @dataclass(slots=True)
 class ClientStats(Stats):
-    """What belongs to the producer as a whole. One value per event; times in seconds."""
+    """Events of the producer as a whole. One value per event; times in seconds."""
 
     records_per_request: Summary = field(default_factory=Summary)
     batches_split: Summary = field(default_factory=Summary)

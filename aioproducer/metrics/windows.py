@@ -81,7 +81,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Span(Generic[_T]):
-    """What a metric is computed from: the live windows, and all since the start."""
+    """The counts that a metric is computed from: the live windows, and all since the start."""
 
     recent: _T
     ever: _T
@@ -118,7 +118,7 @@ class Windows:
         return self._current
 
     def read(self, now: float) -> Span[Tally]:
-        """Copies, for the caller to keep."""
+        """The live windows and all since the start, as copies for the caller to keep."""
         self.at(now)
         recent, ever = Tally(), Tally()
         for _, window in self._live:
