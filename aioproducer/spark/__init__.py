@@ -40,7 +40,7 @@ __all__ = [
 
 
 def register(spark: SparkSession) -> WrittenBatches:
-    """Make ``format("aioproducer")`` known to ``spark``, and say what its streams write.
+    """Make ``format("aioproducer")`` known to ``spark``. Returns reports of its streams' writes.
 
     ::
 
@@ -48,10 +48,10 @@ def register(spark: SparkSession) -> WrittenBatches:
         query = rows.writeStream.format("aioproducer")...start()
         written[query.id, query.lastProgress["batchId"]].ranges
 
-    With Spark Connect nothing is told.
+    With Spark Connect there are no reports.
     """
     written = accumulator_of(spark)
-    # A class that Spark can't import is sent to it with what it has.
+    # A class that Spark can't import is sent to it with its attributes.
     source = type("RegisteredSource", (KafkaDataSource,), {"written": written})
     spark.dataSource.register(source)
     return WrittenBatches(written)

@@ -12,7 +12,7 @@ from zipimport import zipimporter
 
 
 def forget_archives() -> None:
-    """Leave nothing to be read anew: who imports later opens the archive, its directory is kept."""
+    """Leave nothing to be read anew: a later import opens the archive, its directory is kept."""
     if sys.version_info < (3, 12):
         for path, finder in list(sys.path_importer_cache.items()):
             if isinstance(finder, zipimporter):

@@ -20,7 +20,7 @@ from aioproducer.spark.report import WriteReport
 class PublishError(ProducerError):
     """A DataFrame did not get into Kafka as a whole; ``__cause__`` is the reason.
 
-    ``report``: what did get there.
+    ``report``: the records that did get there.
     """
 
     def __init__(self, message: str, report: WriteReport) -> None:
@@ -47,9 +47,9 @@ async def publish_dataframe(
     driver should not see use ``df.write.format("aioproducer")``.
 
     ``progress`` is called on the event loop whenever some thousand rows have come into Kafka, and
-    when a partition has; what it raises ends the call. ``local_properties``: for Spark's jobs, such
+    when a partition has; its exceptions end the call. ``local_properties``: for Spark's jobs, such
     as ``{"spark.scheduler.pool": "background"}``; those of the calling thread are neither taken
-    over nor changed (Spark Connect has none). Everything that blocks is done in a thread.
+    over nor changed (Spark Connect has none). Blocking calls are made in a thread.
 
     If it is cancelled, or fails, the jobs are cancelled, and it waits up to 30 s for them and for
     the thread; cancelled once more, it does not, and they end by themselves. Rows that were sent

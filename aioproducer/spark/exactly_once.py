@@ -1,10 +1,10 @@
 """One Kafka transaction for each write: begun where it is planned, ended where it is committed.
 
-Spark runs these steps in processes of their own, between which only what they return travels:
+Spark runs these steps in processes of their own, between which only their results travel:
 
-1. :func:`begin`, where the write is planned: a new epoch for the sink's id, which fences whoever
-   writes for an older plan; then the *marker*, the offset of group ``sink.id``: the id of the batch
-   that is to come next.
+1. :func:`begin` runs where the write is planned. It gets a new epoch for the sink's id, which
+   fences writers of an older plan. Then it reads the *marker*, the offset of group ``sink.id``: the
+   id of the batch that is to come next.
 2. The tasks write into the transaction, each Kafka partition from one task alone.
 3. :func:`commit` adds the next marker and commits, so rows and marker become visible together.
 
@@ -27,9 +27,9 @@ from aioproducer.sync import Producer
 logger = logging.getLogger(__name__)
 
 _ABORT_SECONDS: Final = 10.0
-"""How long a write that has failed waits for its abort."""
+"""The longest time that a failed write waits for its abort."""
 _SIGNATURE: Final = "aioproducer:"
-"""What a marker's metadata begins with; the query's id follows."""
+"""The beginning of a marker's metadata; the query's id follows."""
 _UNKNOWN: Final = "?"
 """The query of a marker that was written without a task."""
 
@@ -40,7 +40,7 @@ ADVICE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Which write it is."""
+    """The number of a write, and the query that it belongs to."""
 
     number: int
     query: str = ""
@@ -53,16 +53,16 @@ class Begun:
 
     handle: TransactionHandle
     next_batch: int | None
-    """What the marker says; None: there is none yet."""
+    """The number of the next batch, by the marker; None: there is no marker yet."""
     query: str
     """The streaming query that wrote the marker."""
 
     def is_written(self, batch: Batch | None) -> bool:
-        """Whether the batch was committed before. None: a batch write without a number.
+        """True if ``batch`` was committed before. None: a batch write without a number.
 
         Raises:
-            IllegalStateError: the marker does not fit: another query's, a batch was left out, or
-                one comes that is before the last.
+            IllegalStateError: the marker does not fit: it is another query's, a batch was left
+                out, or ``batch`` is older than the last.
         """
         sink = f"sink.id {self.handle.transactional_id!r}"
         query = batch.query if batch else ""
@@ -101,11 +101,11 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What a task did with its rows."""
+    """The result of a task."""
 
     report: WriteReport
     begun: Begun | None = None
-    """With exactly_once."""
+    """The transaction, with exactly_once."""
     batch: Batch | None = None
 
 
@@ -115,12 +115,12 @@ def begin(plan: SinkPlan) -> Begun:
     Raises:
         ProducerError: the coordinator refused, with the reason (a ``transaction.timeout.ms`` above
             the broker's ``transaction.max.timeout.ms``), or was not there within ``max.block.ms``.
-        IllegalStateError: the group ``sink.id`` is used by somebody else.
+        IllegalStateError: another application uses the group ``sink.id``.
     """
     place = _marker_place(plan)
     with Producer(plan.config(transactional_id=plan.sink_id)) as producer:
         producer.partitions_for(plan.marker_topic)  # raises now if it does not exist
-        producer.init_transactions()  # first: what the write before has committed is then settled
+        producer.init_transactions()  # first: it settles the write before
         marker = producer.committed_offsets(plan.sink_id, [place]).get(place)
         if marker is not None and not marker.metadata.startswith(_SIGNATURE):
             raise IllegalStateError(
@@ -141,9 +141,9 @@ def commit(
     number: int | None,
     begun: Begun | None = None,
 ) -> WriteReport:
-    """Commit what the tasks wrote, and the marker, if the write has a number.
+    """Commit the tasks' rows, and the marker, if the write has a number.
 
-    ``begun``: what to commit if there was no task.
+    ``begun``: the transaction to commit if there was no task.
 
     Raises:
         IllegalStateError: two tasks wrote into one partition, or not all for the same plan.
@@ -172,8 +172,8 @@ def commit(
 def abort(plan: SinkPlan, begun: Begun) -> None:
     """Abort the transaction, if it is still open.
 
-    Where that can't be done it is only logged: the write has failed anyway, and the next one of the
-    sink, or ``transaction.timeout.ms``, ends what is open.
+    A failure is only logged: the write has failed anyway, and the next one of the sink, or
+    ``transaction.timeout.ms``, ends the transaction.
     """
     try:
         with Producer(plan.config(), transaction=begun.handle) as producer:
@@ -196,7 +196,10 @@ def _agreed(outcomes: Sequence[TaskOutcome], number: int | None) -> tuple[Begun,
 def _without_tasks(
     plan: SinkPlan, number: int | None, begun: Begun | None
 ) -> tuple[Begun, Batch | None]:
-    """Nobody has said whose the batch is: the sink's owner, or, of a new sink, whoever comes."""
+    """The transaction and the batch of a write without tasks, and so without a known query.
+
+    The batch belongs to the query of the sink's marker, and in a new sink to no query yet.
+    """
     begun = begun or begin(plan)
     if number is None:
         return begun, None

@@ -1,4 +1,4 @@
-"""The jobs that one thread has Spark do, so that others can cancel them, and no other job."""
+"""The jobs that one thread starts in Spark, so that others can cancel them, and no other job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 
 class ThreadJobs:
-    """Marked by a tag. With Spark Connect the server has them, and a session's tag marks them.
+    """Jobs marked by a tag. With Spark Connect the server has them, and a session's tag marks them.
 
     Threads that are in their way are interrupted, unless ``spark.sql.execution.interruptOnCancel``
     is false. In Spark Classic a session's tag would not do: most jobs of ``toLocalIterator()``
@@ -25,12 +25,12 @@ class ThreadJobs:
 
     @property
     def are_remote(self) -> bool:
-        """Whether it is Spark Connect, which tells little about them."""
+        """True with Spark Connect, which tells little about the jobs."""
         return self._context is None
 
     @contextmanager
     def marked(self, local_properties: Mapping[str, str]) -> Iterator[None]:
-        """Those that this thread starts in the block, and what they bring about later.
+        """Mark the jobs that this thread starts in the block, and the jobs that follow from them.
 
         ``local_properties`` stay with the thread: it has to be ours. (They would get into others
         with ``PYSPARK_PIN_THREAD=false``.)
@@ -50,7 +50,7 @@ class ThreadJobs:
                 self._context.removeJobTag(self._tag)
 
     def cancel(self) -> None:
-        """Those that run now; from any thread."""
+        """Cancel the marked jobs that run now; from any thread."""
         if self._context is None:
             self._spark.interruptTag(self._tag)
         else:

@@ -1,4 +1,4 @@
-"""Rows to the tasks that own their Kafka partitions."""
+"""Rows go to the tasks that own their Kafka partitions."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def repartition_by_key(df: DataFrame, partitions: int, tasks: int | None = None)
 
     Args:
         df: with a column ``key`` of strings or bytes, and a column ``value``.
-        partitions: how many the topic has: with another number keys go elsewhere than those of
-            other clients.
-        tasks: how many write; each takes every ``tasks``-th partition. None: one for each.
+        partitions: the topic's number of partitions; with another number keys go elsewhere than
+            those of other clients.
+        tasks: the number of tasks; each takes every ``tasks``-th partition. None: one for each.
 
     Raises:
         ConfigError: a column is missing, there is a column ``partition``, or a number is not

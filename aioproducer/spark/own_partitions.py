@@ -20,12 +20,12 @@ from aioproducer.errors import IllegalStateError
 from aioproducer.model import TopicPartition
 
 _LONGEST_START: Final = 61
-"""Rows of a first batch, at most. A prime, as attempts are numbered through all tasks; of fewer
+"""The most rows of a first batch. A prime, as attempts are numbered through all tasks; with fewer
 rows, fewer attempts can be told apart."""
 
 
 class OwnPartitions:
-    """Those of one attempt of a task.
+    """The partitions of one attempt of a task.
 
     ``task``: its number in the write. ``shift``: by how many partitions rows without a key move
     from one write to the next. ``attempt``: a number that no other attempt of any task has.
@@ -73,7 +73,7 @@ class OwnPartitions:
         return pa.RecordBatch.from_pydict(columns | {"partition": column})
 
     def _free(self, topic: str, partitions: Sequence[int]) -> int:
-        """For rows that may go anywhere: the partition that no other task takes for them."""
+        """The partition for rows that may go anywhere; no other task takes it for them."""
         count = len(partitions)
         if self._task >= count:
             raise IllegalStateError(

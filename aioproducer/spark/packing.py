@@ -1,4 +1,4 @@
-"""Rows of a DataFrame, packed as Arrow in cells of a few megabytes: how they come to the driver.
+"""Rows of a DataFrame come to the driver packed as Arrow, in cells of a few megabytes.
 
 A row that comes as an object costs several microseconds; a cell is a copy of memory. The executors
 need pyarrow for it, and nothing of this package.
@@ -19,14 +19,14 @@ from aioproducer.spark.plan import plan_rows, types_of
 from aioproducer.spark.rows import by_topic
 
 CELL_BYTES: Final = 4 * 1024 * 1024
-"""Of Arrow in a cell, but for what one row takes."""
+"""The size of a cell's Arrow data, in bytes; a single large row may exceed it."""
 _CELLS: Final = "last boolean, rows binary"
 
 Pack = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class RowsNotReadError(Exception):
-    """Spark failed. The text is what it says itself, without its stack; ``__cause__`` has all."""
+    """Spark failed. The text is Spark's own, without its stack; ``__cause__`` has all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Cell:
     """The rows of each topic, in their order, as ``send_many()`` takes them."""
     bytes: int
     last: bool
-    """Of its partition. Every partition has such a cell."""
+    """True for the last cell of a partition. Every partition has such a cell."""
     partitions: int | None
-    """How many there are; None: not known."""
+    """The number of partitions; None: not known."""
 
 
 class PackedRows:
@@ -55,7 +55,7 @@ class PackedRows:
         self.cancel = self._jobs.cancel
 
     def read(self) -> Generator[Cell]:
-        """The cells. At most two partitions are computed, or in the memory of the JVM, at a time.
+        """Yield the cells. At most two partitions at a time are computed, or in the JVM's memory.
 
         Raises:
             ConfigError: a column is wrong; no job was started.
@@ -84,22 +84,22 @@ class PackedRows:
                     yield Cell(topics, size, last, partitions)
                     del rows, topics, data
             finally:
-                # Jobs first: what is dropped reads the rest of its partition.
+                # Jobs first: a dropped iterator reads the rest of its partition.
                 self._jobs.cancel()
                 del cells
 
 
 def _told(error: Exception) -> str:
-    """What Spark says; to be called in a thread: it asks the JVM."""
+    """Spark's own words. Call it in a thread: it asks the JVM."""
     said = str(error).partition("\n\nJVM stacktrace:")[0]
     if "\n\tat " not in said:
         return f"{type(error).__name__}: {said}"
-    # The stack of the JVM: what was the first cause comes last.
+    # The stack of the JVM: the first cause comes last.
     return said.rpartition("Caused by: ")[2].partition("\n\tat ")[0].strip()
 
 
 def packer(cell_bytes: int) -> Pack:
-    """What packs the batches of one partition into cells of about ``cell_bytes``."""
+    """A function that packs the batches of one partition into cells of about ``cell_bytes``."""
 
     # Executors get the function itself, not this module's name: it refers to nothing here.
     def pack(batches: Iterable[Any]) -> Iterator[Any]:

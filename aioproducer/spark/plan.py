@@ -1,4 +1,4 @@
-"""What a write is told to do: the options of Spark's Kafka sink, and ours, checked before any task.
+"""The options of a write: those of Spark's Kafka sink, and ours, checked before any task.
 
 No I/O.
 """
@@ -29,12 +29,12 @@ from aioproducer.errors import ConfigError
 
 _PREFIX: Final = "kafka."
 _BATCH_SIZE: Final = "262144"
-"""In bytes, unless it is set: a task hands over megabytes at once. With Kafka's default, 16 KB, a
-write takes longer; a megabyte is no better where rows have keys."""
+"""The default of ``batch.size``, in bytes: a task hands over megabytes at once. With Kafka's own,
+16 KB, a write takes longer; a megabyte is no better where rows have keys."""
 _OWN: Final = ("delivery.guarantee", "sink.id", "sink.batch.id", "sink.marker.topic")
 _READ: Final = ("topic", "includeheaders", *_OWN)
 _TRANSACTION_TIMEOUT_MS: Final = 300_000
-"""Unless ``kafka.transaction.timeout.ms`` says otherwise; Kafka's minute is short for a write."""
+"""The default of ``transaction.timeout.ms``; Kafka's minute is short for a write."""
 _SERIALIZERS: Final = {
     "key.serializer": "keys are serialized with ByteArraySerializer",
     "value.serializer": "value are serialized with ByteArraySerializer",
@@ -47,7 +47,7 @@ _TYPES: Final[Mapping[str, Sequence[str]]] = {
     "headers": (_HEADERS,),
     "partition": ("int",),
 }
-"""Of the columns, in the order in which Spark's sink looks at them."""
+"""The types of the columns, in the order in which Spark's sink looks at them."""
 
 _REDACTED: Final = re.compile(r"(?i)secret|password|token|access[.]?key")
 """Spark's default for ``spark.redaction.regex``: it hides an option whose name or value has it, and
@@ -60,7 +60,7 @@ logger: Final = logging.getLogger(__name__)
 
 
 class Guarantee(StrEnum):
-    """What holds for the rows of a write that ended well."""
+    """The guarantee for the rows of a write that ended well."""
 
     AT_LEAST_ONCE = "at_least_once"
     EXACTLY_ONCE = "exactly_once"
@@ -71,22 +71,22 @@ class SinkPlan:
     """One write, checked. It pickles; placeholders in a property are read where it is used."""
 
     properties: Mapping[str, str] = field(repr=False)
-    """Of the producer, by Kafka's names."""
+    """The producer's properties, by Kafka's names."""
     columns: Sequence[str]
-    """Those of :data:`_TYPES` that the rows have."""
+    """The columns of :data:`_TYPES` that the rows have."""
     topic: str | None = None
-    """For all rows; None: each row says it."""
+    """The topic of all rows; None: each row names its own."""
     guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
     sink_id: str = ""
     """The transactional id, and the group of the marker."""
     batch_id: int | None = None
-    """Of a write that is no micro-batch: a write with the same one is written once."""
+    """The id of a write that is no micro-batch: writes with the same id are written once."""
     marker_topic: str = ""
-    """The topic under whose partition 0 the group has the marker; rows never go there for it."""
+    """The topic under whose partition 0 the group has the marker; no row goes there for it."""
 
     @property
     def exactly_once(self) -> bool:
-        """Whether the write is one transaction."""
+        """True if the write is one transaction."""
         return self.guarantee is Guarantee.EXACTLY_ONCE
 
     def config(self, **overrides: Any) -> ProducerConfig:
@@ -145,7 +145,7 @@ def plan_write(options: Mapping[str, str], columns: Mapping[str, str]) -> SinkPl
 
 
 def plan_rows(columns: Mapping[str, str], topic: str | None = None) -> SinkPlan:
-    """Check ``columns`` alone, for a producer that is there: of a plan without properties.
+    """Check ``columns`` alone. The plan has no properties, because the producer exists already.
 
     Raises:
         ConfigError: as :func:`plan_write` does.
@@ -172,7 +172,7 @@ def check_names(options: Iterable[str]) -> None:
 
 
 def refuse_shown_secrets(plan: SinkPlan) -> None:
-    """Refuse secrets that Spark would show, and tell of those that it redacts.
+    """Refuse secrets that Spark would show, and warn of secrets that it redacts.
 
     Raises:
         ConfigError: with the option, and what to give instead.
@@ -190,7 +190,7 @@ def refuse_shown_secrets(plan: SinkPlan) -> None:
 
 @cache
 def _tell_of(plain: tuple[str, ...]) -> None:
-    """Once in a process: a stream plans each of its micro-batches."""
+    """Log them once in a process: a stream plans each of its micro-batches."""
     logger.warning(
         "%s: a secret that travels to the executors with every write, and that Spark hides only by"
         " spark.redaction.regex; %s",
@@ -200,10 +200,10 @@ def _tell_of(plain: tuple[str, ...]) -> None:
 
 
 def check_type(column: str, kind: str) -> None:
-    """Refuse what a column can't hold, in the words of Spark's own sink.
+    """Refuse a type that a column can't have, in the words of Spark's own sink.
 
     Raises:
-        ConfigError: with the types that it can.
+        ConfigError: with the types that it can have.
     """
     taken = _TYPES[column]
     if kind not in taken:
@@ -286,7 +286,7 @@ def _batch_id(given: Mapping[str, str]) -> int | None:
 
 
 def _with_providers(properties: Mapping[str, str]) -> dict[str, str]:
-    """With Kafka's providers for placeholders, unless the properties name some."""
+    """The properties with Kafka's providers for placeholders, unless they name some."""
     if CONFIG_PROVIDERS in properties:
         return dict(properties)
     return {**BUILT_IN_PROPERTIES, **properties}

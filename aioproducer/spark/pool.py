@@ -20,7 +20,7 @@ from aioproducer.sync import Producer
 logger = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 45.0
-"""How long a producer is kept that nobody uses. Spark ends idle Python workers after a minute, by
+"""The time that an unused producer is kept. Spark ends idle Python workers after a minute, by
 ``os._exit``."""
 
 
@@ -57,7 +57,7 @@ class ProducerPool:
         try:
             yield kept.producer
         except BaseException:
-            with suppress(ProducerError):  # what was raised says more
+            with suppress(ProducerError):  # the raised error says more
                 self._drop(config, kept)
             raise
         self._release(config, kept)
@@ -103,5 +103,5 @@ class ProducerPool:
 
 _pool: Final = ProducerPool()
 get_pooled_producer = _pool.use
-"""``with get_pooled_producer(config) as producer:`` the one of this process for ``config``, a
+"""``with get_pooled_producer(config) as producer:`` gives this process's producer for ``config``, a
 :class:`aioproducer.sync.Producer`; see :meth:`ProducerPool.use`."""

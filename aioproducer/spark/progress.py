@@ -1,4 +1,4 @@
-"""How far a DataFrame has come into Kafka: for those who watch."""
+"""The progress of a DataFrame on its way into Kafka."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 @dataclass(frozen=True, slots=True)
 class PublishProgress:
-    """What is in Kafka so far. Each value holds at least what the one before did."""
+    """The rows in Kafka so far. No count is less than in the value before."""
 
     rows: int
     bytes: int
-    """Of Arrow columns, as they came to the driver."""
+    """The size of the Arrow columns, as they came to the driver."""
     partitions_done: int
-    """Of the DataFrame."""
+    """Partitions of the DataFrame that are in Kafka as a whole."""
     partitions_total: int | None
     """None while it is not known; Spark Connect never tells."""
     seconds: float
-    """Since the call."""
+    """The time since the call."""
 
     @property
     def rows_per_second(self) -> float:
-        """Since the call, Spark's start included."""
+        """The mean rate since the call, Spark's start included."""
         return self.rows / self.seconds if self.seconds else 0.0
 
 

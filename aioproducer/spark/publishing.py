@@ -1,4 +1,4 @@
-"""Writes that the driver's own code starts and sees the end of: DataFrames, and micro-batches."""
+"""Writes that the driver's own code starts and waits for: DataFrames, and micro-batches."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Option = str | int | float | bool | None
 
 
 def publish_partitions(df: DataFrame, **options: Option) -> WriteReport:
-    """Write ``df`` from the executors, and say what was written, where.
+    """Write ``df`` from the executors. Returns the records' number and places.
 
-    What :meth:`DataFrame.write` with ``format("aioproducer")`` does, with its options
+    It does the work of :meth:`DataFrame.write` with ``format("aioproducer")``, with its options
     (``**{"kafka.bootstrap.servers": "localhost:9092", "topic": "orders"}``), in one job of Spark.
     The rule for secrets is the same, too: an option that Spark would not redact has to refer to its
     secret (``${env:NAME}``).
@@ -98,7 +98,7 @@ def _write_and_tell(
 
 
 def _local_property(df: DataFrame) -> Callable[[str], str | None]:
-    """Of the thread that calls; Spark Connect has none."""
+    """The local properties of the calling thread; Spark Connect has none."""
     try:
         return df.sparkSession.sparkContext.getLocalProperty
     except PySparkException:

@@ -16,9 +16,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 AHEAD: Final = 2
-"""How many items are asked for, or are there, beside the one that was taken last."""
+"""The number of items asked for or present, beside the one that was taken last."""
 PATIENCE_SECONDS: Final = 30.0
-"""How long leaving waits for the thread."""
+"""The longest time that leaving waits for the thread."""
 _INTERRUPT_EVERY_SECONDS: Final = 0.5
 
 
@@ -32,8 +32,9 @@ class ReadAhead(Generic[T]):
 
     The next item is asked for when there is room for it, so a slow taker stops the reading.
     Leaving before the end calls ``interrupt()`` in another thread, again and again until the first
-    one has ended: what it interrupts may only begin a moment later. Leaving waits for both threads
-    for at most ``patience`` seconds; if it is cancelled meanwhile, they go on ending by themselves.
+    one has ended, as the work to interrupt may only begin a moment later. Leaving waits for both
+    threads for at most ``patience`` seconds; if it is cancelled meanwhile, they go on ending by
+    themselves.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class ReadAhead(Generic[T]):
         return self
 
     async def __anext__(self) -> T:
-        """The next item; raises what reading raised."""
+        """The next item; raises the error of reading."""
         if self._ended:
             raise StopAsyncIteration
         item = await self._there.get()

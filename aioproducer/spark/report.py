@@ -1,4 +1,4 @@
-"""What was written: how many records, and where they are."""
+"""The report of a write: the number of its records, and their places."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class WriteReport:
 
     records: int = 0
     ranges: Mapping[TopicPartition, OffsetRange] = field(default_factory=dict)
-    """First and last offset by Kafka partition; what others write may be between."""
+    """First and last offset by Kafka partition; records of others may be between."""
 
     @classmethod
     def of(cls, reports: Iterable[WriteReport]) -> WriteReport:

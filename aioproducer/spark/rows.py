@@ -1,4 +1,4 @@
-"""Rows of a DataFrame as what ``send_many()`` takes: one batch of columns for each topic."""
+"""Rows of a DataFrame in the form of ``send_many()``: one batch of columns for each topic."""
 
 from __future__ import annotations
 

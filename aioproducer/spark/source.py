@@ -1,8 +1,8 @@
 """The Python data source ``aioproducer``: batch and streaming writes of Arrow batches.
 
 Spark makes these objects anew in several processes: the writer is made and pickled where a write is
-planned, unpickled for its tasks, and made (streams) or unpickled (batches) for the commit. So what
-a commit of a stream knows came with the messages of its tasks.
+planned, unpickled for its tasks, and made (streams) or unpickled (batches) for the commit. So
+a commit of a stream has its transaction from the messages of its tasks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TransactionNotBegunError(ProducerError, PicklingError):
 
 @dataclass(frozen=True, slots=True)
 class TaskDone(WriterCommitMessage):
-    """What a task tells the commit."""
+    """A task's message to the commit."""
 
     outcome: TaskOutcome
 
@@ -53,15 +53,15 @@ class KafkaDataSource(DataSource):
     """``df.write.format("aioproducer")`` and ``df.writeStream.format("aioproducer")``."""
 
     written: ClassVar[Accumulator[Written] | None] = None
-    """Where commits of streams tell what was written; see :func:`register`."""
+    """The accumulator that takes the reports of streams' commits; see :func:`register`."""
 
     @classmethod
     def name(cls) -> str:
-        """What ``format()`` is given."""
+        """The name that ``format()`` takes."""
         return "aioproducer"
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """For a batch write. Raises :class:`ConfigError`, before any task runs."""
+        """The writer of a batch write. Raises :class:`ConfigError`, before any task runs."""
         if overwrite:
             raise ConfigError(
                 "Save mode Overwrite not allowed for Kafka. Allowed save modes are Append."
@@ -69,7 +69,7 @@ class KafkaDataSource(DataSource):
         return BatchWriter(self._plan(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
-        """For each micro-batch, and each of its commits; complete mode appends as Spark's does."""
+        """The writer of a micro-batch and its commits; complete mode appends as Spark's does."""
         return StreamWriter(self._plan(schema), self.written)
 
     def _plan(self, schema: StructType) -> SinkPlan:
@@ -80,14 +80,14 @@ class KafkaDataSource(DataSource):
 
 
 class _Writer:
-    """What batch and streaming writes have in common."""
+    """The common part of batch and streaming writes."""
 
     def __init__(self, plan: SinkPlan) -> None:
         self.plan = plan
         self.begun: Begun | None = None
 
     def __getstate__(self) -> Mapping[str, Any]:
-        """Begins the transaction: a writer is pickled where its write is planned, and nowhere else,
+        """Begin the transaction: a writer is pickled where its write is planned, and nowhere else,
         but twice."""
         if self.plan.exactly_once and self.begun is None:
             try:
@@ -100,7 +100,7 @@ class _Writer:
         return self.__dict__.copy()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
-        """In a task. Raises what makes the task fail."""
+        """Write the rows of a task. Raises the error that makes the task fail."""
         return TaskDone(run_task(self.plan, self.begun, iterator))
 
     def _commit(
@@ -116,27 +116,27 @@ class _Writer:
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
-    """Of ``df.write``."""
+    """The writer of ``df.write``."""
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """All tasks have written."""
+        """Commit the write: all tasks have written."""
         self._commit(_outcomes(messages), self.plan.batch_id, "batch write")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """A task failed, or the commit. At least once leaves what was written."""
+        """Abort: a task failed, or the commit. At least once leaves the rows that were written."""
         if self.begun is not None:
             abort(self.plan, self.begun)
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """Of ``df.writeStream``."""
+    """The writer of ``df.writeStream``."""
 
     def __init__(self, plan: SinkPlan, written: Accumulator[Written] | None = None) -> None:
         super().__init__(plan)
         self.written = written
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """All tasks of the micro-batch have written."""
+        """Commit the micro-batch: all its tasks have written."""
         outcomes = _outcomes(messages)
         report = self._commit(outcomes, batchId, f"micro-batch {batchId}")
         if self.written is not None:
@@ -144,8 +144,8 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
                 self.written.add({(batch.query, batch.number): report})
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """A task failed, or the commit, or the query was stopped. At least once leaves what was
-        written, and the replay writes it again."""
+        """Abort: a task failed, or the commit, or the query was stopped. At least once leaves the
+        rows that were written, and the replay writes them again."""
         outcomes = _outcomes(messages)
         for begun in {outcome.begun for outcome in outcomes if outcome.begun is not None}:
             abort(self.plan, begun)

@@ -25,7 +25,7 @@ QUERY: Final = "sql.streaming.queryId"
 
 
 def batch_of(plan: SinkPlan, local_property: Callable[[str], str | None]) -> Batch | None:
-    """Which write it is, by its own number or as a micro-batch; None: no number, and no marker."""
+    """The write's batch, by its own number or as a micro-batch; None: no number, and no marker."""
     query = local_property(QUERY) or ""
     micro_batch = local_property(_BATCH) if query else None
     number = micro_batch if plan.batch_id is None else plan.batch_id
@@ -34,17 +34,17 @@ def batch_of(plan: SinkPlan, local_property: Callable[[str], str | None]) -> Bat
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Which attempt of which task this is, and of which batch."""
+    """An attempt of a task, with its batch."""
 
     task: int
     number: int
     id: int
-    """No other attempt of any task has it while Spark runs."""
+    """Unique among the attempts of all tasks while Spark runs."""
     batch: Batch | None
 
     @classmethod
     def here(cls, plan: SinkPlan) -> Attempt:
-        """Raises :class:`IllegalStateError` outside of a task."""
+        """The attempt that runs here. Raises :class:`IllegalStateError` outside of a task."""
         context = TaskContext.get()
         if context is None:
             raise IllegalStateError("rows are written in a task of Spark alone")
@@ -57,7 +57,7 @@ class Attempt:
 
 
 def run_task(plan: SinkPlan, begun: Begun | None, rows: Iterator[pa.RecordBatch]) -> TaskOutcome:
-    """Write the rows of a task. Whatever it raises makes the task fail."""
+    """Write the rows of a task. Any exception makes the task fail."""
     forget_archives()
     attempt = Attempt.here(plan)
     if begun is None:

@@ -1,4 +1,4 @@
-"""What a task does with its rows: they are in Kafka when it returns, or it raises."""
+"""A task writes its rows: they are in Kafka when it returns, or it raises."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AT_ONCE: Final = 8 * 1024 * 1024
 """Bytes of rows that are sent by one call; the next ones are read meanwhile."""
 
 _TOPICS_AT_ONCE: Final = 32
-"""Of one call: each of them waits until its rows are in Kafka."""
+"""The topics of one call: each of them waits until its rows are in Kafka."""
 
 
 class RowsNotWrittenError(ProducerError):
@@ -32,7 +32,7 @@ class RowsNotWrittenError(ProducerError):
 
 @dataclass(slots=True)
 class RowWriter:
-    """Sends the rows of one task. ``own``: in a transaction, the partitions that it has alone."""
+    """Sends the rows of one task. ``own``: in a transaction, the task's own partitions."""
 
     producer: Producer
     plan: SinkPlan

@@ -1,4 +1,4 @@
-"""What the streams of a session have written, told by their commits to the user's own process."""
+"""The reports of a session's streams, sent by their commits to the user's own process."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _KEPT: Final = 1_000  # micro-batches
 
 
 class LastWritten(AccumulatorParam[Written]):
-    """The newest micro-batches."""
+    """The reports of the newest micro-batches."""
 
     def zero(self, value: Written) -> Written:
-        """Of a process that adds to it."""
+        """The start value in a process that adds to it."""
         return {}
 
     def addInPlace(self, value1: Written, value2: Written) -> Written:  # noqa: N802
@@ -55,7 +55,7 @@ class WrittenBatches(Mapping[tuple[str, int], WriteReport]):
 
 
 def accumulator_of(spark: SparkSession) -> Accumulator[Written] | None:
-    """Where commits may tell what was written; None with Spark Connect, which has none."""
+    """The accumulator for the reports of commits; None with Spark Connect, which has none."""
     try:
         context = spark.sparkContext
     except PySparkException:
