@@ -4,16 +4,16 @@
 
     options.py          the table                 kinds.py, hooks.py    the values an option takes
     option.py           one row of it             keywords.py           the types of the keywords
-    producer_config.py  ProducerConfig            cross_checks.py       what options ask of others
+    producer_config.py  ProducerConfig            cross_checks.py       rules between options
     properties.py       Java's .properties files  jaas.py               the JAAS line in them
     names.py            names that are no option  document.py           the README's tables
 
     tls_options.py, sasl_options.py, token_options.py   the rows of security
-    security_kinds.py   their values              security_checks.py    what they ask of others
-    login.py            the kinds of logins       configured_login.py   which of them is asked for
-    login_sources.py    keyword and JAAS line     oauth_login.py        where tokens come from
-    placeholders.py     ${env:…}, ${file:…}       config_providers.py   what they are read from
-    secret.py           a text never shown        plain_secrets.py      who holds one as it is
+    security_kinds.py   their values              security_checks.py    rules between them
+    login.py            the kinds of logins       configured_login.py   the one that is asked for
+    login_sources.py    keyword and JAAS line     oauth_login.py        the sources of tokens
+    placeholders.py     ${env:…}, ${file:…}       config_providers.py   their sources
+    secret.py           a text never shown        plain_secrets.py      options with one as it is
 """
 
 from aioproducer.config.configured_login import login_of

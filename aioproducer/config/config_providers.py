@@ -1,6 +1,6 @@
-"""The environment and the files of this process, which placeholders and properties are read from.
+"""The environment and the files of this process, the sources of placeholders and properties.
 
-The one file of this room that looks outside.
+This is the one file of this room that looks outside.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ThisProcess:
         return os.environ.get(name)
 
     def content(self, path: str) -> bytes:
-        """A file's content. Raises OSError."""
+        """A file's content. Raises OSError if it can't be read."""
         return Path(path).read_bytes()
 
 

@@ -1,4 +1,4 @@
-"""Which login a configuration asks for, from its keywords or its JAAS line."""
+"""The login that a configuration asks for, from its keywords or its JAAS line."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _MEANT_FOR: Final[dict[str, tuple[str, ...]]] = {
     "sasl_oauthbearer_client_credentials_client_id": ("OAUTHBEARER",),
     "sasl_oauthbearer_client_credentials_client_secret": ("OAUTHBEARER",),
 }
-"""The options that say who logs in: for another mechanism they are a mistake, not a leftover."""
+"""The options that name the principal: for another mechanism they are a mistake, not a leftover."""
 
 
 def login_of(config: ProducerConfig) -> Login | None:
@@ -84,11 +84,11 @@ def login_of(config: ProducerConfig) -> Login | None:
 def mechanism_of(config: ProducerConfig) -> SaslMechanism:
     """``sasl_mechanism``, or ``GSSAPI`` where a login of Kerberos is all that is configured.
 
-    Kafka's default is GSSAPI always. Who forgets the mechanism beside a user name then gets an
-    error about Kerberos; an error that asks for the mechanism says what to do.
+    Kafka's default is GSSAPI always. A user that forgets the mechanism beside a user name then gets
+    an error about Kerberos; an error that asks for the mechanism says what to do.
 
     Raises:
-        ConfigError: it has to be said.
+        ConfigError: the mechanism has to be set.
     """
     if config.sasl_mechanism is not None:
         return config.sasl_mechanism
@@ -130,7 +130,7 @@ def _check_classes(mechanism: str, config: ProducerConfig) -> None:
             " give tokens by sasl_oauthbearer_token_provider"
         )
     if mechanism == "OAUTHBEARER":
-        return  # what its handlers do, a token provider can do
+        return  # a token provider can do the work of its handlers
     handler = config.sasl_login_callback_handler_class
     if handler is not None:
         raise ConfigError(

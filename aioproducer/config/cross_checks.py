@@ -1,8 +1,8 @@
-"""What options demand of each other, after each has passed its own check.
+"""The rules between options, after each has passed its own check.
 
 The rules are those of Java's ``ProducerConfig.postProcessParsedConfig`` and ``KafkaProducer.
 configureDeliveryTimeout`` in Kafka 4: an explicit contradiction is an error, a default gives way.
-Those of security stand in ``security_checks.py``.
+The rules of security stand in ``security_checks.py``.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def markdown() -> str:
 
 
 def section(document: str) -> str:
-    """What stands between the markers.
+    """The text between the markers.
 
     Raises:
         ConfigError: the document does not hold both markers, once and in their order.

@@ -1,6 +1,6 @@
 """The options that take the user's own code: partitioner, serializers, interceptors.
 
-Only the outer shape is checked here. What the objects promise stands in ``partitioning.py``,
+Only the outer shape is checked here. The contracts of the objects stand in ``partitioning.py``,
 ``serialization.py`` and ``interceptors.py``.
 """
 
@@ -40,7 +40,7 @@ class SupportsSerialize(Protocol):
 
 NamedPartitioner = Literal["round_robin", "murmur3", "consistent_random"]
 _KAFKAS_OWN: Final = "murmur2_random"
-"""librdkafka's name for Kafka's own rule: that is None here."""
+"""librdkafka's name for Kafka's own rule, which is None here."""
 PartitionerOption: TypeAlias = NamedPartitioner | SupportsPartition | Callable[..., Any]
 SerializerOption: TypeAlias = SupportsSerialize | Callable[..., Any]
 InterceptorOption: TypeAlias = object

@@ -56,8 +56,8 @@ def parse_jaas(line: str | Secret) -> JaasEntry:
     """Read a line with exactly one login module.
 
     Raises:
-        ConfigError: it is not one; the message gives the position (in characters from 1) and what
-            is missing, never a piece of the line.
+        ConfigError: the line is malformed; the message gives the position (in characters from 1)
+            and the missing part, never a piece of the line.
     """
     text = line.reveal() if isinstance(line, Secret) else line
     tokens = _tokens(text)

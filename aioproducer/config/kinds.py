@@ -1,4 +1,4 @@
-"""What values an option takes: one small class per kind, each with check, text form and wording."""
+"""The kinds of values: one small class per kind, each with check, text form and wording."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ T = TypeVar("T")
 
 
 class UnacceptableError(Exception):
-    """A value is not of the kind. ``str()`` says what was expected instead, without the value."""
+    """A value is not of the kind. ``str()`` says the expected kind, without the value."""
 
 
 class Kind(ABC, Generic[T]):
     """The values one option can have."""
 
     secret: bool = False
-    """Whether a value must never be shown."""
+    """True if a value must never be shown."""
 
     @abstractmethod
     def accept(self, value: object) -> T:
@@ -64,7 +64,7 @@ class Kind(ABC, Generic[T]):
     @property
     @abstractmethod
     def wording(self) -> str:
-        """What is accepted, for error messages and the documentation."""
+        """The accepted values in words, for error messages and the documentation."""
 
 
 class Boolean(Kind[bool]):
@@ -230,4 +230,4 @@ class JaasLine(Kind[Secret]):
             problem = str(error)
         else:
             return line
-        raise ConfigError(problem)  # not from the error, whose frames have the line
+        raise ConfigError(problem)  # not from the error: its frames have the line

@@ -54,15 +54,15 @@ class KerberosLogin:
 
     service_name: str
     principal: str | None = None
-    """The client's own; None: that of the cache or the keytab."""
+    """The client's own principal; None: that of the cache or the keytab."""
     keytab: str | None = None
     ticket_cache: str | None = None
-    """None: the one of this process's environment."""
+    """The ticket cache; None: that of this process's environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwsLogin:
-    """``AWS_MSK_IAM``; with nothing said, by AWS's own chain of credentials."""
+    """``AWS_MSK_IAM``; by default with AWS's own chain of credentials."""
 
     region: str | None = None
     profile_name: str | None = None
@@ -78,21 +78,21 @@ class AwsLogin:
 
 @dataclass(frozen=True, slots=True)
 class ProvidedToken:
-    """Tokens by the user's own code."""
+    """Tokens that the user's own code provides."""
 
     provider: TokenProviderOption
 
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """Tokens that somebody else writes into a file."""
+    """Tokens that another program writes into a file."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class AssertionFile:
-    """Signed assertions that somebody else writes into a file."""
+    """Signed assertions that another program writes into a file."""
 
     path: str
 

@@ -41,12 +41,12 @@ def mechanisms_of_module(login_module: str) -> tuple[str, ...]:
     """The mechanisms that a login module is for.
 
     Raises:
-        ConfigError: nobody here knows the module.
+        ConfigError: the module is not known here.
     """
     found = _MODULES.get(plain_class_name(login_module))
     if found is not None:
         return found
-    # A misplaced quote makes a word of a password: only what looks like a class is shown.
+    # A misplaced quote makes a word of a password: only a word like a class name is shown.
     named = f" {login_module}" if _CLASS_NAME.fullmatch(login_module) else ""
     raise ConfigError(
         f"sasl_jaas_config: the login module{named} is not known; there are"
@@ -56,7 +56,7 @@ def mechanisms_of_module(login_module: str) -> tuple[str, ...]:
 
 
 class LoginSources:
-    """What ``config`` says about a login, keyword and JAAS line together."""
+    """The settings of a login in ``config``, from keywords and JAAS line together."""
 
     def __init__(self, config: OptionTable) -> None:
         self.config = config
@@ -82,12 +82,12 @@ class LoginSources:
         return given
 
     def text(self, keyword: str | None, jaas_name: str | None) -> str | None:
-        """As :meth:`secret`, for what may be shown; an empty text is none."""
+        """Like :meth:`secret`, for a text that may be shown; an empty text is none."""
         found = self.secret(keyword, jaas_name)
         return (found.reveal() or None) if found is not None else None
 
     def flag(self, jaas_name: str) -> bool:
-        """Whether the JAAS line says ``true``."""
+        """True if the JAAS line says ``true``."""
         found = None if self.jaas is None else self.jaas.get(jaas_name)
         return found is not None and found.reveal().strip().lower() == _TRUE
 

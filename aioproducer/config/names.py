@@ -1,4 +1,4 @@
-"""Names that are no option here: what to say about each."""
+"""Names that are no option here, with a word about each."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _OTHER_CLIENTS: Final = {
     "ssl.key.pem": "ssl_keystore_key with ssl_keystore_type='PEM'",
     "ssl.keyfile": _KEYSTORE,
 }
-"""Names that librdkafka, aiokafka and kafka-python have, and what stands for them here."""
+"""Names that librdkafka, aiokafka and kafka-python have, with their counterparts here."""
 
 _NOT_YET: Final = {
     "transaction.two.phase.": "two-phase commit is not available in this version",

@@ -1,4 +1,4 @@
-"""Where the tokens of ``OAUTHBEARER`` come from."""
+"""The sources of the tokens of ``OAUTHBEARER``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def oauth_login(sources: LoginSources) -> OAuthLogin:
     """The login by token.
 
     Raises:
-        ConfigError: something is missing, contradicts, or is a Java class that nobody knows.
+        ConfigError: an option is missing, contradicts, or is a Java class that is not known here.
     """
     return OAuthLogin(_source(sources), _extensions(sources))
 

@@ -37,7 +37,7 @@ class Group(Enum):
 
 
 class Importance(Enum):
-    """As Kafka's documentation rates the option."""
+    """The importance of an option in Kafka's documentation."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -72,7 +72,7 @@ class Option:
 
         Raises:
             ConfigError: it is not acceptable; the message has the name, the value unless it is a
-                secret, and what is expected.
+                secret, and the expected kind.
         """
         try:
             return self.kind.accept(value)
@@ -91,7 +91,7 @@ class Option:
             raise self._error(self.java_name, value, str(error)) from None
 
     def accept_resolved(self, name: str, text: Secret, placeholder: str) -> Any:
-        """The normalised value of what ``placeholder`` stands for, which no message shows.
+        """The normalised value of the text behind ``placeholder``, which no message shows.
 
         Raises:
             ConfigError: as :meth:`accept`.

@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 _LONGEST_STRING: Final = 32_767
-"""Bytes, in Kafka's protocol."""
+"""The longest string in Kafka's protocol, in bytes."""
 
 ADAPTIVE_LINGER_MS: Final = 5
 """The longest that a batch waits while ``linger_ms`` is None, in milliseconds."""

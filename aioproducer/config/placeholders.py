@@ -1,7 +1,7 @@
 """``${provider:[path:]key}``: a value that stands somewhere else (KIP-297, KIP-421).
 
 The syntax and the three providers are Kafka's: ``EnvVarConfigProvider``, ``FileConfigProvider``,
-``DirectoryConfigProvider``. What they read from is handed in; see ``config_providers.py``.
+``DirectoryConfigProvider``. Their sources are handed in; see ``config_providers.py``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class UnresolvedError(ConfigError):
 
 
 class Surroundings(Protocol):
-    """What placeholders are read from."""
+    """The sources of placeholders."""
 
     def variable(self, name: str) -> str | None:
         """An environment variable; None if it is not set."""
@@ -61,9 +61,9 @@ class Provider:
 
     kind: ProviderKind
     allowed_paths: tuple[str, ...] = ()
-    """Files outside of them are not read; empty: all may be."""
+    """The only files and directories that are read; empty: all may be."""
     allowlist_pattern: str | None = None
-    """Variables whose names it does not match are not read."""
+    """The pattern of the names of variables that are read; None: all may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ class Providers:
 
     known: tuple[tuple[str, Provider], ...]
     refused: tuple[tuple[str, str], ...] = ()
-    """Names that ``config.providers`` has for what can't be had, each with the reason."""
+    """Names in ``config.providers`` that have no provider here, each with the reason."""
 
     @classmethod
     def of(cls, properties: Mapping[str, Any]) -> Providers | None:
-        """Those that ``config.providers`` names; None if it names none.
+        """The providers that ``config.providers`` names; None if it names none.
 
         Raises:
             ConfigError: a restriction is malformed.
@@ -102,7 +102,7 @@ class Providers:
         return cls(tuple(known), tuple(refused))
 
     def names_one_of(self, text: str) -> bool:
-        """Whether ``text`` holds a placeholder for one of the providers."""
+        """True if ``text`` holds a placeholder for one of the providers."""
         names = {name for name, _ in (*self.known, *self.refused)}
         return any(match[1] in names for match in _PLACEHOLDER.finditer(text))
 
@@ -110,7 +110,7 @@ class Providers:
 BUILT_IN: Final = Providers(
     (("env", Provider("env")), ("file", Provider("file")), ("dir", Provider("dir")))
 )
-"""What keywords may refer to."""
+"""The providers that keywords may refer to."""
 
 BUILT_IN_PROPERTIES: Final[Mapping[str, str]] = {
     CONFIG_PROVIDERS: "env,file,dir",
@@ -118,12 +118,12 @@ BUILT_IN_PROPERTIES: Final[Mapping[str, str]] = {
     f"{CONFIG_PROVIDERS}.file.class": f"{_PACKAGE}.FileConfigProvider",
     f"{CONFIG_PROVIDERS}.dir.class": f"{_PACKAGE}.DirectoryConfigProvider",
 }
-"""The same, for properties."""
+"""The providers of :data:`BUILT_IN` as properties."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A text with placeholders, as it was written; it pickles without what they stand for."""
+    """A text with placeholders, as it was written; it pickles without their values."""
 
     text: Secret
     """Secret, because a placeholder may stand beside a password."""
@@ -143,7 +143,7 @@ class Reference:
         Raises:
             UnresolvedError: a variable, a file or a key is not there.
             ConfigError: it must not be read, or the placeholder is malformed. A message names
-                ``option`` and what was looked for, never what was found.
+                ``option`` and the variable, file or key, never the content.
         """
         known, refused = dict(self.providers.known), dict(self.providers.refused)
 
@@ -170,7 +170,7 @@ class Reference:
         )
 
     def shown(self, *, secret: bool) -> str:
-        """The text for people; of a secret's the placeholders alone."""
+        """The text for people; of a secret, the placeholders alone."""
         text = self.text.reveal()
         if not secret:
             return text
@@ -253,7 +253,7 @@ def _property(
                 f"{option} refers to the key {key!r} of {path}, which is not there"
             )
         return found
-    raise ConfigError(f"{option} refers to {problem}")  # not from the error, which has the text
+    raise ConfigError(f"{option} refers to {problem}")  # not from the error: it has the text
 
 
 def _pairs(text: Secret, path: str) -> dict[str, str]:
@@ -261,7 +261,7 @@ def _pairs(text: Secret, path: str) -> dict[str, str]:
 
 
 def _text(content: bytes) -> Secret | None:
-    """None if it is none; an error of the codec would have the content in it."""
+    """The text in ``content``; None if it is none, for an error of the codec would show it."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

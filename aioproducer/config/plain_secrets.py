@@ -1,4 +1,4 @@
-"""The options that Kafka hides: whether one holds a secret as it is, and how a frame hides them."""
+"""Secrets in the options that Kafka hides: plain ones are found, and hidden from frames."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _JAAS_SECRETS: Final = (
 
 
 def holds_secret(name: str, text: Secret, reference: Reference | None) -> bool:
-    """Whether ``text``, as it was written for the option ``name``, is or has a secret."""
+    """True if ``text``, as it was written for the option ``name``, is or has a secret."""
     if name in _CERTIFICATES and reference is None:
-        return "PRIVATE KEY" in text.reveal()  # a certificate is for everybody
+        return "PRIVATE KEY" in text.reveal()  # a certificate is public
     if name == "sasl_jaas_config":
         return _jaas_holds_secret(text, reference)
     return reference is None
@@ -43,7 +43,7 @@ def hide_secrets(options: Any) -> None:
 
 
 def hidden_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy in which every text is wrapped that is not known to be for everybody."""
+    """A copy in which every text is wrapped that is not known to be public."""
     return {
         name: Secret(value) if isinstance(value, str) and _may_be_secret(name) else value
         for name, value in properties.items()
@@ -76,6 +76,6 @@ def _jaas_holds_secret(line: Secret, reference: Reference | None) -> bool:
     try:
         entry = parse_jaas(line)
     except ConfigError:
-        return True  # nobody knows what is in it
+        return True  # its content is not known
     secrets = (entry.get(name) for name in _JAAS_SECRETS)
     return any(found is not None and _MARK not in found.reveal() for found in secrets)

@@ -64,7 +64,7 @@ class ProducerConfig(OptionTable):
         self._take(_with_references(options))
 
     def _take(self, given: Mapping[str, object]) -> None:
-        """Values, or references to them, by the options' names."""
+        """Take values, or references to them, by the options' names."""
         values: dict[str, Any] = {}
         references: dict[str, Reference] = {}
         for name, option in OPTIONS.items():
@@ -132,7 +132,7 @@ class ProducerConfig(OptionTable):
     def replace(self, **changes: Unpack[ProducerOptions]) -> ProducerConfig:
         """A configuration with ``changes`` over the options that were set explicitly here.
 
-        What had given way to another option (``enable_idempotence`` to ``acks``) is decided anew.
+        An option that gave way to another (``enable_idempotence`` to ``acks``) is decided anew.
 
         Raises:
             ConfigError: as for :class:`ProducerConfig`.
@@ -150,7 +150,7 @@ class ProducerConfig(OptionTable):
 
     def plain_secrets(self) -> tuple[str, ...]:
         """The names of the options that hold a secret as it is, which a pickle would carry, too;
-        a secret that came by a placeholder is not one of them."""
+        a secret that came by a placeholder is not among them."""
         return tuple(
             name for name, option in OPTIONS.items() if option.kind.secret and self._is_plain(name)
         )
@@ -198,9 +198,9 @@ class _Referred:
 
 
 def _make(options: Mapping[str, Any]) -> ProducerConfig:
-    """By names, so that a pickle is understood, or refused by name, by another version.
+    """Make it by names, so that another version understands a pickle, or refuses a name.
 
-    Placeholders in plain values stay what they are: whoever wanted them read made references.
+    Placeholders in plain values stay as they are: those that are to be read came as references.
     """
     _refuse_unknown(options)
     made = object.__new__(ProducerConfig)
@@ -238,7 +238,7 @@ def _refuse_unknown(names: Iterable[str]) -> None:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """What a ``.properties`` file says. Raises :class:`ConfigError` if it cannot be read."""
+    """The content of a ``.properties`` file. Raises :class:`ConfigError` if it cannot be read."""
     try:
         data = THIS_PROCESS.content(str(path))
     except OSError as error:

@@ -26,7 +26,7 @@ _NAME = Nullable(Text(empty=False))
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class SaslOptions(TlsOptions):
-    """Who logs in, and how."""
+    """The options of logins."""
 
     sasl_mechanism: SaslMechanism | None = option(
         Nullable(Choice(SaslMechanism)), None, Group.SASL, MEDIUM, kafka_default="GSSAPI"

@@ -1,4 +1,4 @@
-"""What the options of security demand of each other, and what they should not be without a word."""
+"""The rules between the options of security, and the warnings about some of their values."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def settle_security(config: ProducerConfig) -> Iterator[tuple[str, object]]:
 
 
 def _set_of(config: ProducerConfig, names: tuple[str, ...]) -> list[str]:
-    """Those that were given a value; None says nothing."""
+    """The options in ``names`` that were given a value; None is no value."""
     return [name for name in names if name in config.given and getattr(config, name) is not None]
 
 
@@ -135,7 +135,10 @@ def _is_loopback(host: str) -> bool:
 
 
 def _warn_for_event_hubs(config: ProducerConfig) -> None:
-    """Source: Microsoft's "Recommended configurations for Apache Kafka clients"."""
+    """Warn of values that Azure Event Hubs does not bear.
+
+    Source: Microsoft's "Recommended configurations for Apache Kafka clients".
+    """
     hosts = (host.lower().rstrip(".") for host, _ in config.bootstrap_servers)
     if not any(host.endswith(_EVENT_HUBS) for host in hosts):
         return

@@ -1,4 +1,4 @@
-"""What values the options of security take, beside those of ``kinds.py``."""
+"""The kinds of values of the options of security, beside those of ``kinds.py``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TokenProviderOption: TypeAlias = Callable[[], Any] | str
 _IMPORT_PATH: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+", re.ASCII)
 _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
-"""Both as ``OAuthBearerClientInitialResponse`` has them (RFC 7628)."""
+"""Names and values are those of Kafka's ``OAuthBearerClientInitialResponse`` (RFC 7628)."""
 
 
 class SecretText(Kind[Secret]):
@@ -130,7 +130,7 @@ class SslContext(Kind[Any]):
 
 
 class TokenProvider(Kind[TokenProviderOption]):
-    """What gives tokens: a callable, or a reference to one that travels between processes."""
+    """A source of tokens: a callable, or a reference to one that travels between processes."""
 
     wording = "a callable without arguments, or its import path 'package.module:function'"
 

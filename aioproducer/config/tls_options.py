@@ -22,7 +22,7 @@ HIGH, MEDIUM = Importance.HIGH, Importance.MEDIUM
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class TlsOptions:
-    """What a connection with TLS is made from; without effect for the other protocols."""
+    """The options of connections with TLS; without effect for the other protocols."""
 
     ssl_context: Any = option(Nullable(SslContext()), None, Group.TLS, HIGH)
     """An `ssl.SSLContext` of your own, used as it is; no other option of TLS may then be set. It

@@ -39,7 +39,7 @@ _NAME = Nullable(Text(empty=False))
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class TokenOptions(SaslOptions):
-    """Where tokens come from, and when they are fetched anew."""
+    """The options of tokens: their sources, and the times to fetch them anew."""
 
     sasl_oauthbearer_token_provider: TokenProviderOption | None = option(
         Nullable(TokenProvider()), None, Group.TOKENS, MEDIUM
