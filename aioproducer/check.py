@@ -7,11 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from aioproducer.arguments import checked_topic
 from aioproducer.errors import (
     BootstrapError,
+    InvalidTopicError,
     KafkaError,
+    LeaderNotAvailableError,
     ProducerError,
     TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
     explain,
     kafka_error,
 )
@@ -77,28 +81,32 @@ async def check(
         BootstrapError: ``timeout`` seconds were not enough; with each broker's reason.
         ProducerError: what is wrong.
     """
-    doing = "the cluster"
+    if isinstance(topics, str):
+        raise InvalidTopicError(f"topics is the list of names, not one: [{topics!r}]")
+    named = tuple(dict.fromkeys(checked_topic(topic) for topic in topics))
+    doing, passing = "the cluster", None
     try:
         async with asyncio.timeout(timeout):
-            found: Found = await cluster.inquire(DescribeRequest(tuple(dict.fromkeys(topics))))
-            if found.error_code:
-                raise kafka_error(found.error_code, explain(found.error_code))
-            for name, topic in found.topics.items():
-                _check_topic(name, topic)
-            nodes = {node.id: node for node in found.brokers}
-            leaders = frozenset[int]().union(*(each.leaders for each in found.topics.values()))
-            for leader in sorted(leaders & nodes.keys()):
-                doing = str(nodes[leader])
-                await cluster.inquire(None, nodes[leader])
+            while True:
+                found: Found = await cluster.inquire(DescribeRequest(named))
+                passing = _check_found(found)
+                if passing is None:
+                    break
+                await asyncio.sleep(_PAUSE)
+            for leader in _leaders(found):
+                doing = str(leader)
+                await cluster.inquire(DescribeRequest(()), leader)
             coordinator = None
             if transactional_id is not None:
                 doing = f"the coordinator of transactional id {transactional_id!r}"
                 coordinator = await _coordinator(cluster, transactional_id)
                 doing = str(coordinator)
-                await cluster.inquire(None, coordinator)
+                await cluster.inquire(DescribeRequest(()), coordinator)
     except TimeoutError as error:
         if isinstance(error, ProducerError):
             raise
+        if passing is not None:
+            raise passing from None
         raise BootstrapError(
             f"check() did not reach {doing} within {timeout:g} s. Check bootstrap_servers and "
             f"security_protocol. {cluster.why_no_answer()}"
@@ -116,14 +124,35 @@ async def check(
     )
 
 
-def _check_topic(name: str, topic: FoundTopic) -> None:
+def _check_found(found: Found) -> KafkaError | None:
+    """The error that passes by itself, if there is one; raises what does not."""
+    if found.error_code:
+        raise kafka_error(found.error_code, explain(found.error_code))
+    errors = [_check_topic(name, topic, found) for name, topic in found.topics.items()]
+    return next((error for error in errors if error is not None), None)
+
+
+def _leaders(found: Found) -> list[Node]:
+    leaders = frozenset[int]().union(*(each.leaders for each in found.topics.values()))
+    return [node for node in found.brokers if node.id in leaders]
+
+
+def _check_topic(name: str, topic: FoundTopic, found: Found) -> KafkaError | None:
     if topic.error_code:
-        raise kafka_error(topic.error_code, f"topic {name!r}: {explain(topic.error_code)}")
+        error = kafka_error(topic.error_code, f"topic {name!r}: {explain(topic.error_code)}")
+        if error.retriable and not isinstance(error, UnknownTopicOrPartitionError):
+            return error
+        raise error
+    if topic.leaders - {node.id for node in found.brokers}:
+        return LeaderNotAvailableError(
+            f"topic {name!r} has partitions without a leader: are all brokers up?"
+        )
     if topic.may_write is False:
         raise TopicAuthorizationFailedError(
             f"topic {name!r}: the principal may describe it and not write to it; "
             "grant it WRITE on the topic"
         )
+    return None
 
 
 async def _coordinator(cluster: Cluster, transactional_id: str) -> Node:

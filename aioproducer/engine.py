@@ -324,8 +324,8 @@ class Engine:
                 self.admission.stands_in_line(caller)
         self._wakeup.wake()
 
-    async def inquire(self, request: Request | None, node: Node | None = None) -> Any:
-        """The answer of ``node``, or of any broker; without a request, None once it is connected.
+    async def inquire(self, request: Request, node: Node | None = None) -> Any:
+        """The answer of ``node``, or of any broker.
 
         Raises why there is no answer; without ``node`` it waits until a broker lets the producer in
         or each has refused the login.

@@ -67,6 +67,8 @@ class NetworkClient:
     _completed: list[Completion] = field(default_factory=list)
     _refused: set[NodeId] = field(default_factory=set)
     """The brokers whose last login failed."""
+    _refusals: int = 0
+    """Refused logins at all brokers, since one let the producer in."""
     _closed: bool = False
     _next_end: float = _NEVER
     """Before this no connection is overdue or idle; often none is then either."""
@@ -182,7 +184,7 @@ class NetworkClient:
     def refusal(self, nodes: Iterable[Peer]) -> ProducerError | None:
         """The error of a failed login, if none of ``nodes`` is reached and each was tried."""
         states = [self._nodes.get(node.id) for node in nodes]
-        errors = [state and state.last_error for state in states]
+        errors = [state and state.setup_error for state in states]
         if None in errors or any(state.is_ready for state in self._nodes.values()):
             return None
         return next((error for error in errors if isinstance(error, FINAL)), None)
@@ -316,6 +318,7 @@ class NetworkClient:
         state = self._nodes[connection.node.id]
         state.opened()
         self._refused.discard(connection.node.id)
+        self._refusals = 0
         self.features = max(
             (
                 each.connection.versions.features
@@ -373,7 +376,8 @@ class NetworkClient:
     ) -> None:
         now = self.clock()
         node, was_ready, refused = connection.node, connection.was_ready, is_final(reason)
-        state.ended(reason, self.settings, now, self.random)
+        self._refusals += refused
+        state.ended(reason, self.settings, now, self.random, refusals=self._refusals)
         if was_ready:
             self.metrics.connection_closed(now)
         if refused:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from kio.static.protocol import RequestPayload
 
 from aioproducer.auth.mechanism import Exchange, Mechanism
+from aioproducer.config.secret import MASK, Secret
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
@@ -80,7 +81,8 @@ async def _authenticate(
         if answer.error_code:
             reasons = (answer.error_message, getattr(exchange, "refusal", None))
             told = ": ".join(str(reason) for reason in reasons if reason)
-            raise _refused(mechanism, int(answer.error_code), told)
+            sent: tuple[Secret, ...] = getattr(exchange, "sent_secrets", ())
+            raise _refused(mechanism, int(answer.error_code), told, *sent)
         if exchange.complete and not answer.auth_bytes:
             return session_lifetime(answer)
         said = await _step(mechanism, exchange, answer.auth_bytes)
@@ -120,9 +122,15 @@ def renewed_after(session: float, random: Random) -> float:
     return max(session * random.uniform(*RENEWED_AT), SOONEST_RENEWAL)
 
 
-def _refused(mechanism: Mechanism, code: int, said: str | None) -> ProducerError:
-    """A code that is no verdict on the login ends the connection, which is tried again soon."""
-    said = said and "".join(each if each.isprintable() else " " for each in said[:_SHOWN])
+def _refused(mechanism: Mechanism, code: int, said: str | None, *secrets: Secret) -> ProducerError:
+    """The error for a code. One that is no verdict on the login passes, and is tried again soon.
+
+    ``secrets``: those that the broker got, and might repeat.
+    """
+    said = said or ""
+    for secret in secrets:
+        said = said.replace(secret.reveal(), MASK)
+    said = "".join(each if each.isprintable() else " " for each in said[:_SHOWN])
     refused = f"{mechanism.name} login refused: {explain(code, said)}"
     error = kafka_error(code, refused)
     return error if isinstance(error, AuthenticationError) else BrokerConnectionError(refused)

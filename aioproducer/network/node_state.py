@@ -50,8 +50,8 @@ class NodeState:
     failures: int = 0
     setup_failures: int = 0
     not_before: float = 0.0
-    refused_logins: int = 0
-    """One after the other."""
+    refused: bool = False
+    """Its last login was refused."""
     last_error: ProducerError | None = None
     inexpressible: set[Api] = field(default_factory=set)
     """Requests that it has no version for, by what it told the connection before."""
@@ -64,26 +64,45 @@ class NodeState:
         connection = self.connection
         return connection is not None and connection.state is ConnectionState.READY
 
+    @property
+    def setup_error(self) -> ProducerError | None:
+        """The reason why the broker could not be reached, or refused the login, when it was tried
+        last; None after a connection that was good and ended."""
+        return self.last_error if self.setup_failures or self.refused else None
+
     def opened(self) -> None:
         """The broker let the producer in."""
-        self.failures = self.setup_failures = self.refused_logins = 0
+        self.failures = self.setup_failures = 0
+        self.refused = False
         self.last_error = None
 
     def ended(
-        self, reason: ProducerError, settings: ClientSettings, now: float, random: Random
+        self,
+        reason: ProducerError,
+        settings: ClientSettings,
+        now: float,
+        random: Random,
+        *,
+        refusals: int,
     ) -> None:
-        """The connection is gone; the next one waits, longer after each failure."""
+        """The connection is gone; the next one waits, longer after each failure.
+
+        ``refusals``: refused logins in a row, of all brokers. They have the same accounts, so the
+        wait grows with the refusals of any.
+        """
         assert self.connection is not None
         self.setup_failures += not self.connection.was_ready
         self.connection = None
         self.last_error = reason
         self.failures += 1
         first, longest = settings.reconnect_backoff, settings.reconnect_backoff_max
+        failures = self.failures
         if is_final(reason):
-            self.refused_logins += 1
+            self.refused, failures = True, refusals
+        if self.refused:
             first, longest = max(first, LOGIN_BACKOFF), max(longest, LOGIN_BACKOFF_MAX)
         backoff = ExponentialBackoff(first, longest, random)
-        self.not_before = now + backoff.delay(self.refused_logins or self.failures)
+        self.not_before = now + backoff.delay(failures)
 
 
 def is_final(reason: ProducerError) -> bool:

@@ -17,6 +17,7 @@ from aioproducer.network.metadata_answer import MetadataAnswer
 _FIRST_WITH_OPERATIONS: Final = 8
 _LAST_WITH_CLUSTER_OPERATIONS: Final = 10
 _FIRST_WITH_TOPIC_IDS: Final = 10
+NO_LEADER: Final = -1
 _UNKNOWN: Final = -(2**31)
 _WRITE: Final = 4
 """Kafka's number of the operation (``AclOperation``), and its bit in a set of them."""
@@ -27,6 +28,7 @@ class FoundTopic(NamedTuple):
 
     error_code: int
     leaders: frozenset[int]
+    """Those of its partitions; -1: a partition has none."""
     partitions: int
     may_write: bool | None
     """None: the broker does not tell."""
@@ -89,7 +91,7 @@ def _found(topic: Any) -> FoundTopic:
     operations: int = getattr(topic, "topic_authorized_operations", _UNKNOWN)
     return FoundTopic(
         int(topic.error_code),
-        frozenset(int(each.leader_id) for each in topic.partitions if each.leader_id >= 0),
+        frozenset(max(int(each.leader_id), NO_LEADER) for each in topic.partitions),
         len(topic.partitions),
         None if operations == _UNKNOWN else bool(operations >> _WRITE & 1),
     )

@@ -30,8 +30,7 @@ class InquiryFuture(Protocol):
 class Inquiry:
     """A request, and the future of the caller that waits for its answer."""
 
-    request: Request | None
-    """None: nothing is asked; a connection that is ready is enough."""
+    request: Request
     future: InquiryFuture
     node: Peer | None
     """The only node to ask; None: any."""
@@ -42,17 +41,14 @@ class Inquiry:
     @property
     def api(self) -> Api:
         """The request's kind."""
-        assert self.request is not None
         return self.request.api
 
     def build(self, version: int) -> RequestPayload | EncodedPayload:
         """The request in ``version``."""
-        assert self.request is not None
         return self.request.build(version)
 
     def read(self, response: Any) -> Any:
         """The content of the response."""
-        assert self.request is not None
         return self.request.read(response)
 
     def tell(self, answer: Any) -> None:
@@ -69,7 +65,7 @@ class Inquiries:
         self._metadata = metadata
         self._waiting: list[Inquiry] = []
 
-    def ask(self, request: Request | None, future: InquiryFuture, node: Peer | None) -> None:
+    def ask(self, request: Request, future: InquiryFuture, node: Peer | None) -> None:
         """Ask ``node``, or any, as soon as it is ready."""
         failure = None if node is None else self._client.failures().get(node.id)
         self._waiting.append(Inquiry(request, future, node, failure))
@@ -93,10 +89,7 @@ class Inquiries:
         peers = self._metadata.peers if inquiry.node is None else [inquiry.node]
         node = inquiry.node or self._client.least_loaded(peers, now)
         if node is not None and self._client.ready(node, now):
-            if inquiry.request is None:
-                inquiry.tell(None)
-            else:
-                self._client.send(node.id, inquiry)
+            self._client.send(node.id, inquiry)
             return None
         error: ProducerError | None = self._client.refusal(peers)
         if inquiry.node is not None:

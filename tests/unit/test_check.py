@@ -13,7 +13,9 @@ from aioproducer.errors import (
     AuthenticationError,
     BootstrapError,
     BrokerConnectionError,
+    InvalidTopicError,
     KafkaError,
+    LeaderNotAvailableError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
@@ -67,7 +69,7 @@ class Cluster:
 
 
 async def test_all_that_was_found() -> None:
-    cluster = Cluster(orders=GOOD, old=FoundTopic(0, frozenset({1, 7}), 1, None))
+    cluster = Cluster(orders=GOOD, old=FoundTopic(0, frozenset({1}), 1, None))
     cluster.coordinators = [Answer(0, node=ONE)]
     found = await check(cluster, ["orders", "old", "orders"], "payments", LONG)
     assert (found.cluster_id, found.brokers) == ("cluster", (ONE, TWO))
@@ -98,6 +100,32 @@ async def test_a_topic_that_cannot_be_written_to(
 ) -> None:
     with pytest.raises(kind, match=told):
         await check(Cluster(orders=topic), ["orders"], None, LONG)
+
+
+@pytest.mark.parametrize(
+    ("passes", "kind"),
+    [
+        (FoundTopic(0, frozenset({1, -1}), 2, may_write=True), LeaderNotAvailableError),
+        (FoundTopic(0, frozenset({1, 7}), 2, may_write=True), LeaderNotAvailableError),
+        (FoundTopic(5, frozenset(), 0, None), LeaderNotAvailableError),
+    ],
+)
+async def test_a_leader_that_comes_soon_is_waited_for(
+    passes: FoundTopic, kind: type[KafkaError]
+) -> None:
+    cluster = Cluster(orders=passes)
+    with pytest.raises(kind, match="'orders'"):
+        await check(cluster, ["orders"], None, SHORT)
+    checking = asyncio.create_task(check(cluster, ["orders"], None, LONG))
+    await asyncio.sleep(0)
+    cluster.topics["orders"] = GOOD
+    assert (await checking).topics["orders"].partitions == 3
+
+
+@pytest.mark.parametrize("topics", ["orders", [b"orders"], ["no topic"]])
+async def test_names_that_are_none(topics: Any) -> None:
+    with pytest.raises(InvalidTopicError):
+        await check(Cluster(), topics, None, LONG)
 
 
 async def test_a_refused_transactional_id_is_final() -> None:

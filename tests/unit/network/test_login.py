@@ -11,6 +11,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i64Timedelta
 
+from aioproducer.config.secret import Secret
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
@@ -36,6 +37,7 @@ class Exchange:
         self.says = list(says)
         self.heard: list[bytes] = []
         self.complete = False
+        self.sent_secrets: tuple[Secret, ...] = ()
 
     def step(self, challenge: bytes) -> bytes:
         self.heard.append(challenge)
@@ -157,6 +159,15 @@ async def test_the_reason_that_came_before_a_refusal_is_told() -> None:
     failed = says(code=ErrorCode.sasl_authentication_failed, why="no")
     with pytest.raises(SaslAuthenticationFailedError, match="no: status invalid_token"):
         await Broker(offers(), says(b"{}"), failed).log_in(Refused([b"token", b"\1", b""]))
+
+
+async def test_a_broker_that_repeats_the_password_is_not_quoted() -> None:
+    exchange = Exchange([SECRET.encode()])
+    exchange.sent_secrets = (Secret(SECRET),)
+    failed = says(code=ErrorCode.sasl_authentication_failed, why=f"no user for {SECRET}!")
+    with pytest.raises(SaslAuthenticationFailedError, match="no user for ") as caught:
+        await Broker(offers(), failed).log_in(exchange)
+    assert SECRET not in str(caught.value)
 
 
 async def test_another_error_passes() -> None:

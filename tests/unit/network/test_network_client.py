@@ -845,6 +845,19 @@ async def test_a_refusal_counts_when_no_broker_is_left_to_try() -> None:
     assert world.client.refusal([ONE, TWO]) is None, "a broker has let it in"
 
 
+async def test_a_broker_that_let_the_producer_in_before_is_still_to_be_tried(world: World) -> None:
+    connection = await world.connected(TWO)
+    await connection.breaks()
+    await refused(world, ONE)
+    assert world.client.refusal([ONE, TWO]) is None, "its connection was cut, not refused"
+
+
+async def test_the_refusals_of_all_brokers_count_for_the_wait(world: World) -> None:
+    """They have the same accounts, which may be locked."""
+    waits = [await refused(world, node) for node in (ONE, TWO, THREE)]
+    assert waits == pytest.approx([1, 2, 4])
+
+
 async def test_brokers_that_are_not_reached_refuse_nobody(world: World) -> None:
     world.client.connect(ONE, world.now)
     await settle()

@@ -109,16 +109,6 @@ def test_any_broker_is_asked_as_soon_as_one_is_ready() -> None:
     assert inquiries.step(102.0) is None
 
 
-def test_without_a_request_a_connection_is_enough() -> None:
-    client, inquiries, answer = world()
-    inquiries.ask(None, answer, ONE)
-    assert inquiries.step(100.0) == LATER
-    assert client.tried == [1]
-    client.usable.add(1)
-    inquiries.step(101.0)
-    assert (answer.told, answer.value, client.asked) == (1, None, [])
-
-
 def test_a_broker_that_fails_for_the_first_time_is_an_answer() -> None:
     client, inquiries, answer = world()
     before = client.failed[1] = BrokerConnectionError("of yesterday")
