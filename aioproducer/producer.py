@@ -795,7 +795,7 @@ class Producer:
     # --- looking at it ---------------------------------------------------------------------
 
     def metrics(self) -> MetricsSnapshot:
-        """The Java producer's metrics by group and name; see the table in the README."""
+        """The Java producer's metrics by group and name; see ``docs/reference/metrics.md``."""
         if self._engine is None:
             raise IllegalStateError("the producer was not started, so there are no metrics yet")
         return self._engine.snapshot_metrics()

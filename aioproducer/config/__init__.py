@@ -6,7 +6,7 @@
     option.py           one row of it             keywords.py           the types of the keywords
     producer_config.py  ProducerConfig            cross_checks.py       rules between options
     properties.py       Java's .properties files  jaas.py               the JAAS line in them
-    names.py            names that are no option  document.py           the README's tables
+    names.py            names that are no option  document.py           the tables of the docs
 
     tls_options.py, sasl_options.py, token_options.py   the rows of security
     security_kinds.py   their values              security_checks.py    rules between them

@@ -1,7 +1,7 @@
-"""The option tables of the README, printed from ``options.py``.
+"""The option tables of the documentation, printed from ``options.py``.
 
-``python -m aioproducer.config`` prints them; with ``--write README.md`` it puts them between the
-file's markers.
+``python -m aioproducer.config`` prints them; ``--write docs/reference/configuration.md`` puts them
+between the file's markers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["BEGIN", "END", "REFRESH_COMMAND", "insert", "markdown", "meanings", 
 
 BEGIN: Final = "<!-- config:begin -->"
 END: Final = "<!-- config:end -->"
-REFRESH_COMMAND: Final = "python -m aioproducer.config --write README.md"
+REFRESH_COMMAND: Final = "python -m aioproducer.config --write docs/reference/configuration.md"
 
 
 def markdown() -> str:

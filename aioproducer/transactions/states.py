@@ -1,7 +1,7 @@
 """The states of a transactional producer, and the events that lead from one to another.
 
-Source: the ``State`` of Kafka's ``TransactionManager``. The diagram in the README is drawn from
-this table.
+Source: the ``State`` of Kafka's ``TransactionManager``. The diagram in
+``docs/explanation/architecture.md`` is drawn from this table.
 """
 
 from __future__ import annotations

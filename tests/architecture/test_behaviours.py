@@ -1,4 +1,4 @@
-"""Each of the behaviours of Kafka's producer is shown by tests, or the README says why not."""
+"""Each of the behaviours of Kafka's producer is shown by tests, or a page says why not."""
 
 from __future__ import annotations
 
@@ -49,6 +49,13 @@ def functions_in(path: Path) -> dict[str, bool]:
     }
 
 
+@cache
+def explanations() -> str:
+    """The pages that explain, on one line."""
+    pages = sorted((ROOT / "docs" / "explanation").glob("*.md"))
+    return " ".join(" ".join(page.read_text("utf-8").split()) for page in pages)
+
+
 def test_the_table_is_whole() -> None:
     assert len(BEHAVIOURS) > 100
     assert len({each.says for each in BEHAVIOURS}) == len(BEHAVIOURS)
@@ -67,6 +74,5 @@ def test_what_shows_a_behaviour_is_there(behaviour: Behaviour) -> None:
 
 
 @pytest.mark.parametrize("behaviour", REASONED, ids=lambda each: each.says)
-def test_a_reason_stands_in_the_readme(behaviour: Behaviour) -> None:
-    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
-    assert behaviour.shown_by.removeprefix(REASON) in readme
+def test_a_reason_stands_in_an_explanation(behaviour: Behaviour) -> None:
+    assert behaviour.shown_by.removeprefix(REASON) in explanations()

@@ -1,4 +1,4 @@
-"""Each text of ``docs/security.md`` is read, and each program runs, with fakes of what it calls."""
+"""Each text of ``docs/how-to/security.md`` is read, and each program runs, with fakes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from aioproducer.check import ClusterCheck, TopicCheck
 from aioproducer.config import Secret, login, login_of
 from aioproducer.errors import BootstrapError
 
-PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "security.md").read_text("utf-8")
 EVERYTHING = re.compile(
     r"^#+ (?P<heading>[^\n]+)$|^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.M | re.S
 )
@@ -108,7 +108,7 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 async def run(text: str) -> dict[str, Any]:
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    code = compile(text, "docs/security.md", "exec", flags=flags, dont_inherit=True)
+    code = compile(text, "docs/how-to/security.md", "exec", flags=flags, dont_inherit=True)
     names: dict[str, Any] = {"__name__": "security", "Producer": FakeProducer}
     outcome = eval(code, names)
     if inspect.isawaitable(outcome):

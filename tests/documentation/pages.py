@@ -1,0 +1,57 @@
+"""The pages of the documentation, and the code in them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[2]
+DOCS: Final = ROOT / "docs"
+PAGES: Final = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
+
+_FENCE: Final = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+_HEADING: Final = re.compile(r"^#+ (?P<title>.+)$", re.M)
+_LINK: Final = re.compile(r"!?\[[^]]*\]\((?P<target>[^)\s]+)\)")
+_CODE: Final = re.compile(r"`[^`\n]+`")
+
+
+class Block(NamedTuple):
+    """One fenced block."""
+
+    language: str
+    text: str
+    line: int
+    """The line of the page on which the text begins, from 1."""
+
+
+def name(page: Path) -> str:
+    """The page's path below the root."""
+    return page.relative_to(ROOT).as_posix()
+
+
+def blocks(page: Path, language: str) -> list[Block]:
+    """The page's blocks in a language, in their order."""
+    text = page.read_text("utf-8")
+    return [
+        Block(language, each["text"], text.count("\n", 0, each.start("text")) + 1)
+        for each in _FENCE.finditer(text)
+        if each["language"] == language
+    ]
+
+
+def links(page: Path) -> list[str]:
+    """The targets of the page's links and pictures."""
+    text = _CODE.sub("``", _FENCE.sub("", page.read_text("utf-8")))
+    return [each["target"] for each in _LINK.finditer(text)]
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of the page's headings, as they are linked to."""
+    text = _FENCE.sub("", page.read_text("utf-8"))
+    return {_slug(each["title"]) for each in _HEADING.finditer(text)}
+
+
+def _slug(title: str) -> str:
+    words = re.sub(r"[^\w\- ]", "", title.lower()).strip()
+    return words.replace(" ", "-")

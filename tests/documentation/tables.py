@@ -1,0 +1,63 @@
+"""The generated parts of the documentation; ``make docs-tables`` refreshes them.
+
+A generated part stands between ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from aioproducer import errors, metrics
+from aioproducer.config import document as options
+from aioproducer.errors import document as codes
+from aioproducer.transactions.states import diagram
+from tests.documentation.pages import DOCS
+
+__all__ = ["COMMAND", "PARTS", "Part"]
+
+COMMAND: Final = "make docs-tables"
+
+
+class Part(NamedTuple):
+    """One generated part of a page."""
+
+    page: Path
+    name: str
+    text: Callable[[], str]
+
+    def refreshed(self) -> str:
+        """The page with this part as it should be."""
+        page = self.page.read_text("utf-8")
+        begin, end = f"<!-- {self.name}:begin -->", f"<!-- {self.name}:end -->"
+        if (page.count(begin), page.count(end)) != (1, 1):
+            raise ValueError(f"{self.page}: {begin} and {end} have to stand there once each")
+        before, _, rest = page.partition(begin)
+        _, _, after = rest.partition(end)
+        return f"{before}{begin}\n{self.text().strip()}\n{end}{after}"
+
+
+def _tree() -> str:
+    """The tree in the docstring of :mod:`aioproducer.errors`."""
+    lines = (errors.__doc__ or "").replace("``", "").splitlines()
+    tree = [line.removeprefix("    ") for line in lines if line.startswith("    ")]
+    return "\n".join(("```text", *tree, "```"))
+
+
+PARTS: Final = (
+    Part(DOCS / "reference" / "configuration.md", "config", options.markdown),
+    Part(DOCS / "reference" / "metrics.md", "metrics", metrics.markdown),
+    Part(DOCS / "reference" / "errors.md", "errors", codes.markdown),
+    Part(DOCS / "reference" / "errors.md", "errors-tree", _tree),
+    Part(
+        DOCS / "explanation" / "architecture.md",
+        "transactions",
+        lambda: f"```mermaid\n{diagram()}\n```",
+    ),
+)
+
+
+if __name__ == "__main__":
+    for part in PARTS:
+        part.page.write_text(part.refreshed(), "utf-8")
