@@ -15,7 +15,8 @@ READY := $(VENV)/.ready
 WITH_SPARK := $(VENV)/.ready-with-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help env spark demo test matrix soak pure lint check bench bench-report chaos clean
+.PHONY: help env spark demo test matrix soak pure lint check docs docs-serve docs-tables bench \
+	bench-report chaos clean
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -53,7 +54,7 @@ pure: env ## Run the tests of what is compiled without its compiled part
 		tests/unit/accumulator tests/protocol tests/mock_cluster/test_producer_sends.py \
 		tests/mock_cluster/test_producer_order.py tests/mock_cluster/test_memory_on_the_wire.py
 
-lint: spark ## Check format, lint, types and import contracts
+lint: spark docs ## Check format, lint, types, import contracts and the documentation's links
 	"$(BIN)/ruff" format --check .
 	"$(BIN)/ruff" check .
 	"$(BIN)/mypy"
@@ -61,6 +62,15 @@ lint: spark ## Check format, lint, types and import contracts
 
 check: lint ## make lint, and the fast tests
 	"$(BIN)/python" -m pytest -m "not kafka and not spark and not slow and not soak" $(BESIDE)
+
+docs: env ## Build the documentation site into build/site; a broken link is an error
+	"$(BIN)/zensical" build --clean --strict
+
+docs-serve: env ## Serve the documentation on http://localhost:8000, built anew with each change
+	"$(BIN)/zensical" serve --dev-addr localhost:8000
+
+docs-tables: env ## Refresh the generated tables of the documentation
+	"$(BIN)/python" -m tests.documentation.tables
 
 bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interleaved
 	"$(BIN)/python" -m benchmarks
