@@ -1,0 +1,186 @@
+"""Every Python block of the documentation runs as it stands, against librdkafka's mock cluster.
+
+The blocks of a page run one after the other with common names. Only ``localhost:9092`` is replaced.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from aioproducer import ConsumerGroupMetadata, Producer
+from aioproducer.errors import MissingExtraError
+from aioproducer.spark.plan import plan_write
+from aioproducer.testing import MockCluster
+from tests.documentation.pages import PAGES, ROOT, Block, blocks, name
+
+pytestmark = pytest.mark.mock_cluster
+
+ELSEWHERE: Final = {"docs/how-to/security.md"}
+"""Its programs and files have a test of their own, tests/architecture/test_security_page.py."""
+SPARK: Final = {"docs/how-to/spark.md", "docs/how-to/spark-on-a-cluster.md"}
+RUN: Final = [
+    page for page in PAGES if name(page) not in ELSEWHERE | SPARK and blocks(page, "python")
+]
+ALL_SPARK: Final = [page for page in PAGES if name(page) in {*SPARK, "README.md"}]
+NEEDS_A_PRODUCER: Final = {"sending.md", "bulk.md", "errors.md", "metrics.md"}
+TOPICS: Final = {"orders": 6, "measurements": 6, "page-views": 3, "invoices": 3, "audit": 1}
+WITHOUT_A_LOOP: Final = ("asyncio.run(", "loops.run(", "aioproducer.sync")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[MockCluster]:
+    """One for all pages."""
+    try:
+        with MockCluster(brokers=3, topics=TOPICS) as started:
+            yield started
+    except MissingExtraError as error:
+        if os.environ.get("AIOPRODUCER_REQUIRE_KAFKA") == "1":
+            pytest.fail(f"AIOPRODUCER_REQUIRE_KAFKA=1, but {error}")
+        pytest.skip(f"NOT TESTED: {error}")
+
+
+@pytest.fixture(autouse=True)
+def _surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variables and files that blocks refer to."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
+    (tmp_path / "client.properties").write_text("bootstrap.servers=kafka-1.example:9092\n")
+
+
+def compiled(page: Path, block: Block) -> Any:
+    """Its lines have the page's numbers, so that a traceback leads there."""
+    text = "\n" * (block.line - 1) + block.text
+    return compile(text, page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+
+
+async def run(page: Path, block: Block, names: dict[str, Any]) -> None:
+    """Run a block, and the tests that it defines."""
+    code = compiled(page, block)
+    if any(each in block.text for each in WITHOUT_A_LOOP):
+        await asyncio.to_thread(exec, code, names)
+        return
+    outcome = eval(code, names)
+    if inspect.isawaitable(outcome):
+        await outcome
+    for each in [each for each in names if each.startswith("test_")]:
+        await names.pop(each)()
+
+
+async def use(app: Any) -> None:
+    """A web application takes an order."""
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://app") as client,
+    ):
+        answer = await client.post("/orders/anna", content=b"one espresso")
+    assert answer.is_success, answer.text
+    assert answer.json()["offset"] >= 0
+
+
+@pytest.mark.parametrize("page", RUN, ids=name)
+async def test_the_blocks_of_a_page_run(
+    page: Path, cluster: MockCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, Any] = {
+        "__name__": "page",
+        "consumer": SimpleNamespace(group_metadata=lambda: ConsumerGroupMetadata("invoicing")),
+    }
+    async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        if page.name in NEEDS_A_PRODUCER:
+            names["producer"] = producer
+        for block in blocks(page, "python"):
+            if 'format("aioproducer")' in block.text:
+                continue  # Spark's, below
+            text = block.text.replace("localhost:9092", cluster.bootstrap_servers)
+            await run(page, block._replace(text=text), names)
+            if "app" in names:
+                await use(names.pop("app"))
+
+
+class FakeWriter:
+    """A DataFrame's ``write`` and ``writeStream``: the options are planned as for a real write."""
+
+    def __init__(self, planned: list[object]) -> None:
+        self._options: dict[str, str] = {}
+        self._planned = planned
+
+    def format(self, source: str) -> FakeWriter:
+        assert source == "aioproducer"
+        return self
+
+    def mode(self, mode: str) -> FakeWriter:
+        assert mode == "append"
+        return self
+
+    def option(self, key: str, value: str) -> FakeWriter:
+        self._options[key] = value
+        return self
+
+    def save(self) -> None:
+        self._planned.append(plan_write(self._options, COLUMNS))
+
+    start = save
+
+
+COLUMNS: Final = {"key": "string", "value": "string"}
+
+
+class FakeBuilder:
+    """``SparkSession.builder``."""
+
+    def master(self, _: str) -> FakeBuilder:
+        return self
+
+    def config(self, key: str, value: str) -> FakeBuilder:
+        assert key.startswith("spark.")
+        assert value
+        return self
+
+    def getOrCreate(self) -> object:  # noqa: N802  # it is Spark's name
+        return self
+
+
+@pytest.mark.parametrize("page", ALL_SPARK, ids=name)
+def test_the_options_of_spark_are_accepted(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spark = pytest.importorskip("aioproducer.spark")
+    planned: list[object] = []
+
+    def publish_partitions(df: object, **options: str) -> object:
+        planned.append(plan_write(options, COLUMNS))
+        return SimpleNamespace(records=1, ranges={})
+
+    monkeypatch.setattr(spark, "publish_partitions", publish_partitions)
+    monkeypatch.setattr(spark, "repartition_by_key", lambda df, partitions: df)
+    names: dict[str, Any] = {
+        "df": SimpleNamespace(write=FakeWriter(planned), writeStream=FakeWriter(planned)),
+        "SparkSession": SimpleNamespace(builder=FakeBuilder()),
+    }
+    found = [each for each in blocks(page, "python") if "spark" in each.text or "df." in each.text]
+    for block in found:
+        names["df"].write, names["df"].writeStream = FakeWriter(planned), FakeWriter(planned)
+        exec(compiled(page, block), names)
+    assert len(planned) == sum("topic" in each.text for each in found)
+
+
+def test_no_page_is_left_out() -> None:
+    with_code = {name(page) for page in PAGES if blocks(page, "python")}
+    assert with_code == {name(page) for page in RUN} | ELSEWHERE | SPARK
+    assert (ROOT / "tests" / "architecture" / "test_security_page.py").is_file()
+
+
+async def test_a_block_that_fails_is_noticed() -> None:
+    page = ROOT / "README.md"
+    with pytest.raises(ZeroDivisionError) as raised:
+        await run(page, Block("python", "await asyncio.sleep(0)\n1 / 0\n", 7), {"asyncio": asyncio})
+    assert (Path(raised.traceback[-1].path), raised.traceback[-1].lineno) == (page, 7)

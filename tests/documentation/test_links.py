@@ -1,0 +1,94 @@
+"""Links, names of files and lengths in the documentation, as GitHub shows it."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.documentation.pages import DOCS, PAGES, ROOT, anchors, blocks, links, name
+
+PACKAGE: Final = ROOT / "aioproducer"
+FILE: Final = re.compile(r"(?<![\w/.])((?:[a-z_]+/)*[a-zA-Z_]+\.py)\b")
+MAPS: Final = (ROOT / "CONTRIBUTING.md", DOCS / "explanation" / "architecture.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in links(page):
+        assert "://" not in target, f"{target}: nothing here depends on another site"
+        path, _, anchor = target.partition("#")
+        other = (page.parent / path).resolve() if path else page
+        assert other.exists(), f"{name(page)}: {target}"
+        if anchor:
+            assert anchor in anchors(other), f"{name(page)}: {target}"
+
+
+def test_there_are_links() -> None:
+    assert len([target for page in PAGES for target in links(page)]) > 50
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, coming = set(), [ROOT / "README.md"]
+    while coming:
+        page = coming.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        targets = (each.partition("#")[0] for each in links(page))
+        coming += [(page.parent / each).resolve() for each in targets if each.endswith(".md")]
+    alone = {name(page) for page in PAGES} - {name(page) for page in reached}
+    assert alone == {"docs/index.md", "docs/changelog.md"}  # the site's own
+
+
+def test_the_readme_is_a_front_door() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 800
+
+
+@pytest.mark.parametrize("page", MAPS, ids=name)
+def test_the_files_on_the_maps_are_there(page: Path) -> None:
+    """A file without its room stands in the room that was named before it."""
+    named = FILE.findall(page.read_text("utf-8"))
+    assert len(named) > 20
+    known = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("*/**/*.py")}
+    for each in named:
+        assert any(f"/{path}".endswith(f"/{each}") for path in known), f"{name(page)}: {each}"
+
+
+def _map_of_rooms() -> list[set[str]]:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    section = text.partition("<!-- rooms:begin -->")[2].partition("<!-- rooms:end -->")[0]
+    lines = section.strip().splitlines()[1:-1]
+    return [{line.split()[0]} for line in lines]
+
+
+def _layers() -> list[set[str]]:
+    config = configparser.ConfigParser()
+    config.read(ROOT / ".importlinter", "utf-8")
+    layers = config["importlinter:contract:layers"]["layers"].strip().splitlines()
+    return [set(re.findall(r"\w+", layer)) for layer in layers]
+
+
+def test_the_map_has_the_rooms_of_the_import_contract_in_their_order() -> None:
+    found = iter(_map_of_rooms())
+    for layer in _layers():
+        rooms: set[str] = set()
+        while len(rooms) < len(layer):
+            rooms |= next(found)
+        assert rooms == layer
+    assert list(found) == []
+
+
+def test_every_room_on_the_map_is_there() -> None:
+    rooms = {room for each in _map_of_rooms() for room in each}
+    there = {path.stem for path in PACKAGE.iterdir() if not path.stem.startswith(("__", "py."))}
+    there = {each for each in there if each != "py"} | {"__main__"}
+    assert rooms - {"admin"} == there
+
+
+def test_the_blocks_say_what_they_are() -> None:
+    bare = [f"{name(page)}:{block.line}" for page in PAGES for block in blocks(page, "")]
+    assert bare == []

@@ -1,0 +1,137 @@
+"""The built site: whole, strict, and without anything from elsewhere."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.documentation.pages import DOCS, ROOT
+
+SOURCES: Final = ("aioproducer", "benchmarks", "CHANGELOG.md")
+LOADED: Final = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
+
+
+def build(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [Path(sys.executable).with_name("zensical"), "build", "--strict"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of all that the site is built from."""
+    pytest.importorskip("zensical", reason="NOT TESTED: it needs aioproducer[docs]")
+    folder = tmp_path_factory.mktemp("project")
+    shutil.copytree(DOCS, folder / "docs")
+    shutil.copy(ROOT / "zensical.toml", folder)
+    for source in SOURCES:
+        (folder / source).symlink_to(ROOT / source)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(project: Path) -> Path:
+    built = build(project)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return project / "build" / "site"
+
+
+class Page(HTMLParser):
+    """The addresses that a built page links to and loads, and its anchors."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.anchors: set[str] = set()
+        self.classes: set[str] = set()
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {key: value or "" for key, value in attrs}
+        self.anchors |= {given[key] for key in ("id", "name") if key in given}
+        self.classes |= set(given.get("class", "").split())
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        if (address := given.get(LOADED.get(tag, ""))) is not None:
+            self.loads.append(address)
+
+
+def pages(site: Path) -> Iterator[tuple[Path, Page]]:
+    for path in sorted(site.rglob("*.html")):
+        if path.name != "404.html":
+            yield path, Page(path)
+
+
+def test_every_page_of_the_navigation_is_built(site: Path) -> None:
+    navigation = (ROOT / "zensical.toml").read_text("utf-8")
+    listed = set(re.findall(r'= "([\w/-]+)\.md"', navigation))
+    built = {path.relative_to(site).with_suffix("").as_posix() for path, _ in pages(site)}
+    sources = {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")}
+    assert listed == built == sources
+
+
+def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    for path, page in pages(site):
+        for address in page.loads:
+            parts = urlsplit(address)
+            assert not parts.scheme or parts.scheme == "data", f"{path.name} loads {address}"
+            assert not parts.netloc, f"{path.name} loads {address}"
+        # These make the theme's script load more, from elsewhere.
+        assert not page.classes & {"mermaid", "glightbox", "arithmatex", "md-source"}, path.name
+    for style in site.rglob("*.css"):
+        text = style.read_text("utf-8")
+        assert not re.search(r"(?:url\(|@import\s*)[\"']?(?:https?:)?//", text), style.name
+
+
+def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
+    built = {path.resolve(): page for path, page in pages(site)}
+    for path, page in built.items():
+        for address in page.links:
+            parts = urlsplit(address)
+            if parts.scheme or parts.netloc:
+                pytest.fail(f"{path.name} links to {address}")
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if target.is_dir():
+                target /= "index.html"
+            assert target.exists(), f"{path.name}: {address}"
+            if parts.fragment and target in built:
+                anchors = built[target].anchors
+                assert unquote(parts.fragment) in anchors, f"{path.name}: {address}"
+
+
+def test_the_api_is_that_of_the_docstrings(site: Path) -> None:
+    text = (site / "reference" / "api.html").read_text("utf-8")
+    for each in (
+        "Producer.send_many",
+        "SendReport.of",
+        "sync.Producer.flush",
+        "MockCluster.requests",
+    ):
+        assert f"{each}" in text
+    assert ":class:" not in text
+    assert ":meth:" not in text
+
+
+def test_a_broken_link_ends_the_build(project: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    (broken / "docs").mkdir(parents=True)
+    settings = tomllib.loads((project / "zensical.toml").read_text("utf-8"))["project"]
+    assert settings["docs_dir"] == "docs"
+    (broken / "docs" / "index.md").write_text("# Home\n\n[There](nowhere.md)\n")
+    (broken / "zensical.toml").write_text('[project]\nsite_name = "broken"\n')
+    assert build(broken).returncode != 0
