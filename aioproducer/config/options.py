@@ -79,18 +79,18 @@ class OptionTable(TokenOptions):
     """The name in the brokers' logs, quotas and metrics. None makes up `producer-N`."""
 
     acks: AcksOption = option(Acks(AcksOption), "all", Group.ESSENTIALS)
-    """Whose word makes a record delivered: `all` in-sync replicas, `1` the leader alone, `0` nobody
+    """The replicas that make a record delivered: `all` in-sync ones, `1` the leader alone, `0` none
     (offsets are then unknown, and losses unnoticed)."""
 
     compression_type: CompressionType = option(
         Choice(CompressionType), "none", Group.ESSENTIALS, HIGH
     )
-    """How whole batches are compressed; larger batches compress better."""
+    """The codec that compresses whole batches; larger batches compress better."""
 
     linger_ms: int | None = option(
         Nullable(Milliseconds(0, LONG_MAX)), None, Group.BATCHING, MEDIUM, kafka_default="5"
     )
-    """How long a batch that is not full waits for more records. None adapts: at once while nothing
+    """The time that a batch waits for more records, if not full. None adapts: at once while nothing
     is in flight to the broker, else up to 5 ms. A number has exactly Kafka's meaning. Kafka waits
     5 ms always, which an application that awaits each send would pay every time."""
 
@@ -103,7 +103,7 @@ class OptionTable(TokenOptions):
     that wait for a batch, so `batch_size` must fit into three quarters."""
 
     max_block_ms: int = option(Milliseconds(0, LONG_MAX), 60000, Group.BATCHING, MEDIUM)
-    """How long a record waits for its topic's metadata and for memory before it fails. The call
+    """The time that a record waits for its topic's metadata and memory before it fails. The call
     of `send()` itself never blocks."""
 
     max_request_size: int = option(Bytes(1, INT_MAX), 1048576, Group.BATCHING, MEDIUM)
@@ -133,11 +133,11 @@ class OptionTable(TokenOptions):
     `request_timeout_ms`; unless set, it grows to their sum."""
 
     request_timeout_ms: int = option(Milliseconds(0, INT_MAX), 30000, Group.DELIVERY, MEDIUM)
-    """How long a broker may take to answer before its connection is closed and the request is
+    """The time that a broker has to answer before its connection is closed and the request is
     retried. Should exceed the brokers' `replica.lag.time.max.ms`."""
 
     retries: int = option(Integer(0, INT_MAX), INT_MAX, Group.DELIVERY, HIGH)
-    """How often a batch is sent again after an error that may pass. Prefer to bound the time by
+    """The number of retries of a batch after an error that may pass. Prefer to bound the time by
     `delivery_timeout_ms`."""
 
     retry_backoff_ms: int = option(Milliseconds(0, LONG_MAX), 100, Group.DELIVERY)
@@ -156,7 +156,7 @@ class OptionTable(TokenOptions):
     metadata_recovery_strategy: RecoveryStrategy = option(
         Choice(RecoveryStrategy), "rebootstrap", Group.METADATA
     )
-    """What to do when no known broker can be reached: `rebootstrap` starts again from
+    """The reaction when no known broker can be reached: `rebootstrap` starts again from
     `bootstrap_servers`, `none` keeps trying the known ones."""
 
     metadata_recovery_rebootstrap_trigger_ms: int = option(
@@ -236,18 +236,18 @@ class OptionTable(TokenOptions):
     security_protocol: SecurityProtocol = option(
         Choice(SecurityProtocol), "PLAINTEXT", Group.SECURITY, MEDIUM
     )
-    """How brokers are spoken to: with TLS or without, with a login (SASL) or without."""
+    """The protocol of the listener: with TLS or without, with a login (SASL) or without."""
 
     transactional_id: str | None = option(Nullable(Text(empty=False)), None, Group.TRANSACTIONS)
     """The name under which transactions survive a restart. With it, everything that is sent is part
     of a transaction, and whoever starts with the same name fences the one before."""
 
     transaction_timeout_ms: int = option(Milliseconds(1, INT_MAX), 60000, Group.TRANSACTIONS)
-    """How long a transaction may take before the coordinator aborts it; before Kafka 4 it fences
+    """The time after which the coordinator aborts a transaction; before Kafka 4 it fences
     the producer as well. At most the brokers' `transaction.max.timeout.ms`."""
 
     metrics_num_samples: int = option(Integer(1, INT_MAX), 2, Group.METRICS)
-    """How many samples the rates and averages are computed over."""
+    """The number of samples that rates and averages are computed over."""
 
     metrics_sample_window_ms: int = option(Milliseconds(0, LONG_MAX), 30000, Group.METRICS)
     """The time that one sample covers."""

@@ -31,7 +31,7 @@ class SaslOptions(TlsOptions):
     sasl_mechanism: SaslMechanism | None = option(
         Nullable(Choice(SaslMechanism)), None, Group.SASL, MEDIUM, kafka_default="GSSAPI"
     )
-    """How to log in. With a SASL protocol it has to be said, for Kafka's default is seldom what is
+    """The kind of login. A SASL protocol needs this option, for Kafka's default is seldom what is
     meant; None is `GSSAPI` where a login of Kerberos is configured."""
 
     sasl_username: str | None = option(_NAME, None, Group.SASL, MEDIUM)

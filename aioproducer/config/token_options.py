@@ -68,8 +68,8 @@ class TokenOptions(SaslOptions):
     sasl_oauthbearer_extensions: tuple[tuple[str, str], ...] = option(
         Extensions(), (), Group.TOKENS
     )
-    """What is told to the broker beside the token, for instance Confluent Cloud's `logicalCluster`
-    and `identityPoolId` (librdkafka's name); `extension_…` of the JAAS line."""
+    """Names and values that go to the broker beside the token, for instance Confluent Cloud's
+    `logicalCluster` and `identityPoolId` (librdkafka's name); `extension_…` of the JAAS line."""
 
     sasl_oauthbearer_header_urlencode: bool = option(Boolean(), False, Group.TOKENS)
     """Client id and secret are URL-encoded in the header of the request, as RFC 6749 has it."""
@@ -80,7 +80,7 @@ class TokenOptions(SaslOptions):
         Group.TOKENS,
         MEDIUM,
     )
-    """How a token is got, by Kafka's class name: `ClientCredentialsJwtRetriever`,
+    """The way to get a token, by Kafka's class name: `ClientCredentialsJwtRetriever`,
     `JwtBearerJwtRetriever`, `FileJwtRetriever`; the default takes the file for a `file:` URL, else
     client credentials."""
 
@@ -101,7 +101,7 @@ class TokenOptions(SaslOptions):
     sasl_oauthbearer_assertion_algorithm: AssertionAlgorithm = option(
         Choice(AssertionAlgorithm), "RS256", Group.TOKENS, MEDIUM
     )
-    """How assertions are signed."""
+    """The algorithm that assertions are signed with."""
 
     sasl_oauthbearer_assertion_template_file: str | None = option(_NAME, None, Group.TOKENS, MEDIUM)
     """A JSON file with headers and claims that every assertion has."""
@@ -116,10 +116,10 @@ class TokenOptions(SaslOptions):
     """The claim `sub` (subject) of assertions."""
 
     sasl_oauthbearer_assertion_claim_exp_seconds: int = option(Integer(0, 86400), 300, Group.TOKENS)
-    """How long an assertion is valid."""
+    """The time for which an assertion is valid."""
 
     sasl_oauthbearer_assertion_claim_nbf_seconds: int = option(Integer(0, 3600), 60, Group.TOKENS)
-    """How long before its making an assertion is valid, for clocks that differ."""
+    """The time before an assertion's making from which it is valid, for clocks that differ."""
 
     sasl_oauthbearer_assertion_claim_jti_include: bool = option(
         Boolean(), False, Group.TOKENS, MEDIUM
@@ -153,4 +153,4 @@ class TokenOptions(SaslOptions):
     """The least time between two fetches, unless the token ends before."""
 
     sasl_login_refresh_buffer_seconds: int = option(Integer(0, 3600), 300, Group.TOKENS)
-    """How long before its end a token is fetched anew at the latest, if its lifetime allows."""
+    """The least time between a token's renewal and its end, if its lifetime allows."""
