@@ -85,5 +85,5 @@ chaos: env ## A million records each while brokers are killed, paused, cut off: 
 
 clean: ## Remove the environment, and what the tools left (not Kafka's cache outside of here)
 	rm -rf "$(VENV)" .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -rf build dist *.egg-info $(COMPILED)/*.so
+	rm -rf build dist .cache *.egg-info $(COMPILED)/*.so
 	find aioproducer tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

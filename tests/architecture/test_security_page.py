@@ -166,9 +166,7 @@ def scram(mechanism: str, user: str, password: str) -> login.ScramLogin:
 
 
 LOGINS: dict[str, login.Login | None] = {
-    "Java's properties files 1": scram(
-        "SCRAM-SHA-512", "orders-app", VARIABLES["KAFKA_PASSWORD"]
-    ),
+    "Java's properties files 1": scram("SCRAM-SHA-512", "orders-app", VARIABLES["KAFKA_PASSWORD"]),
     "Confluent Cloud 1": login.PlainLogin("API_KEY", Secret("API_SECRET")),
     "Confluent Cloud 2": login.OAuthLogin(
         login.ClientCredentials(

@@ -89,6 +89,15 @@ def test_every_room_on_the_map_is_there() -> None:
     assert rooms - {"admin"} == there
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_are_targets_of_the_makefile(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    commands = set(re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text("utf-8"), re.M))
+    assert commands <= targets
+    if page.name == "README.md":
+        assert {"demo", "test"} <= commands
+
+
 def test_the_blocks_say_what_they_are() -> None:
     bare = [f"{name(page)}:{block.line}" for page in PAGES for block in blocks(page, "")]
     assert bare == []
