@@ -15,7 +15,7 @@ READY := $(VENV)/.ready
 WITH_SPARK := $(VENV)/.ready-with-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help env spark demo test matrix soak pure lint check docs docs-serve docs-tables bench \
+.PHONY: help env spark demo test test-kafka test-spark matrix soak pure lint check docs docs-serve docs-tables bench \
 	bench-report chaos clean
 
 help: ## Show these targets
@@ -40,7 +40,13 @@ demo: env ## Publish 336,776 flight records to a Kafka cluster, read them back, 
 
 test: spark pure ## Run every test but those of matrix and soak; starts the servers that it needs, and ends them
 	"$(BIN)/python" -m pytest -m "not kafka and not spark and not soak" $(BESIDE)
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-kafka test-spark
+
+# Both wait for servers more than they compute, so they run side by side; each prints at its end.
+test-kafka: spark
 	"$(BIN)/python" -m pytest -m "kafka and not spark and not soak and not matrix"
+
+test-spark: spark
 	"$(BIN)/python" -m pytest -m "spark and not soak"
 
 matrix: env ## Run the tests of brokers' releases with every release, Kafka 2.1 to the newest
