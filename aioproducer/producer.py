@@ -32,7 +32,13 @@ from aioproducer.arrow import is_arrow, read_columns
 from aioproducer.bulk import Crowd
 from aioproducer.bulk_columns import ColumnSender
 from aioproducer.check import ClusterCheck, check
-from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
+from aioproducer.config import (
+    ProducerConfig,
+    ProducerOptions,
+    hidden_mapping,
+    hide_secrets,
+    type_name_of,
+)
 from aioproducer.engine import Engine
 from aioproducer.entrance import Entrance
 from aioproducer.errors import (
@@ -107,12 +113,13 @@ class Producer:
         **options: Unpack[ProducerOptions],
     ) -> None:
         hide_secrets(options)
+        config = hidden_mapping(config)
         if config is None:
             config = ProducerConfig(**options)
         elif not isinstance(config, ProducerConfig):
             raise ConfigError(
                 "the only positional argument of Producer() is a ProducerConfig, not a "
-                f"{type(config).__name__}: name the brokers with bootstrap_servers=..., and read "
+                f"{type_name_of(config)}: name the brokers with bootstrap_servers=..., and read "
                 "Java properties with ProducerConfig.from_properties(...)"
             )
         elif options:

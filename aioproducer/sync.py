@@ -28,7 +28,7 @@ from aioproducer import errors, producer
 from aioproducer.arguments import check_timeout, one_by_one, only_argument
 from aioproducer.arrow import is_arrow
 from aioproducer.check import ClusterCheck
-from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
+from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.inbox import Inbox, Item, Marker
 from aioproducer.metrics import MetricsSnapshot
 from aioproducer.model import (
@@ -73,6 +73,7 @@ class Producer:
         **options: Unpack[ProducerOptions],
     ) -> None:
         hide_secrets(options)
+        config = hidden_mapping(config)
         self._core = producer.Producer(config, transaction=transaction, **options)
         self.config = self._core.config
         self.client_id = self._core.client_id

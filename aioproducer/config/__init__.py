@@ -28,9 +28,9 @@ from aioproducer.config.options import (
     RecoveryStrategy,
     SecurityProtocol,
 )
-from aioproducer.config.plain_secrets import hide_secrets
+from aioproducer.config.plain_secrets import hidden_mapping, hide_secrets
 from aioproducer.config.producer_config import ProducerConfig
-from aioproducer.config.secret import Secret
+from aioproducer.config.secret import Secret, type_name_of
 
 __all__ = [
     "ProducerConfig",
@@ -43,8 +43,10 @@ __all__ = [
     "SecurityProtocol",
     "JaasEntry",
     "Login",
+    "hidden_mapping",
     "hide_secrets",
     "login_of",
     "parse_jaas",
     "Secret",
+    "type_name_of",
 ]

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, Final, TypeVar
 
 from aioproducer.config.kinds import Kind, UnacceptableError
-from aioproducer.config.secret import Secret
+from aioproducer.config.secret import Secret, type_name_of
 from aioproducer.errors import ConfigError
 
 __all__ = ["Group", "Importance", "Option", "option", "options_of", "required_option"]
@@ -105,7 +105,7 @@ class Option:
         )
 
     def _error(self, name: str, value: object, expected: str) -> ConfigError:
-        type_name = type(value).__name__
+        type_name = type_name_of(value)
         if self.kind.secret:
             return ConfigError(
                 f"{name}: expected {expected}; the value of type {type_name} is hidden"

@@ -9,10 +9,16 @@ from aioproducer.config.jaas import parse_jaas
 from aioproducer.config.names import BY_JAVA_NAME
 from aioproducer.config.options import OPTIONS
 from aioproducer.config.placeholders import CONFIG_PROVIDERS, Providers, Reference
-from aioproducer.config.secret import Secret
+from aioproducer.config.secret import Hidden, Secret, hidden
 from aioproducer.errors import ConfigError
 
-__all__ = ["hidden_properties", "hide_secrets", "holds_secret", "plain_secrets_of"]
+__all__ = [
+    "hidden_mapping",
+    "hidden_properties",
+    "hide_secrets",
+    "holds_secret",
+    "plain_secrets_of",
+]
 
 _MARK: Final = "aioproducer.placeholder"
 
@@ -35,18 +41,26 @@ def holds_secret(name: str, text: Secret, reference: Reference | None) -> bool:
 
 
 def hide_secrets(options: Any) -> None:
-    """Wrap the texts of secret options, keywords in a dict, in place and before anything can fail:
-    a traceback that shows the values of its frames then shows no secret."""
+    """Wrap the values of secret options and of unknown ones, keywords in a dict, in place and
+    before anything can fail: a traceback with the values of its frames then shows no secret.
+
+    A name that no option has may be a misspelt one, or another client's name of a password.
+    """
     for name, value in options.items():
-        if isinstance(value, str) and name in OPTIONS and OPTIONS[name].kind.secret:
-            options[name] = Secret(value)
+        if name not in OPTIONS or OPTIONS[name].kind.secret:
+            options[name] = hidden(value)
+
+
+def hidden_mapping(config: Any) -> Any:
+    """``config``, or what hides it if it is a mapping, such as other clients take: no argument
+    here, and it may hold passwords, which a traceback would show."""
+    return Hidden(type(config).__name__) if isinstance(config, Mapping) else config
 
 
 def hidden_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy in which every text is wrapped that is not known to be public."""
+    """A copy in which every value is wrapped that is not known to be public."""
     return {
-        name: Secret(value) if isinstance(value, str) and _may_be_secret(name) else value
-        for name, value in properties.items()
+        name: hidden(value) if _may_be_secret(name) else value for name, value in properties.items()
     }
 
 

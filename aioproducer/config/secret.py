@@ -1,10 +1,10 @@
-"""A string that is never shown."""
+"""A string that is never shown, and the trace of a value that was no string."""
 
 from __future__ import annotations
 
 from typing import Final, final
 
-__all__ = ["MASK", "Secret"]
+__all__ = ["MASK", "Hidden", "Secret", "hidden", "type_name_of"]
 
 MASK: Final = "********"
 
@@ -47,3 +47,28 @@ class Secret:
 
     def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
         return (Secret, (self._text,))
+
+
+@final
+class Hidden:
+    """Stands for a value that no option accepts and nobody may see; its type's name remains."""
+
+    __slots__ = ("type_name",)
+
+    def __init__(self, type_name: str) -> None:
+        self.type_name = type_name
+
+    def __repr__(self) -> str:
+        return f"Hidden({self.type_name!r})"
+
+
+def hidden(value: object) -> Secret | Hidden | None:
+    """``value`` as a text that is not shown; of another type than ``str``, its type alone."""
+    if value is None or isinstance(value, (Secret, Hidden)):
+        return value
+    return Secret(value) if isinstance(value, str) else Hidden(type(value).__name__)
+
+
+def type_name_of(value: object) -> str:
+    """The name of the type that a value has, or had before it was hidden."""
+    return value.type_name if isinstance(value, Hidden) else type(value).__name__

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from aioproducer import Producer, sync
 from aioproducer.config import ProducerConfig, Secret
 from aioproducer.config.configured_login import login_of
 from aioproducer.config.login import PlainLogin
@@ -309,16 +310,53 @@ def test_an_aws_line_without_keys_is_no_secret() -> None:
     assert made.plain_secrets() == ()
 
 
-def from_keywords(options: dict[str, str]) -> ProducerConfig:
-    return ProducerConfig(**{"bootstrap_servers": "a:1", **options})  # type: ignore[arg-type]
+def from_keywords(options: dict[str, Any]) -> ProducerConfig:
+    return ProducerConfig(**{"bootstrap_servers": "a:1", **options})
 
 
-def from_properties(options: dict[str, str]) -> ProducerConfig:
+def from_properties(options: dict[str, Any]) -> ProducerConfig:
     properties = {name.replace("_", "."): value for name, value in options.items()}
     return ProducerConfig.from_properties({**SERVERS, **PROVIDERS, **properties})
 
 
-@pytest.mark.parametrize("make", [from_keywords, from_properties])
+def replaced(options: dict[str, Any]) -> ProducerConfig:
+    return ProducerConfig(bootstrap_servers="a:1").replace(**options)
+
+
+def asyncio_producer(options: dict[str, Any]) -> ProducerConfig:
+    return Producer(**{"bootstrap_servers": "a:1", **options}).config
+
+
+def blocking_producer(options: dict[str, Any]) -> ProducerConfig:
+    return sync.Producer(**{"bootstrap_servers": "a:1", **options}).config
+
+
+def as_other_clients_take_it(options: dict[str, Any]) -> ProducerConfig:
+    return Producer(options).config  # type: ignore[arg-type]
+
+
+def as_other_blocking_clients_take_it(options: dict[str, Any]) -> ProducerConfig:
+    return sync.Producer(options).config  # type: ignore[arg-type]
+
+
+MAKERS = [
+    from_keywords,
+    from_properties,
+    replaced,
+    asyncio_producer,
+    blocking_producer,
+    as_other_clients_take_it,
+    as_other_blocking_clients_take_it,
+]
+
+
+@pytest.mark.parametrize("value", [b"hunter2", ["hunter2"], 7])
+def test_the_type_of_a_wrong_secret_is_told(value: object) -> None:
+    with pytest.raises(ConfigError, match=f"value of type {type(value).__name__} is hidden"):
+        from_keywords({"sasl_password": value})
+
+
+@pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize(
     "options",
     [
@@ -332,11 +370,19 @@ def from_properties(options: dict[str, str]) -> ProducerConfig:
         {"sasl_password": "hunter2", "linger_ms": "-1"},
         {"sasl_password": "hunter2", "no_such_option": "1"},
         {"sasl_password": "hunter2${env:AIOPRODUCER_NOT_SET}"},
+        {"sasl_plain_password": "hunter2"},
+        {"sasl_plain_password": b"hunter2"},
+        {"sasl_pasword": "hunter2"},
+        {"ssl_password": "hunter2"},
+        {"sasl.password": "hunter2"},
+        {"sasl_password": b"hunter2"},
+        {"sasl_password": ["hunter2"]},
+        {"sasl_jaas_config": {"password": "hunter2"}},
     ],
 )
 def test_no_frame_of_an_error_has_a_secret(
-    options: dict[str, str],
-    make: Callable[[dict[str, str]], ProducerConfig],
+    options: dict[str, Any],
+    make: Callable[[dict[str, Any]], ProducerConfig],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AIOPRODUCER_TEST_SECRET", "hunter2")
