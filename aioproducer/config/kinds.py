@@ -61,6 +61,11 @@ class Kind(ABC, Generic[T]):
         """
         return self.accept(text)
 
+    def hides(self, value: object) -> bool:
+        """True if ``value``, acceptable or not, may be a secret that no error and no traceback is
+        to show."""
+        return self.secret
+
     @property
     @abstractmethod
     def wording(self) -> str:
@@ -198,6 +203,9 @@ class Nullable(Kind[T | None]):
 
     def parse(self, text: str) -> T | None:
         return self.inner.parse(text)
+
+    def hides(self, value: object) -> bool:
+        return self.inner.hides(value)
 
     @property
     def wording(self) -> str:

@@ -106,7 +106,7 @@ class Option:
 
     def _error(self, name: str, value: object, expected: str) -> ConfigError:
         type_name = type_name_of(value)
-        if self.kind.secret:
+        if self.kind.hides(value):
             return ConfigError(
                 f"{name}: expected {expected}; the value of type {type_name} is hidden"
             )

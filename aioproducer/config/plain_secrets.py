@@ -47,7 +47,7 @@ def hide_secrets(options: Any) -> None:
     A name that no option has may be a misspelt one, or another client's name of a password.
     """
     for name, value in options.items():
-        if name not in OPTIONS or OPTIONS[name].kind.secret:
+        if name not in OPTIONS or OPTIONS[name].kind.hides(value):
             options[name] = hidden(value)
 
 
@@ -60,15 +60,16 @@ def hidden_mapping(config: Any) -> Any:
 def hidden_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
     """A copy in which every value is wrapped that is not known to be public."""
     return {
-        name: hidden(value) if _may_be_secret(name) else value for name, value in properties.items()
+        name: hidden(value) if _may_be_secret(name, value) else value
+        for name, value in properties.items()
     }
 
 
-def _may_be_secret(java_name: str) -> bool:
+def _may_be_secret(java_name: str, value: object) -> bool:
     option = BY_JAVA_NAME.get(java_name)
     if option is None:
         return not java_name.startswith(CONFIG_PROVIDERS)
-    return option.kind.secret
+    return option.kind.hides(value)
 
 
 def plain_secrets_of(properties: Mapping[str, str], providers: Providers) -> tuple[str, ...]:

@@ -71,4 +71,6 @@ def hidden(value: object) -> Secret | Hidden | None:
 
 def type_name_of(value: object) -> str:
     """The name of the type that a value has, or had before it was hidden."""
-    return value.type_name if isinstance(value, Hidden) else type(value).__name__
+    if isinstance(value, Hidden):
+        return value.type_name
+    return str.__name__ if isinstance(value, Secret) else type(value).__name__

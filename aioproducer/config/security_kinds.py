@@ -141,3 +141,9 @@ class TokenProvider(Kind[TokenProviderOption]):
         elif callable(value):
             return value
         raise UnacceptableError(self.wording)
+
+    def hides(self, value: object) -> bool:
+        """True for all but callables and import paths: it may be the token itself."""
+        if isinstance(value, str):
+            return not _IMPORT_PATH.fullmatch(value.strip())
+        return value is not None and not callable(value)

@@ -378,6 +378,8 @@ def test_the_type_of_a_wrong_secret_is_told(value: object) -> None:
         {"sasl_password": b"hunter2"},
         {"sasl_password": ["hunter2"]},
         {"sasl_jaas_config": {"password": "hunter2"}},
+        {"sasl_oauthbearer_token_provider": "eyJhbGciOiJub25lIn0.hunter2."},
+        {"sasl_oauthbearer_token_provider": b"hunter2"},
     ],
 )
 def test_no_frame_of_an_error_has_a_secret(
