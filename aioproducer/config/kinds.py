@@ -66,6 +66,10 @@ class Kind(ABC, Generic[T]):
         to show."""
         return self.secret
 
+    def shown(self, value: T) -> str:
+        """The ``repr`` of an acceptable value, without the parts that may be secret."""
+        return repr(value)
+
     @property
     @abstractmethod
     def wording(self) -> str:
@@ -206,6 +210,9 @@ class Nullable(Kind[T | None]):
 
     def hides(self, value: object) -> bool:
         return self.inner.hides(value)
+
+    def shown(self, value: T | None) -> str:
+        return repr(None) if value is None else self.inner.shown(value)
 
     @property
     def wording(self) -> str:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from aioproducer.config.secret import Secret
@@ -120,7 +120,8 @@ Assertion: TypeAlias = AssertionFile | SignedAssertion
 class ClientCredentials:
     """The grant ``client_credentials``: with a secret, or with an assertion instead of it."""
 
-    endpoint_url: str
+    endpoint_url: str = field(repr=False)
+    """Not shown: its query may hold a key."""
     client_id: str | None
     client_secret: Secret | None
     scope: str | None
@@ -132,7 +133,8 @@ class ClientCredentials:
 class JwtBearer:
     """The grant ``jwt-bearer`` (RFC 7523)."""
 
-    endpoint_url: str
+    endpoint_url: str = field(repr=False)
+    """Not shown: its query may hold a key."""
     scope: str | None
     assertion: Assertion
 

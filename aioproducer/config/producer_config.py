@@ -182,8 +182,8 @@ class ProducerConfig(OptionTable):
     def _shown(self, option: Option) -> str:
         reference = self.references.get(option.name)
         if reference is None:
-            return repr(getattr(self, option.name))
-        return repr(reference.shown(secret=option.kind.secret))
+            return option.kind.shown(getattr(self, option.name))
+        return option.kind.shown(reference.shown(secret=option.kind.secret))
 
     def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
         return (_make, (self._given_options(),))

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from aioproducer.config.kinds import Kind, UnacceptableError
-from aioproducer.config.secret import Secret
+from aioproducer.config.secret import MASK, Secret
 
 __all__ = [
+    "EndpointUrl",
     "Extensions",
     "Names",
     "Number",
@@ -23,6 +24,8 @@ TokenProviderOption: TypeAlias = Callable[[], Any] | str
 """A callable without arguments, async or not, or its import path ``package.module:function``."""
 
 _IMPORT_PATH: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_USER_INFO: Final = re.compile(r"(?:[^/?#]*//)?[^/?#]*@")
+_QUERY: Final = re.compile(r"([?#]).*", re.DOTALL)
 _EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+", re.ASCII)
 _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
 """Names and values are those of Kafka's ``OAuthBearerClientInitialResponse`` (RFC 7628)."""
@@ -147,3 +150,23 @@ class TokenProvider(Kind[TokenProviderOption]):
         if isinstance(value, str):
             return not _IMPORT_PATH.fullmatch(value.strip())
         return value is not None and not callable(value)
+
+
+class EndpointUrl(Kind[str]):
+    """A URL that may be shown but for its query: some endpoints take a key there."""
+
+    wording = "a URL without user name and password (client id and secret are options)"
+
+    def accept(self, value: object) -> str:
+        if isinstance(value, str) and value and not self.hides(value):
+            return str(value)
+        raise UnacceptableError(self.wording)
+
+    def hides(self, value: object) -> bool:
+        """True for a URL with a user name, or with a password, and for what is no ``str``."""
+        if isinstance(value, str):
+            return _USER_INFO.match(value) is not None
+        return value is not None
+
+    def shown(self, value: str) -> str:
+        return repr(_QUERY.sub(rf"\g<1>{MASK}", value))

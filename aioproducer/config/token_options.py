@@ -22,6 +22,7 @@ from aioproducer.config.option import Group, Importance, option
 from aioproducer.config.sasl_options import SaslOptions
 from aioproducer.config.secret import Secret
 from aioproducer.config.security_kinds import (
+    EndpointUrl,
     Extensions,
     Number,
     SecretText,
@@ -48,7 +49,9 @@ class TokenOptions(SaslOptions):
     `package.module:function` instead is a reference that a pickle (to Spark's executors, say)
     carries."""
 
-    sasl_oauthbearer_token_endpoint_url: str | None = option(_NAME, None, Group.TOKENS, MEDIUM)
+    sasl_oauthbearer_token_endpoint_url: str | None = option(
+        Nullable(EndpointUrl()), None, Group.TOKENS, MEDIUM
+    )
     """The identity provider's token endpoint (`https://…`), or a file that holds a token
     (`file:///…`)."""
 

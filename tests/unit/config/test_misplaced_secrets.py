@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from aioproducer.config import ProducerConfig
+from aioproducer.config.configured_login import login_of
 from aioproducer.errors import ConfigError
 
 
@@ -25,3 +26,64 @@ def test_a_token_in_the_provider_s_place_is_not_shown(token: Any) -> None:
     with pytest.raises(ConfigError, match=wanted) as raised:
         secured("OAUTHBEARER", **{oauth("token_provider"): token})
     assert "hunter2" not in str(raised.value)
+
+
+CREDENTIALS = {
+    oauth("client_credentials_client_id"): "shop",
+    oauth("client_credentials_client_secret"): "s",
+}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://user:hunter2@login.example/token",
+        "https://hunter2@login.example/token",
+        "HTTPS://:hunter2@login.example",
+        "user:hunter2@login.example/token",
+        "file://user:hunter2@/run/token",
+        b"https://user:hunter2@login.example/token",
+    ],
+)
+def test_an_endpoint_with_a_password_in_its_url_is_refused(url: Any) -> None:
+    wanted = r"token_endpoint_url: expected a URL without user name and password .*is hidden"
+    with pytest.raises(ConfigError, match=wanted) as raised:
+        secured("OAUTHBEARER", **CREDENTIALS, **{oauth("token_endpoint_url"): url})
+    assert "hunter2" not in str(raised.value)
+
+
+def test_so_is_one_behind_a_placeholder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIOPRODUCER_TEST_SECRET", "hunter2")
+    url = "https://user:${env:AIOPRODUCER_TEST_SECRET}@login.example/token"
+    with pytest.raises(ConfigError, match="is not a URL without user name and password") as raised:
+        secured("OAUTHBEARER", **CREDENTIALS, **{oauth("token_endpoint_url"): url})
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize("url", ["https://login.example/a@b", "https://login.example?mail=a@b"])
+def test_elsewhere_in_a_url_the_sign_of_a_user_is_none(url: str) -> None:
+    config = secured("OAUTHBEARER", **CREDENTIALS, **{oauth("token_endpoint_url"): url})
+    assert config.sasl_oauthbearer_token_endpoint_url == url
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://login.example/token?api_key=hunter2", "https://login.example/token?********"),
+        ("https://login.example/token#hunter2\nhunter2", "https://login.example/token#********"),
+        ("https://login.example/token", "https://login.example/token"),
+        (
+            "https://login.example/${env:AIOPRODUCER_TEST_SECRET}?key=hunter2",
+            "https://login.example/${env:AIOPRODUCER_TEST_SECRET}?********",
+        ),
+    ],
+)
+def test_the_query_of_an_endpoint_is_used_and_not_shown(
+    url: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIOPRODUCER_TEST_SECRET", "hunter3")
+    config = secured("OAUTHBEARER", **CREDENTIALS, **{oauth("token_endpoint_url"): url})
+    assert f"{oauth('token_endpoint_url')}={shown!r}" in repr(config)
+    assert "hunter" not in repr(config) + repr(login_of(config))
+    used = config.sasl_oauthbearer_token_endpoint_url
+    assert used == url.replace("${env:AIOPRODUCER_TEST_SECRET}", "hunter3")
