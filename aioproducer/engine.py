@@ -15,7 +15,6 @@ from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.auth.configured import mechanism_of, tls_of
-from aioproducer.auth.oauthbearer import OAuthBearer
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.cluster.snapshot import TopicInfo
@@ -437,7 +436,7 @@ class Engine:
                 self.client.close()
                 self.accumulator.pool.close()
                 await self._owner.close()
-                if isinstance(self._mechanism, OAuthBearer):
+                if self._mechanism is not None:
                     await self._mechanism.close()
                 self._compressors.shutdown(cancel_futures=True)
         return undelivered

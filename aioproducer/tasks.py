@@ -51,10 +51,14 @@ class TaskOwner:
             self._reported = True
             self._on_death(cause)
 
-    async def close(self) -> None:
-        """Cancel the tasks that still run, and wait until all have ended."""
+    async def close(self, timeout: float | None = None) -> None:
+        """Cancel the tasks that still run, and wait until all have ended.
+
+        ``timeout``: seconds after which a task that goes on in spite of that is left alone.
+        """
         self._closed = True
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout)

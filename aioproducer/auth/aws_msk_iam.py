@@ -53,6 +53,9 @@ class AwsMskIam:
             raise outcome
         return AwsMskIamExchange(_message(host, outcome))
 
+    async def close(self) -> None:
+        """Nothing runs between logins."""
+
 
 @final
 class AwsMskIamExchange:

@@ -95,6 +95,9 @@ class Gssapi:
         """Start a login at ``service@host``; the KDC is asked by the first step."""
         return GssapiExchange(self, f"{self._options.service_name}@{host}")
 
+    async def close(self) -> None:
+        """Nothing runs between logins."""
+
     def credentials(self) -> gssapi.Credentials:
         """Credentials that last; blocks while the KDC is asked.
 

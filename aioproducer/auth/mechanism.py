@@ -41,3 +41,6 @@ class Mechanism(Protocol):
             AuthenticationError: there are no credentials, or they can't be used. Final.
             NetworkError: they can't be had at present (a token endpoint is down, say).
         """
+
+    async def close(self) -> None:
+        """End what the mechanism runs on this event loop, within a moment."""

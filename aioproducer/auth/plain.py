@@ -32,6 +32,9 @@ class Plain:
         """Start a login; the host plays no part in it."""
         return PlainExchange(self._username, self._password)
 
+    async def close(self) -> None:
+        """Nothing runs between logins."""
+
 
 class PlainExchange:
     """One message to the server. The server's proof is that of TLS, there is none in PLAIN."""

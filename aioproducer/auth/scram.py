@@ -93,6 +93,9 @@ class Scram:
         """Start a login; the host plays no part in it."""
         return ScramExchange(self, self._new_nonce())
 
+    async def close(self) -> None:
+        """Nothing runs between logins."""
+
     def client_first(self, nonce: str) -> str:
         """The first message, without the header that says that no channel is bound."""
         return f"n={sasl_name(self._username.reveal())},r={nonce}{self._extensions}"

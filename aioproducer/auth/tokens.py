@@ -40,6 +40,8 @@ _RETRY_BACKOFF: Final = (0.1, 10.0)
 _FETCH_TIMEOUT: Final = 60.0
 _PATIENCE: Final = 2.0
 _GRACE: Final = 1.0
+_TO_END: Final = 0.1
+"""Seconds for a provider to end that was cancelled; one that goes on holds up no producer."""
 _WRONG_PROGRAM: Final = (
     ArithmeticError,
     AssertionError,
@@ -141,12 +143,13 @@ class TokenSource:
     async def close(self) -> None:
         """End a fetch that runs on this event loop. Its other askers begin another one.
 
-        The source stays usable.
+        The source stays usable. A provider that ignores its cancellation is left alone.
         """
         with self._lock:
             fetch = self._fetch
         if fetch is not None and fetch.loop is asyncio.get_running_loop():
-            await fetch.owner.close()
+            await fetch.owner.close(_TO_END)
+            self._give_up(fetch)  # of a provider that goes on, too
 
     def _at_hand(self) -> Token | ProducerError | _Fetch:
         """The answer to an asker: a token, an error, or a fetch to wait for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Awaitable, Callable
@@ -131,6 +132,29 @@ async def test_closing_lets_the_next_asker_begin_anew(clock: Clock, provider: Pr
     provider.gate.set()
     assert await asker == "token-2"
     await source.close()
+
+
+async def test_a_provider_that_ignores_its_cancelling_holds_up_no_close(clock: Clock) -> None:
+    asked, released = asyncio.Event(), asyncio.Event()
+
+    async def stubborn() -> str:
+        asked.set()
+        while not released.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await released.wait()
+        return "token"
+
+    source = source_of(stubborn, clock)
+    asker = asyncio.create_task(value(source))
+    await asked.wait()
+    asker.cancel()
+    closing = asyncio.create_task(source.close())
+    await asyncio.wait([closing], timeout=10)
+    in_time = closing.done()
+    released.set()
+    await closing
+    assert in_time
+    assert await value(source) == "token", "the source stays usable"
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,8 @@ class Mechanism:
     async def begin(self, host: str) -> Exchange:
         return Exchange()
 
+    async def close(self) -> None: ...
+
 
 class LoginPeer(Peer):
     """A broker's side that knows logins."""

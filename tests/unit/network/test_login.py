@@ -63,6 +63,8 @@ class Mechanism:
             raise self.exchange
         return self.exchange
 
+    async def close(self) -> None: ...
+
 
 class Broker:
     """Answers with ``answers``; what it was sent is in ``asked``."""

@@ -723,6 +723,8 @@ class Login:
     async def begin(self, host: str) -> NoReturn:
         raise NotImplementedError
 
+    async def close(self) -> None: ...
+
 
 def logins(world: World) -> dict[str, float]:
     names = ("successful", "failed")
