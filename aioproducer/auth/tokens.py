@@ -47,13 +47,14 @@ _WRONG_PROGRAM: Final = (
     AssertionError,
     AttributeError,
     ImportError,
-    LookupError,
     NameError,
     NotImplementedError,
     TypeError,
-    ValueError,
 )
 """A provider that raises one of these is not mended by asking it again."""
+_WRONG_ANSWER: Final = (LookupError, ValueError)
+"""These are final until the provider has given a token. A provider that has given one has met an
+answer that it did not expect (an outage's page instead of JSON, say), and is asked again."""
 
 
 @final
@@ -102,6 +103,8 @@ class TokenSource:
         self._lock = Lock()
         """Guards everything below; nothing waits while it is held."""
         self._token: Token | None = None
+        self._has_worked = False
+        """The provider has given a token."""
         self._refresh_at = 0.0
         self._failures = 0
         self._failure: ProducerError | None = None
@@ -199,9 +202,9 @@ class TokenSource:
         except asyncio.CancelledError as error:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
-            outcome = _failure_of(error)
+            outcome = self._failure_of(error)
         except Exception as error:
-            outcome = self._too_slow() if bound.expired() else _failure_of(error)
+            outcome = self._too_slow() if bound.expired() else self._failure_of(error)
         with self._lock:
             if self._fetch is fetch:
                 outcome = self._keep(outcome)
@@ -215,8 +218,23 @@ class TokenSource:
             return token_from(await provider())
         answer = await asyncio.get_running_loop().run_in_executor(_THREADS, _guarded, provider)
         if isinstance(answer, _Raised):
-            return _failure_of(answer.error)
+            return self._failure_of(answer.error)
         return token_from(await answer if isinstance(answer, Awaitable) else answer)
+
+    def _failure_of(self, error: BaseException) -> ProducerError:
+        """The error that askers get for what a provider raised."""
+        if isinstance(error, ProducerError):
+            error.__context__ = None
+            return error.with_traceback(None)  # its frames hold what the provider gave
+        told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        final = _WRONG_PROGRAM if self._has_worked else (*_WRONG_PROGRAM, *_WRONG_ANSWER)
+        if isinstance(error, final) and not isinstance(error, OSError):
+            failure: ProducerError = TokenError(f"the token provider failed with {told}")
+        else:
+            told = f"the token provider failed with {told}; it is asked again"
+            failure = TokenEndpointError(told)
+        failure.__cause__ = error
+        return failure
 
     def _too_slow(self) -> ProducerError:
         return TokenEndpointError(
@@ -234,6 +252,7 @@ class TokenSource:
             )
         if isinstance(outcome, Token):
             self._token = outcome
+            self._has_worked = True
             self._failures, self._failure = 0, None
             expires = outcome.expires
             self._refresh_at = (
@@ -286,17 +305,3 @@ def _guarded(provider: TokenProvider) -> object:
 def _is_async(provider: TokenProvider) -> bool:
     call = getattr(provider, "__call__", None)  # noqa: B004
     return inspect.iscoroutinefunction(provider) or inspect.iscoroutinefunction(call)
-
-
-def _failure_of(error: BaseException) -> ProducerError:
-    """The error that askers get for what a provider raised."""
-    if isinstance(error, ProducerError):
-        error.__context__ = None
-        return error.with_traceback(None)  # its frames hold what the provider gave
-    told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    if isinstance(error, _WRONG_PROGRAM) and not isinstance(error, OSError):
-        failure: ProducerError = TokenError(f"the token provider failed with {told}")
-    else:
-        failure = TokenEndpointError(f"the token provider failed with {told}; it is asked again")
-    failure.__cause__ = error
-    return failure

@@ -245,6 +245,29 @@ async def test_whatever_a_provider_raises_reaches_the_asker(
     assert type(caught.value) is given
 
 
+@pytest.mark.parametrize(
+    ("raised", "given"),
+    [
+        (KeyError("access_token"), TokenEndpointError),
+        (ValueError("Expecting value: line 1 column 1"), TokenEndpointError),
+        (TypeError("wrong"), TokenError),
+        (AttributeError("wrong"), TokenError),
+    ],
+    ids=repr,
+)
+async def test_an_odd_answer_to_a_provider_that_has_worked_passes(
+    clock: Clock, provider: Provider, raised: BaseException, given: type[Exception]
+) -> None:
+    source = source_of(provider, clock)
+    source.discard(await source.token())
+    provider.fails = raised
+    with pytest.raises(given, match=type(raised).__name__):
+        await source.token()
+    provider.fails = None
+    clock.now += HOUR
+    assert await value(source) == "token-3"
+
+
 @pytest.mark.parametrize("raised", [SystemExit(3), StopIteration(), KeyboardInterrupt()], ids=repr)
 async def test_no_exception_in_a_thread_ends_the_loop(clock: Clock, raised: BaseException) -> None:
     def provider() -> str:
