@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 import platform
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 from typing import ClassVar, Final, final
 from urllib.parse import quote
 
@@ -33,6 +35,7 @@ __all__ = ["AwsMskIam", "AwsMskIamExchange", "msk_token_provider"]
 _VERSION: Final = "2020_10_22"
 _THREADS: Final = ThreadForEach(THREAD_NAME)
 _MOST_OF_AN_ANSWER: Final = 64 * 1024
+_MOST_PROVIDERS: Final = 64
 USER_AGENT: Final = f"aioproducer/{__version__}/python/{platform.python_version()}"
 
 
@@ -102,7 +105,19 @@ class AwsMskIamExchange:
 
 
 def msk_token_provider(region: str, options: AwsOptions | None = None) -> Callable[[], Token]:
-    """A token provider for OAUTHBEARER at Amazon MSK; the token is good for 15 minutes."""
+    """A token provider for OAUTHBEARER at Amazon MSK; the token is good for 15 minutes.
+
+    The same arguments give the same provider, so producers that each ask for one share its token.
+    Other ``AWS_…`` variables of the environment give another provider.
+    """
+    named = sorted((name, text) for name, text in os.environ.items() if name.startswith("AWS_"))
+    return _provider_of(region, options, Secret(repr(named)))
+
+
+@lru_cache(maxsize=_MOST_PROVIDERS)
+def _provider_of(
+    region: str, options: AwsOptions | None, environment: Secret
+) -> Callable[[], Token]:
     signer = AwsSigner(options, region)
     host = f"kafka.{region}.amazonaws.com"
     threads = ThreadForEach(THREAD_NAME)
@@ -114,6 +129,10 @@ def msk_token_provider(region: str, options: AwsOptions | None = None) -> Callab
         return _token_of(outcome)
 
     return provide
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_provider_of.cache_clear)  # their locks may be held
 
 
 def _token_of(signed: Secret) -> Token:

@@ -317,6 +317,18 @@ async def test_a_token_for_oauthbearer(
     assert "s3cr3t" not in caplog.text
 
 
+def test_equal_arguments_give_one_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    role = "arn:aws:iam::1:role/r"
+    one = msk_token_provider("eu-west-1")
+    assert msk_token_provider("eu-west-1") is one
+    assert msk_token_provider("eu-west-2") is not one
+    assumed = msk_token_provider("eu-west-1", AwsOptions(role_arn=role))
+    assert assumed is not one
+    assert msk_token_provider("eu-west-1", AwsOptions(role_arn=role)) is assumed
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "Y" * 20)
+    assert msk_token_provider("eu-west-1") is not one, "it would sign with the old credentials"
+
+
 def test_nothing_is_shown() -> None:
     options = AwsOptions(role_secret_access_key=Secret("s3cr3t"))
     shown: list[Any] = [options, vars(AwsMskIamExchange(Secret("s3cr3t")))]
