@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ from aioproducer.auth.oidc import ClientCredentials, JwtBearer, TokenFile
 from aioproducer.auth.plain import Plain
 from aioproducer.auth.refresh_rules import RefreshRules
 from aioproducer.auth.scram import Scram
-from aioproducer.auth.shared_tokens import shared_source
+from aioproducer.auth.shared_tokens import identity_of, shared_source
 from aioproducer.auth.tls import TlsContexts, TlsOptions
 from aioproducer.auth.token_endpoint import TokenEndpoint
 from aioproducer.auth.tokens import TokenProvider, TokenSource
@@ -137,7 +137,14 @@ def _tokens(
             retry_backoff=backoff,
         )
 
-    return shared_source((source, rules, backoff, timeouts), make)
+    return shared_source((_key_of(source), rules, backoff, timeouts), make)
+
+
+def _key_of(source: login.TokenSource) -> Hashable:
+    match source:
+        case login.ProvidedToken(provider) if not isinstance(provider, str):
+            return identity_of(provider)
+    return source
 
 
 def _seconds(milliseconds: int | None) -> float:
