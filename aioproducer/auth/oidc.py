@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
-from urllib.parse import quote_plus, unquote, urlsplit
+from urllib.parse import quote_plus
 
 from aioproducer.auth.assertions import read_secret_file
 from aioproducer.auth.token import Token, token_from
@@ -23,7 +23,6 @@ __all__ = ["ClientCredentials", "JwtBearer", "TokenFile"]
 
 _JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _ASSERTION_OF_A_CLIENT: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-_LOCAL_HOSTS: Final = ("", "localhost")
 
 
 class _Assertion(Protocol):
@@ -91,21 +90,6 @@ class TokenFile:
     """A file that holds a token, and that others write anew; it is read at each fetch."""
 
     path: Path
-
-    @classmethod
-    def of_url(cls, url: str) -> TokenFile:
-        """The file of a ``file:`` URL. Raises ConfigError for any other one."""
-        parts = urlsplit(url)
-        if (
-            parts.scheme != "file"
-            or parts.netloc not in _LOCAL_HOSTS
-            or not parts.path.startswith("/")
-        ):
-            raise ConfigError(
-                f"sasl_oauthbearer_token_endpoint_url: {url!r} is no file URL of this machine; one"
-                " looks like file:///var/run/secrets/token"
-            )
-        return cls(Path(unquote(parts.path)))
 
     def __call__(self) -> Token:
         """Read the file. Raises TokenError or TokenEndpointError."""

@@ -366,8 +366,7 @@ async def test_nothing_of_a_failed_login_is_logged(
 def test_a_token_file_is_read_each_time(tmp_path: Path) -> None:
     file = tmp_path / "a token"
     file.write_text(jwt({"exp": NOW, "sub": "me"}) + "\n")
-    provider = TokenFile.of_url(file.as_uri())
-    assert provider == TokenFile(file)
+    provider = TokenFile(file)
     assert provider().expires == NOW
     file.write_text("other")
     assert provider().value.reveal() == "other"
@@ -377,9 +376,3 @@ def test_a_token_file_is_read_each_time(tmp_path: Path) -> None:
     refused(provider, TokenError, str(file))
     file.unlink()
     refused(provider, TokenError, str(file), "No such file")
-
-
-@pytest.mark.parametrize("url", ["https://h/t", "file://host/t", "file:", "/t", "file:t"])
-def test_urls_that_name_no_file(url: str) -> None:
-    with pytest.raises(ConfigError):
-        TokenFile.of_url(url)
