@@ -10,7 +10,9 @@ import json
 import logging
 import math
 import ssl
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -38,6 +40,10 @@ _FINAL: Final = frozenset(
 )
 """Source: ``HttpJwtRetriever`` of Kafka; every other status passes."""
 _TOKEN_FIELDS: Final = ("access_token", "id_token")
+_LOGS_WITH_SECRETS: Final = (
+    "httpx",
+    *(f"httpcore.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")),
+)
 _ERROR_FIELDS: Final = (("error", "error_description"), ("errorCode", "errorSummary"))
 
 
@@ -124,6 +130,7 @@ class TokenEndpoint:
         try:
             context = self.ssl_context or ssl.create_default_context()
             with (
+                _unlogged(),
                 httpx.Client(verify=context, timeout=timeout, follow_redirects=False) as client,
                 client.stream("POST", self.url, headers=headers, content=body) as response,
             ):
@@ -179,6 +186,33 @@ class TokenEndpoint:
         scope = parsed.get("scope")
         shown = scope if isinstance(scope, str) else token.scope
         return Token(token.value, expires, token.principal, shown)
+
+
+class _NotOfOurs(logging.Filter):
+    """Drops records of requests to token endpoints, which show the address with its query (INFO)
+    and the answer's headers (DEBUG); requests of others are logged on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mine = threading.local()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not getattr(self.mine, "asks", False)
+
+
+_NOT_OF_OURS: Final = _NotOfOurs()
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """This thread's requests go unlogged."""
+    for name in _LOGS_WITH_SECRETS:
+        logging.getLogger(name).addFilter(_NOT_OF_OURS)  # once, however often it is added
+    _NOT_OF_OURS.mine.asks = True
+    try:
+        yield
+    finally:
+        _NOT_OF_OURS.mine.asks = False
 
 
 def _split(url: str) -> SplitResult:
