@@ -10,6 +10,7 @@ from typing import Any, Final
 from aioproducer.auth.assertions import AssertionFile, SignedAssertion
 from aioproducer.auth.aws_credentials import AwsOptions
 from aioproducer.auth.aws_msk_iam import AwsMskIam
+from aioproducer.auth.endpoint_tls import endpoint_tls
 from aioproducer.auth.gssapi import Gssapi
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.auth.oauthbearer import OAuthBearer
@@ -129,15 +130,22 @@ def _tokens(
         _seconds(config.sasl_login_read_timeout_ms),
     )
 
+    brokers = _tls_options(config) if config.ssl_context is None else None
+    tls, and_system = endpoint_tls(config, brokers)
+
+    def endpoint(url: str) -> TokenEndpoint:
+        contexts = TlsContexts(tls, and_system=and_system)
+        return TokenEndpoint(url, clock, contexts.get, *timeouts)
+
     def make() -> TokenSource:
         return TokenSource(
-            _provider(source, timeouts, clock),
+            _provider(source, endpoint, clock),
             clock=clock,
             refresh=rules,
             retry_backoff=backoff,
         )
 
-    return shared_source((_key_of(source), rules, backoff, timeouts), make)
+    return shared_source((_key_of(source), rules, backoff, timeouts, tls, and_system), make)
 
 
 def _key_of(source: login.TokenSource) -> Hashable:
@@ -152,7 +160,9 @@ def _seconds(milliseconds: int | None) -> float:
 
 
 def _provider(
-    source: login.TokenSource, timeouts: tuple[float, float], clock: Callable[[], float]
+    source: login.TokenSource,
+    endpoint: Callable[[str], TokenEndpoint],
+    clock: Callable[[], float],
 ) -> TokenProvider:
     match source:
         case login.ProvidedToken(provider):
@@ -160,13 +170,10 @@ def _provider(
         case login.TokenFile(path):
             return TokenFile(Path(path))
         case login.ClientCredentials(url, client_id, secret, scope, urlencode, assertion):
-            endpoint = TokenEndpoint(url, clock, None, *timeouts)
             made = None if assertion is None else _assertion(assertion, clock)
-            return ClientCredentials(endpoint, client_id, secret, scope, urlencode, made)
+            return ClientCredentials(endpoint(url), client_id, secret, scope, urlencode, made)
         case login.JwtBearer(url, scope, assertion):
-            return JwtBearer(
-                TokenEndpoint(url, clock, None, *timeouts), _assertion(assertion, clock), scope
-            )
+            return JwtBearer(endpoint(url), _assertion(assertion, clock), scope)
 
 
 def _assertion(

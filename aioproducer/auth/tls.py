@@ -46,8 +46,10 @@ class TlsContexts:
     once in the log, and is tried again for the next connection. Threads may share the object.
     """
 
-    def __init__(self, options: TlsOptions) -> None:
+    def __init__(self, options: TlsOptions, *, and_system: bool = False) -> None:
+        """``and_system``: the system's authorities are trusted beside those of the options."""
         self.options = options
+        self._and_system = and_system
         self._lock = Lock()
         """Guards what follows."""
         self._context: ssl.SSLContext | None = None
@@ -75,14 +77,20 @@ class TlsContexts:
         with self._lock:
             seen = self._signature()  # before the files are read: what changes then, is read again
             if self._context is None:
-                self._context, self._made_of = make_context(self.options), seen
+                self._context, self._made_of = self._make(), seen
             elif seen != self._made_of:
                 self._renew(seen)
             return self._context
 
+    def _make(self) -> ssl.SSLContext:
+        context = make_context(self.options)
+        if self._and_system:
+            context.load_default_certs()
+        return context
+
     def _renew(self, seen: _Signature) -> None:
         try:
-            context = make_context(self.options)
+            context = self._make()
         except ConfigError as error:
             if str(error) != self._complaint:
                 self._complaint = str(error)

@@ -72,8 +72,9 @@ class TokenEndpoint:
     url: str = field(repr=False)
     clock: Callable[[], float]
     """Seconds since the epoch."""
-    ssl_context: ssl.SSLContext | None = None
-    """None: the authorities that the system trusts."""
+    tls: Callable[[], ssl.SSLContext] = ssl.create_default_context
+    """Gives the context of each request; by default, with the authorities that the system trusts.
+    It may read files."""
     connect_timeout: float = 10.0
     read_timeout: float = 10.0
 
@@ -100,8 +101,9 @@ class TokenEndpoint:
         Raises:
             TokenError: the endpoint refuses, is not to be trusted, or gives no token. Final.
             TokenEndpointError: it can't be reached, or fails at present.
+            ConfigError: a file of the TLS options can't be used.
         """
-        answer = self._post(form, authorization)
+        answer = self._post(form, authorization, self.tls())
         if isinstance(answer, _Trouble):
             kind = TokenError if answer.final else TokenEndpointError
             raise kind(f"the token endpoint {self.shown} {answer.reason}")
@@ -113,7 +115,10 @@ class TokenEndpoint:
         return found
 
     def _post(
-        self, form: Mapping[str, str | Secret], authorization: Secret | None
+        self,
+        form: Mapping[str, str | Secret],
+        authorization: Secret | None,
+        context: ssl.SSLContext,
     ) -> _Answer | _Trouble:
         httpx = _httpx()
         headers = {
@@ -128,7 +133,6 @@ class TokenEndpoint:
         deadline = self.clock() + _LONGEST
         timeout = httpx.Timeout(self.read_timeout, connect=self.connect_timeout)
         try:
-            context = self.ssl_context or ssl.create_default_context()
             with (
                 _unlogged(),
                 httpx.Client(verify=context, timeout=timeout, follow_redirects=False) as client,
@@ -266,7 +270,8 @@ def _trouble_of(error: Exception) -> _Trouble:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return _Trouble(
                 f"can't be trusted ({cause.verify_message}): if its authority is your own, give"
-                " its certificate as ssl_truststore_location",
+                " its certificate as ssl_truststore_location, or for this endpoint alone as"
+                " ssl.truststore.location in sasl_jaas_config",
                 final=True,
             )
         cause = cause.__cause__ or cause.__context__

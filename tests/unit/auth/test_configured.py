@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ import pytest
 from aioproducer.auth.configured import mechanism_of
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.config import ProducerConfig
+from aioproducer.errors import ConfigError, TokenError
+from aioproducer.testing.certificates import Authority
+from tests.unit.auth.http_server import Server, answer, serving
 from tests.unit.auth.tokens_for_tests import NOW, Clock
 
 
@@ -84,3 +88,99 @@ async def test_a_method_is_one_provider_each_time_it_is_looked_up() -> None:
     for _ in range(2):
         await said_by(with_provider(mine.token))
     assert len(calls) == 1
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture
+def store(authority: Authority, tmp_path: Path) -> Path:
+    path = tmp_path / "authority.pem"
+    path.write_text(authority.pem)
+    return path
+
+
+@pytest.fixture
+def identity_provider(authority: Authority) -> Iterator[Server]:
+    token = answer(200, {"access_token": "token", "expires_in": 3600})
+    with serving(token, authority.issue().server_context()) as running:
+        yield running
+
+
+def with_endpoint(server: Server, **options: Any) -> Mechanism:
+    credentials = {
+        "sasl_oauthbearer_token_endpoint_url": server.url,
+        "sasl_oauthbearer_client_credentials_client_id": "me",
+        "sasl_oauthbearer_client_credentials_client_secret": "s3cr3t",
+    }
+    made = mechanism_of(configured(**{**credentials, **options}), Clock())
+    assert made is not None
+    return made
+
+
+def jaas(options: str) -> str:
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    return f"{module} required {options};"
+
+
+async def test_an_endpoint_of_an_own_authority_is_trusted_by_the_truststore(
+    identity_provider: Server, authority: Authority, store: Path
+) -> None:
+    with pytest.raises(TokenError, match=r"ssl_truststore_location, or .* ssl.truststore.location"):
+        await said_by(with_endpoint(identity_provider))
+    told = {"ssl_truststore_type": "PEM", "ssl_truststore_certificates": authority.pem}
+    for options in ({"ssl_truststore_location": str(store)}, told):
+        assert b"Bearer token" in await said_by(with_endpoint(identity_provider, **options))
+
+
+async def test_the_truststore_of_the_jaas_line_holds_for_the_endpoint_alone(
+    identity_provider: Server, store: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.pem"
+    other.write_text(Authority("another").pem)
+    line = jaas(f'ssl.truststore.location="{store}" ssl.truststore.type="PEM"')
+    options = {"ssl_truststore_location": str(other), "sasl_jaas_config": line}
+    assert b"Bearer token" in await said_by(with_endpoint(identity_provider, **options))
+    swapped = {
+        "ssl_truststore_location": str(store),
+        "sasl_jaas_config": jaas(f'ssl.truststore.location="{other}"'),
+    }
+    with pytest.raises(TokenError, match="can't be trusted"):
+        await said_by(with_endpoint(identity_provider, **swapped))
+
+
+async def test_a_truststore_stands_beside_the_systems_authorities(
+    identity_provider: Server, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.pem"
+    other.write_text(Authority("another").pem)
+    monkeypatch.setenv("SSL_CERT_FILE", str(store))
+    mechanism = with_endpoint(identity_provider, ssl_truststore_location=str(other))
+    assert b"Bearer token" in await said_by(mechanism)
+
+
+async def test_a_truststore_that_is_missing_is_named(
+    identity_provider: Server, tmp_path: Path
+) -> None:
+    line = jaas(f'ssl.truststore.location="{tmp_path / "none.pem"}"')
+    with pytest.raises(ConfigError, match=r"none\.pem.*can't be read"):
+        await said_by(with_endpoint(identity_provider, sasl_jaas_config=line))
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ('ssl.engine.factory.class="s3cr3t"', r"the option ssl\.engine\.factory\.class"),
+        ('ssl.context="s3cr3t"', r"the option ssl\.context"),
+        ("ssl.keystore.password=s3cr3t", "ssl_keystore_password is set, but there is no key"),
+        ('ssl.enabled.protocols="TLSv1.1, TLSv1.2"', "TLSv1.1 is broken"),
+    ],
+)
+def test_options_of_tls_in_the_jaas_line_are_checked(
+    identity_provider: Server, options: str, told: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"sasl_jaas_config: {told}") as caught:
+        with_endpoint(identity_provider, sasl_jaas_config=jaas(options))
+    assert "s3cr3t" not in str(caught.value)

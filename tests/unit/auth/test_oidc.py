@@ -296,7 +296,7 @@ def test_tls_is_verified(certificate: Path) -> None:
         assert not server.requests
         trusting = ssl.create_default_context(cafile=str(certificate))
         provider = ClientCredentials(
-            endpoint(server.url, ssl_context=trusting), "me", Secret(SECRET)
+            endpoint(server.url, tls=lambda: trusting), "me", Secret(SECRET)
         )
         assert provider().value.reveal() == "token"
 
