@@ -14,6 +14,7 @@
     login_sources.py    keyword and JAAS line     oauth_login.py        the sources of tokens
     placeholders.py     ${env:…}, ${file:…}       config_providers.py   their sources
     secret.py           a text never shown        plain_secrets.py      options with one as it is
+    secret_checks.py    the ones that look odd
 """
 
 from aioproducer.config.configured_login import login_of

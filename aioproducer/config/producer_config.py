@@ -24,6 +24,7 @@ from aioproducer.config.placeholders import BUILT_IN, CONFIG_PROVIDERS, Provider
 from aioproducer.config.plain_secrets import hidden_properties, hide_secrets, holds_secret
 from aioproducer.config.properties import decode_properties, parse_properties
 from aioproducer.config.secret import Secret
+from aioproducer.config.secret_checks import CHECKED
 from aioproducer.errors import ConfigError
 
 __all__ = ["ProducerConfig", "PropertiesSource", "read_properties"]
@@ -222,7 +223,11 @@ def _of_property(option: Option, value: object, providers: Providers | None) -> 
     reference = Reference.in_value(value, providers)
     if reference is not None:
         return _Referred(reference, _resolved(reference, option, option.java_name))
-    if providers is None and Reference.in_value(value, BUILT_IN) is not None:
+    if (
+        providers is None
+        and option.name not in CHECKED
+        and Reference.in_value(value, BUILT_IN) is not None
+    ):
         _logger.warning(
             "%s is taken as it is written: placeholders are read if config.providers names their"
             " providers",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from aioproducer.config.configured_login import login_of, mechanism_of
 from aioproducer.config.option import Group
 from aioproducer.config.options import OPTIONS
+from aioproducer.config.secret_checks import warn_of_odd_secrets
 from aioproducer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def settle_security(config: ProducerConfig) -> Iterator[tuple[str, object]]:
     """
     _check_tls(config)
     _warn_for_event_hubs(config)
+    warn_of_odd_secrets(config)
     if not config.security_protocol.startswith("SASL_"):
         for name in _set_of(config, _SASL):
             raise ConfigError(

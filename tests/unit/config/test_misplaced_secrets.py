@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,3 +89,89 @@ def test_the_query_of_an_endpoint_is_used_and_not_shown(
     assert "hunter" not in repr(config) + repr(login_of(config))
     used = config.sasl_oauthbearer_token_endpoint_url
     assert used == url.replace("${env:AIOPRODUCER_TEST_SECRET}", "hunter3")
+
+
+JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        "${ENV:hunter2}",
+        "${vault:hunter2:b}",
+        "${HUNTER2}",
+        "x${hunter2}x",
+        "$HUNTER2",
+        "$(cat hunter2)",
+        "%HUNTER2%",
+        "{{ hunter2 }}",
+    ],
+)
+@pytest.mark.parametrize("by_line", [False, True])
+def test_a_placeholder_that_nobody_reads_is_warned_of(
+    password: str, by_line: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    if by_line:
+        line = f'{JAAS} username="alice" password="{password}";'
+        secured("PLAIN", sasl_jaas_config=line)
+    else:
+        secured("PLAIN", sasl_username="alice", sasl_password=password)
+    (warning,) = warnings(caplog)
+    name = "password of sasl_jaas_config" if by_line else "sasl_password"
+    assert warning.startswith(f"{name} looks like a placeholder")
+    assert "hunter2" not in warning.lower()
+
+
+@pytest.mark.parametrize("password", ["hunter2\n", " hunter2", "hunter2\r\n", "\thunter2"])
+def test_white_space_around_a_password_is_warned_of(
+    password: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    secured("PLAIN", sasl_username="alice", sasl_password=password)
+    (warning,) = warnings(caplog)
+    assert warning.startswith("sasl_password begins or ends with white space")
+    assert "hunter2" not in warning
+
+
+def test_so_is_the_white_space_that_a_placeholder_brings(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIOPRODUCER_TEST_SECRET", "hunter2\n")
+    secured("PLAIN", sasl_username="a", sasl_password="${env:AIOPRODUCER_TEST_SECRET}")
+    (warning,) = warnings(caplog)
+    assert "white space" in warning
+
+
+@pytest.mark.parametrize(
+    "password", ["hunter2", "hun ter2", "$ecret", "pa$$word", "a$B", "100%", "{hunter2}", "$", ""]
+)
+def test_an_ordinary_password_is_not_warned_of(
+    password: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    secured("PLAIN", sasl_username="alice", sasl_password=password)
+    assert not warnings(caplog)
+
+
+def test_a_placeholder_that_is_read_is_not_warned_of(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    (tmp_path / "password").write_text("hunter2\n")
+    secured("PLAIN", sasl_username="alice", sasl_password=f"${{dir:{tmp_path}:password}}")
+    assert not warnings(caplog)
+
+
+def test_a_property_s_placeholder_without_provider_is_warned_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    properties = {
+        "bootstrap.servers": "a:1",
+        "security.protocol": "SSL",
+        "ssl.key.password": "${env:NAME}",
+    }
+    ProducerConfig.from_properties(properties)
+    (warning,) = warnings(caplog)
+    assert warning.startswith("ssl_key_password looks like a placeholder")
+    assert "config.providers" in warning
