@@ -23,7 +23,7 @@ from aioproducer.errors import ConfigError
 if TYPE_CHECKING:
     from aioproducer.config.producer_config import ProducerConfig
 
-__all__ = ["login_of", "mechanism_of"]
+__all__ = ["login_of", "mechanism_name_of"]
 
 _KAFKA: Final = "org.apache.kafka.common.security"
 _LOGIN_CLASSES: Final = frozenset(
@@ -68,7 +68,7 @@ def login_of(config: ProducerConfig) -> Login | None:
     """
     if not config.security_protocol.startswith("SASL_"):
         return None
-    mechanism = mechanism_of(config)
+    mechanism = mechanism_name_of(config)
     sources = LoginSources(config)
     _check_mechanism(mechanism, sources)
     _check_classes(mechanism, config)
@@ -81,7 +81,7 @@ def login_of(config: ProducerConfig) -> Login | None:
     return oauth_login(sources)
 
 
-def mechanism_of(config: ProducerConfig) -> SaslMechanism:
+def mechanism_name_of(config: ProducerConfig) -> SaslMechanism:
     """``sasl_mechanism``, or ``GSSAPI`` where a login of Kerberos is all that is configured.
 
     Kafka's default is GSSAPI always. A user that forgets the mechanism beside a user name then gets

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
-from aioproducer.config.configured_login import login_of, mechanism_of
+from aioproducer.config.configured_login import login_of, mechanism_name_of
 from aioproducer.config.option import Group
 from aioproducer.config.options import OPTIONS
 from aioproducer.config.secret_checks import warn_of_odd_secrets
@@ -54,7 +54,7 @@ def settle_security(config: ProducerConfig) -> Iterator[tuple[str, object]]:
             )
         return
     login_of(config)
-    mechanism = mechanism_of(config)
+    mechanism = mechanism_name_of(config)
     _warn_of_readable_login(config, mechanism)
     if config.sasl_mechanism is None:
         yield "sasl_mechanism", mechanism
