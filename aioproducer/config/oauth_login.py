@@ -47,6 +47,7 @@ _ADVICE: Final = {
         " sasl_jaas_config and the handler classes out"
     ),
 }
+_LOCAL_HOSTS: Final = ("", "localhost")
 _URL: Final = "sasl_oauthbearer_token_endpoint_url"
 _CLIENT_ID: Final = "sasl_oauthbearer_client_credentials_client_id"
 _CLIENT_SECRET: Final = "sasl_oauthbearer_client_credentials_client_secret"
@@ -112,6 +113,10 @@ def _from_url(url: str, sources: LoginSources) -> TokenSource:
         wanted = "a file, 'file:///…'" if how == "File" else "a URL, 'https://…'"
         raise ConfigError(f"{_URL} has to be {wanted} for tokens by {how}JwtRetriever")
     if is_file:
+        if parts.netloc not in _LOCAL_HOSTS or not parts.path.startswith("/"):
+            raise ConfigError(
+                f"{_URL} is no file of this machine; one looks like file:///var/run/secrets/token"
+            )
         return TokenFile(unquote(parts.path))
     if parts.scheme.lower() not in ("http", "https"):
         raise ConfigError(f"{_URL} has to begin with 'https://' (or 'file:', 'http://' in tests)")

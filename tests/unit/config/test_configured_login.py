@@ -362,6 +362,8 @@ RETRIEVER = oauth("jwt_retriever_class")
             "need sasl_oauthbearer_client_credentials_client_id (or clientId in",
         ),
         ("OAUTHBEARER", {oauth("token_endpoint_url"): "login.example"}, "has to be a URL, 'https:"),
+        ("OAUTHBEARER", {oauth("token_endpoint_url"): "file://run/t"}, "no file of this machine"),
+        ("OAUTHBEARER", {oauth("token_endpoint_url"): "file:t"}, "no file of this machine"),
         ("OAUTHBEARER", {oauth("token_endpoint_url"): "ftp://a/b"}, "has to begin with 'https://'"),
         (
             "OAUTHBEARER",
