@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from aioproducer.auth.assertions import AssertionFile, SignedAssertion
-from aioproducer.auth.aws_credentials import AwsOptions
-from aioproducer.auth.aws_msk_iam import AwsMskIam
+from aioproducer.auth.aws_credentials import AwsOptions, region_of
+from aioproducer.auth.aws_msk_iam import AwsMskIam, msk_token_provider
 from aioproducer.auth.endpoint_tls import endpoint_tls
 from aioproducer.auth.gssapi import Gssapi
 from aioproducer.auth.mechanism import Mechanism
@@ -93,6 +94,7 @@ def mechanism_of(config: ProducerConfig, clock: Callable[[], float]) -> Mechanis
         case login.AwsLogin() as aws:
             return AwsMskIam(aws.region, _aws_options(aws))
         case login.OAuthLogin(source, extensions):
+            source = _of_region(source, config)
             return OAuthBearer(_tokens(source, config, clock), dict(extensions))
 
 
@@ -109,6 +111,19 @@ def _aws_options(aws: login.AwsLogin) -> AwsOptions:
         role_session_token=aws.role_session_token,
         **named,
     )
+
+
+def _of_region(source: login.TokenSource, config: ProducerConfig) -> login.TokenSource:
+    """A token of AWS is good for one region: by default that of the brokers' names."""
+    if not isinstance(source, login.AwsToken) or source.credentials.region is not None:
+        return source
+    named = [region_of(host) for host, _ in config.bootstrap_servers]
+    region = next((each for each in named if each is not None), None)
+    if region is None:
+        raise ConfigError(
+            "sasl_aws_region is needed for tokens of AWS: no name of bootstrap_servers has a region"
+        )
+    return login.AwsToken(replace(source.credentials, region=region))
 
 
 def _tokens(
@@ -174,6 +189,8 @@ def _provider(
             return ClientCredentials(endpoint(url), client_id, secret, scope, urlencode, made)
         case login.JwtBearer(url, scope, assertion):
             return JwtBearer(endpoint(url), _assertion(assertion, clock), scope)
+        case login.AwsToken(aws):
+            return msk_token_provider(aws.region or "", _aws_options(aws))
 
 
 def _assertion(

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from aioproducer.config.login import (
     AwsLogin,
+    AwsToken,
     KerberosLogin,
     Login,
+    OAuthLogin,
     PlainLogin,
     ScramLogin,
 )
@@ -37,7 +39,9 @@ _CLIENT_HANDLERS: Final = {
     f"{_KAFKA}.authenticator.SaslClientCallbackHandler": None,
     f"{_KAFKA}.oauthbearer.internals.OAuthBearerSaslClientCallbackHandler": "OAUTHBEARER",
     "software.amazon.msk.auth.iam.IAMClientCallbackHandler": "AWS_MSK_IAM",
+    "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler": "OAUTHBEARER",
 }
+_MSK_TOKENS: Final = "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
 _SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _PASSWORDS: Final = ("PLAIN", *_SCRAM)
 _KERBEROS_OPTIONS: Final = (
@@ -78,6 +82,10 @@ def login_of(config: ProducerConfig) -> Login | None:
         return _kerberos_login(sources)
     if mechanism == "AWS_MSK_IAM":
         return _aws_login(sources)
+    handler = config.sasl_login_callback_handler_class
+    provided = config.sasl_oauthbearer_token_provider is not None
+    if handler is not None and plain_class_name(handler) == _MSK_TOKENS and not provided:
+        return OAuthLogin(AwsToken(_aws_login(sources)))
     return oauth_login(sources)
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "Assertion",
     "AssertionFile",
     "AwsLogin",
+    "AwsToken",
     "ClientCredentials",
     "JwtBearer",
     "KerberosLogin",
@@ -139,7 +140,14 @@ class JwtBearer:
     assertion: Assertion
 
 
-TokenSource: TypeAlias = ProvidedToken | TokenFile | ClientCredentials | JwtBearer
+@dataclass(frozen=True, slots=True)
+class AwsToken:
+    """Tokens for Amazon MSK, made of AWS credentials."""
+
+    credentials: AwsLogin
+
+
+TokenSource: TypeAlias = ProvidedToken | TokenFile | ClientCredentials | JwtBearer | AwsToken
 
 
 @dataclass(frozen=True, slots=True)

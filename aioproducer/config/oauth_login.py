@@ -42,10 +42,6 @@ _ADVICE: Final = {
     "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler": (
         "give tokens of google-auth by sasl_oauthbearer_token_provider"
     ),
-    "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler": (
-        "set sasl_mechanism='AWS_MSK_IAM', which the same listener offers, and leave"
-        " sasl_jaas_config and the handler classes out"
-    ),
 }
 _LOCAL_HOSTS: Final = ("", "localhost")
 _URL: Final = "sasl_oauthbearer_token_endpoint_url"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -184,3 +186,26 @@ def test_options_of_tls_in_the_jaas_line_are_checked(
     with pytest.raises(ConfigError, match=f"sasl_jaas_config: {told}") as caught:
         with_endpoint(identity_provider, sasl_jaas_config=jaas(options))
     assert "s3cr3t" not in str(caught.value)
+
+
+MSK_HANDLER = "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
+
+
+async def test_tokens_of_amazon_are_for_the_region_of_the_brokers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "KEY")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cr3t")
+    brokers = {"bootstrap_servers": "b-1.shop.c2.kafka.eu-north-1.amazonaws.com:9098"}
+    config = configured(sasl_login_callback_handler_class=MSK_HANDLER, **brokers)
+    mechanism = mechanism_of(config, time.time)  # AWS signs for now
+    assert mechanism is not None
+    said = (await said_by(mechanism)).decode()
+    _, _, token = said.partition("auth=Bearer ")
+    padded = token.partition("\1")[0] + "==="
+    assert "eu-north-1" in base64.urlsafe_b64decode(padded).decode()
+
+
+def test_tokens_of_amazon_need_a_region() -> None:
+    with pytest.raises(ConfigError, match="sasl_aws_region is needed"):
+        mechanism_of(configured(sasl_login_callback_handler_class=MSK_HANDLER), Clock())

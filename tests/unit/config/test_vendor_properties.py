@@ -10,6 +10,7 @@ from aioproducer.config import ProducerConfig, Secret
 from aioproducer.config.configured_login import login_of
 from aioproducer.config.login import (
     AwsLogin,
+    AwsToken,
     ClientCredentials,
     Login,
     OAuthLogin,
@@ -230,7 +231,6 @@ sasl.client.callback.handler.class=software.amazon.msk.auth.iam.IAMOAuthBearerLo
     ("text", "advice"),
     [
         (GOOGLE_TOKENS, "GcpLoginCallbackHandler'.*google-auth by sasl_oauthbearer_token_provider"),
-        (MSK_TOKENS, "IAMOAuthBearerLoginCallbackHandler'.*set sasl_mechanism='AWS_MSK_IAM'"),
     ],
 )
 def test_handlers_of_vendors_have_their_advice(text: str, advice: str, tmp_path: Path) -> None:
@@ -238,3 +238,13 @@ def test_handlers_of_vendors_have_their_advice(text: str, advice: str, tmp_path:
         read(text, tmp_path)
     made = read(text, tmp_path, sasl_oauthbearer_token_provider="shop.tokens:token")
     assert login_of(made) == OAuthLogin(ProvidedToken("shop.tokens:token"))
+
+
+def test_tokens_of_amazon_are_made_of_aws_credentials(tmp_path: Path) -> None:
+    made = read(MSK_TOKENS, tmp_path)
+    assert login_of(made) == OAuthLogin(AwsToken(AwsLogin()))
+    profile = MSK_TOKENS.replace("Module required;", 'Module required awsProfileName="shop";')
+    login = login_of(read(profile, tmp_path))
+    assert login == OAuthLogin(AwsToken(AwsLogin(profile_name="shop")))
+    given = read(MSK_TOKENS, tmp_path, sasl_oauthbearer_token_provider="shop.tokens:token")
+    assert login_of(given) == OAuthLogin(ProvidedToken("shop.tokens:token"))
