@@ -82,6 +82,10 @@ bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interle
 	"$(BIN)/python" -m benchmarks
 	"$(BIN)/python" -m benchmarks --brokers kafka --workloads bulk,bulk_tls,bulk_1k,bulk_1k_tls \
 		--clients aioproducer,aioproducer-asyncio,confluent
+	"$(BIN)/python" -m benchmarks.silent_brokers
+	"$(BIN)/python" -m benchmarks.metadata
+	"$(BIN)/python" -m benchmarks.flushes
+	"$(BIN)/python" -m benchmarks.tls_handshakes
 
 bench-report: env ## Draw the newest measurement: a page with plots beside its JSON
 	"$(BIN)/python" -m benchmarks.page
