@@ -113,7 +113,7 @@ def _aws_options(aws: login.AwsLogin) -> AwsOptions:
     )
 
 
-def _of_region(source: login.TokenSource, config: ProducerConfig) -> login.TokenSource:
+def _of_region(source: login.TokenSettings, config: ProducerConfig) -> login.TokenSettings:
     """A token of AWS is good for one region: by default that of the brokers' names."""
     if not isinstance(source, login.AwsToken) or source.credentials.region is not None:
         return source
@@ -127,7 +127,7 @@ def _of_region(source: login.TokenSource, config: ProducerConfig) -> login.Token
 
 
 def _tokens(
-    source: login.TokenSource, config: ProducerConfig, clock: Callable[[], float]
+    source: login.TokenSettings, config: ProducerConfig, clock: Callable[[], float]
 ) -> TokenSource:
     """One source for all producers of this process with the same settings."""
     rules = RefreshRules(
@@ -163,7 +163,7 @@ def _tokens(
     return shared_source((_key_of(source), rules, backoff, timeouts, tls, and_system), make)
 
 
-def _key_of(source: login.TokenSource) -> Hashable:
+def _key_of(source: login.TokenSettings) -> Hashable:
     match source:
         case login.ProvidedToken(provider) if not isinstance(provider, str):
             return identity_of(provider)
@@ -175,28 +175,28 @@ def _seconds(milliseconds: int | None) -> float:
 
 
 def _provider(
-    source: login.TokenSource,
+    source: login.TokenSettings,
     endpoint: Callable[[str], TokenEndpoint],
     clock: Callable[[], float],
 ) -> TokenProvider:
     match source:
         case login.ProvidedToken(provider):
             return _imported(provider) if isinstance(provider, str) else provider
-        case login.TokenFile(path):
+        case login.TokenFileSettings(path):
             return TokenFile(Path(path))
-        case login.ClientCredentials(url, client_id, secret, scope, urlencode, assertion):
+        case login.ClientCredentialsSettings(url, client_id, secret, scope, urlencode, assertion):
             made = None if assertion is None else _assertion(assertion, clock)
             return ClientCredentials(endpoint(url), client_id, secret, scope, urlencode, made)
-        case login.JwtBearer(url, scope, assertion):
+        case login.JwtBearerSettings(url, scope, assertion):
             return JwtBearer(endpoint(url), _assertion(assertion, clock), scope)
         case login.AwsToken(aws):
             return msk_token_provider(aws.region or "", _aws_options(aws))
 
 
 def _assertion(
-    assertion: login.Assertion, clock: Callable[[], float]
+    assertion: login.AssertionSettings, clock: Callable[[], float]
 ) -> AssertionFile | SignedAssertion:
-    if isinstance(assertion, login.AssertionFile):
+    if isinstance(assertion, login.AssertionFileSettings):
         return AssertionFile(Path(assertion.path))
     claims = {"aud": assertion.audience, "iss": assertion.issuer, "sub": assertion.subject}
     return SignedAssertion(

@@ -12,21 +12,21 @@ from aioproducer.config.secret import Secret
 from aioproducer.config.security_kinds import TokenProviderOption
 
 __all__ = [
-    "Assertion",
-    "AssertionFile",
+    "AssertionSettings",
+    "AssertionFileSettings",
     "AwsLogin",
     "AwsToken",
-    "ClientCredentials",
-    "JwtBearer",
+    "ClientCredentialsSettings",
+    "JwtBearerSettings",
     "KerberosLogin",
     "Login",
     "OAuthLogin",
     "PlainLogin",
     "ProvidedToken",
     "ScramLogin",
-    "SignedAssertion",
-    "TokenFile",
-    "TokenSource",
+    "SignedAssertionSettings",
+    "TokenFileSettings",
+    "TokenSettings",
 ]
 
 
@@ -85,21 +85,21 @@ class ProvidedToken:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenFile:
+class TokenFileSettings:
     """Tokens that another program writes into a file."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
-class AssertionFile:
+class AssertionFileSettings:
     """Signed assertions that another program writes into a file."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
-class SignedAssertion:
+class SignedAssertionSettings:
     """Assertions that are signed here (KIP-1139)."""
 
     private_key_file: str
@@ -114,11 +114,11 @@ class SignedAssertion:
     with_id: bool
 
 
-Assertion: TypeAlias = AssertionFile | SignedAssertion
+AssertionSettings: TypeAlias = AssertionFileSettings | SignedAssertionSettings
 
 
 @dataclass(frozen=True, slots=True)
-class ClientCredentials:
+class ClientCredentialsSettings:
     """The grant ``client_credentials``: with a secret, or with an assertion instead of it."""
 
     endpoint_url: str = field(repr=False)
@@ -127,17 +127,17 @@ class ClientCredentials:
     client_secret: Secret | None
     scope: str | None
     header_urlencode: bool
-    assertion: Assertion | None = None
+    assertion: AssertionSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class JwtBearer:
+class JwtBearerSettings:
     """The grant ``jwt-bearer`` (RFC 7523)."""
 
     endpoint_url: str = field(repr=False)
     """Not shown: its query may hold a key."""
     scope: str | None
-    assertion: Assertion
+    assertion: AssertionSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +147,16 @@ class AwsToken:
     credentials: AwsLogin
 
 
-TokenSource: TypeAlias = ProvidedToken | TokenFile | ClientCredentials | JwtBearer | AwsToken
+TokenSettings: TypeAlias = (
+    ProvidedToken | TokenFileSettings | ClientCredentialsSettings | JwtBearerSettings | AwsToken
+)
 
 
 @dataclass(frozen=True, slots=True)
 class OAuthLogin:
     """``OAUTHBEARER``. Timeouts and the window of refreshes are options of their own."""
 
-    source: TokenSource
+    source: TokenSettings
     extensions: tuple[tuple[str, str], ...] = ()
 
 

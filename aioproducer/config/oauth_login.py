@@ -8,15 +8,15 @@ from urllib.parse import unquote, urlsplit
 
 from aioproducer.config.kinds import UnacceptableError
 from aioproducer.config.login import (
-    Assertion,
-    AssertionFile,
-    ClientCredentials,
-    JwtBearer,
+    AssertionFileSettings,
+    AssertionSettings,
+    ClientCredentialsSettings,
+    JwtBearerSettings,
     OAuthLogin,
     ProvidedToken,
-    SignedAssertion,
-    TokenFile,
-    TokenSource,
+    SignedAssertionSettings,
+    TokenFileSettings,
+    TokenSettings,
 )
 from aioproducer.config.login_sources import LoginSources, plain_class_name
 from aioproducer.config.security_kinds import Extensions
@@ -58,7 +58,7 @@ def oauth_login(sources: LoginSources) -> OAuthLogin:
     return OAuthLogin(_source(sources), _extensions(sources))
 
 
-def _source(sources: LoginSources) -> TokenSource:
+def _source(sources: LoginSources) -> TokenSettings:
     config = sources.config
     if config.sasl_oauthbearer_token_provider is not None:
         return _provided(config)
@@ -100,7 +100,7 @@ def _check_handler(name: str, handler: str | None) -> None:
     raise ConfigError(f"{name}={handler!r}: Java classes cannot be loaded; {advice}")
 
 
-def _from_url(url: str, sources: LoginSources) -> TokenSource:
+def _from_url(url: str, sources: LoginSources) -> TokenSettings:
     config = sources.config
     parts = urlsplit(url)
     is_file = parts.scheme.lower() == "file"
@@ -113,12 +113,12 @@ def _from_url(url: str, sources: LoginSources) -> TokenSource:
             raise ConfigError(
                 f"{_URL} is no file of this machine; one looks like file:///var/run/secrets/token"
             )
-        return TokenFile(unquote(parts.path))
+        return TokenFileSettings(unquote(parts.path))
     if parts.scheme.lower() not in ("http", "https"):
         raise ConfigError(f"{_URL} has to begin with 'https://' (or 'file:', 'http://' in tests)")
     scope = sources.text("sasl_oauthbearer_scope", "scope")
     if how == "JwtBearer":
-        return JwtBearer(url, scope, _assertion(config))
+        return JwtBearerSettings(url, scope, _assertion(config))
     return _client_credentials(url, scope, sources)
 
 
@@ -137,7 +137,9 @@ def _retriever(config: OptionTable, *, is_file: bool) -> str:
     return known[1]
 
 
-def _client_credentials(url: str, scope: str | None, sources: LoginSources) -> ClientCredentials:
+def _client_credentials(
+    url: str, scope: str | None, sources: LoginSources
+) -> ClientCredentialsSettings:
     config = sources.config
     client_id = sources.text(_CLIENT_ID, "clientId")
     secret = sources.secret(_CLIENT_SECRET, "clientSecret")
@@ -156,19 +158,19 @@ def _client_credentials(url: str, scope: str | None, sources: LoginSources) -> C
             " by the options sasl_oauthbearer_assertion_…"
         )
     urlencode = config.sasl_oauthbearer_header_urlencode
-    return ClientCredentials(url, client_id, secret, scope, urlencode, assertion)
+    return ClientCredentialsSettings(url, client_id, secret, scope, urlencode, assertion)
 
 
-def _assertion(config: OptionTable) -> Assertion:
+def _assertion(config: OptionTable) -> AssertionSettings:
     if config.sasl_oauthbearer_assertion_file is not None:
-        return AssertionFile(config.sasl_oauthbearer_assertion_file)
+        return AssertionFileSettings(config.sasl_oauthbearer_assertion_file)
     key = config.sasl_oauthbearer_assertion_private_key_file
     if key is None:
         raise ConfigError(
             "an assertion needs sasl_oauthbearer_assertion_private_key_file to sign it, or"
             " sasl_oauthbearer_assertion_file with one that is signed already"
         )
-    return SignedAssertion(
+    return SignedAssertionSettings(
         private_key_file=key,
         private_key_passphrase=config.sasl_oauthbearer_assertion_private_key_passphrase,
         algorithm=config.sasl_oauthbearer_assertion_algorithm,

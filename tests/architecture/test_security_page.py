@@ -169,7 +169,7 @@ LOGINS: dict[str, login.Login | None] = {
     "Java's properties files 1": scram("SCRAM-SHA-512", "orders-app", VARIABLES["KAFKA_PASSWORD"]),
     "Confluent Cloud 1": login.PlainLogin("API_KEY", Secret("API_SECRET")),
     "Confluent Cloud 2": login.OAuthLogin(
-        login.ClientCredentials(
+        login.ClientCredentialsSettings(
             "https://LOGIN/oauth2/token",
             "CLIENT",
             Secret("SECRET"),

@@ -10,17 +10,17 @@ import pytest
 from aioproducer.config import ProducerConfig, Secret
 from aioproducer.config.configured_login import login_of
 from aioproducer.config.login import (
-    AssertionFile,
+    AssertionFileSettings,
     AwsLogin,
-    ClientCredentials,
-    JwtBearer,
+    ClientCredentialsSettings,
+    JwtBearerSettings,
     KerberosLogin,
     OAuthLogin,
     PlainLogin,
     ProvidedToken,
     ScramLogin,
-    SignedAssertion,
-    TokenFile,
+    SignedAssertionSettings,
+    TokenFileSettings,
 )
 from aioproducer.errors import ConfigError
 
@@ -48,7 +48,7 @@ CREDENTIALS = {
     oauth("client_credentials_client_id"): "shop",
     oauth("client_credentials_client_secret"): "hunter2",
 }
-FROM_URL = ClientCredentials(URL, "shop", PASSWORD, None, False)
+FROM_URL = ClientCredentialsSettings(URL, "shop", PASSWORD, None, False)
 
 
 @pytest.mark.parametrize(
@@ -148,14 +148,14 @@ FROM_URL = ClientCredentials(URL, "shop", PASSWORD, None, False)
                 ),
             },
             OAuthLogin(
-                ClientCredentials(URL, "shop", PASSWORD, "kafka", False),
+                ClientCredentialsSettings(URL, "shop", PASSWORD, "kafka", False),
                 (("logicalCluster", "lkc-1"), ("identityPoolId", "pool-2")),
             ),
         ),
         (
             "OAUTHBEARER",
             {oauth("token_endpoint_url"): "file:///var/run/my%20token"},
-            OAuthLogin(TokenFile("/var/run/my token")),
+            OAuthLogin(TokenFileSettings("/var/run/my token")),
         ),
         (
             "OAUTHBEARER",
@@ -165,7 +165,7 @@ FROM_URL = ClientCredentials(URL, "shop", PASSWORD, None, False)
                 oauth("assertion_file"): "/a.jwt",
                 oauth("jwt_retriever_class"): f"{KAFKA}.oauthbearer.JwtBearerJwtRetriever",
             },
-            OAuthLogin(JwtBearer(URL, "kafka", AssertionFile("/a.jwt"))),
+            OAuthLogin(JwtBearerSettings(URL, "kafka", AssertionFileSettings("/a.jwt"))),
         ),
         (
             "OAUTHBEARER",
@@ -178,13 +178,13 @@ FROM_URL = ClientCredentials(URL, "shop", PASSWORD, None, False)
                 oauth("assertion_algorithm"): "es256",
             },
             OAuthLogin(
-                ClientCredentials(
+                ClientCredentialsSettings(
                     URL,
                     "shop",
                     None,
                     None,
                     False,
-                    SignedAssertion(
+                    SignedAssertionSettings(
                         private_key_file="/key.pem",
                         private_key_passphrase=PASSWORD,
                         algorithm="ES256",

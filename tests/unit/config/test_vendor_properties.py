@@ -11,7 +11,7 @@ from aioproducer.config.configured_login import login_of
 from aioproducer.config.login import (
     AwsLogin,
     AwsToken,
-    ClientCredentials,
+    ClientCredentialsSettings,
     Login,
     OAuthLogin,
     PlainLogin,
@@ -141,7 +141,7 @@ LOGINS: list[tuple[str, Login | None]] = [
     (
         CONFLUENT_CLOUD_OAUTH,
         OAuthLogin(
-            ClientCredentials(
+            ClientCredentialsSettings(
                 "https://login.example/oauth2/v1/token",
                 "shop",
                 PASSWORD,
