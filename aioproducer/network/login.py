@@ -23,6 +23,7 @@ from aioproducer.errors import (
     kafka_error,
 )
 from aioproducer.network.apis import Api, BrokerVersions, request_module
+from aioproducer.network.frames import understand
 from aioproducer.threads import ThreadForEach
 
 Ask: TypeAlias = Callable[[Api, RequestPayload], Awaitable[Any]]
@@ -58,10 +59,10 @@ async def log_in(
     """
     module = request_module(Api.SASL_HANDSHAKE, versions.choose(Api.SASL_HANDSHAKE))
     answer = await ask(Api.SASL_HANDSHAKE, module.SaslHandshakeRequest(mechanism=mechanism.name))
-    if answer.error_code:
-        offered = ", ".join(map(str, answer.mechanisms)) or "none"
-        said = f"this listener offers {offered}; set sasl_mechanism"
-        raise _refused(mechanism, int(answer.error_code), said)
+    code, offered = understand(answer, _read_offer)
+    if code:
+        said = f"this listener offers {offered or 'none'}; set sasl_mechanism"
+        raise _refused(mechanism, code, said)
     try:
         exchange = await mechanism.begin(host)
     except ProducerError:
@@ -78,16 +79,17 @@ async def _authenticate(
     said = await _step(mechanism, exchange, b"")
     for _ in range(MAX_ROUNDS):
         answer = await ask(Api.SASL_AUTHENTICATE, module.SaslAuthenticateRequest(auth_bytes=said))
-        if answer.error_code:
-            reasons = (answer.error_message, getattr(exchange, "refusal", None))
+        code, message, challenge, lifetime = understand(answer, _read_step)
+        if code:
+            reasons = (message, getattr(exchange, "refusal", None))
             told = ": ".join(str(reason) for reason in reasons if reason)
             sent: tuple[Secret, ...] = getattr(exchange, "sent_secrets", ())
-            raise _refused(mechanism, int(answer.error_code), told, *sent)
-        if exchange.complete and not answer.auth_bytes:
-            return session_lifetime(answer)
-        said = await _step(mechanism, exchange, answer.auth_bytes)
+            raise _refused(mechanism, code, told, *sent)
+        if exchange.complete and not challenge:
+            return lifetime
+        said = await _step(mechanism, exchange, challenge)
         if exchange.complete and not said:
-            return session_lifetime(answer)
+            return lifetime
     raise SaslAuthenticationFailedError(
         f"{mechanism.name}: the broker has not ended the login after {MAX_ROUNDS} steps"
     )
@@ -108,6 +110,17 @@ async def _step(mechanism: Mechanism, exchange: Exchange, challenge: bytes) -> b
 def _broken(mechanism: Mechanism, error: Exception) -> AuthenticationError:
     """Without the error's own text, which may hold a secret."""
     return AuthenticationError(f"the {mechanism.name} login failed: {type(error).__name__}")
+
+
+def _read_offer(answer: Any) -> tuple[int, str]:
+    """The error code, and the mechanisms of the listener."""
+    return int(answer.error_code), ", ".join(map(str, answer.mechanisms))
+
+
+def _read_step(answer: Any) -> tuple[int, str | None, bytes, float | None]:
+    """The error code and message, the challenge, and the seconds that the session lasts."""
+    challenge = bytes(answer.auth_bytes)
+    return int(answer.error_code), answer.error_message, challenge, session_lifetime(answer)
 
 
 def session_lifetime(answer: Any) -> float | None:

@@ -145,7 +145,8 @@ async def test_expired(
         await asyncio.wait(futures, timeout=PATIENCE)
         await asyncio.sleep(0)
     assert heart.told == MANY
-    assert heart.most_at_once <= SLICE + 2 * BATCH
+    # The sender has its turn before the heart in one round of the loop, and after it in another.
+    assert heart.most_at_once <= 2 * (SLICE + BATCH)
     assert {type(future.exception()) for future in futures} <= errors
     await producer.close(0)
 

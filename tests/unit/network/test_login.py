@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import importlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from aioproducer.errors import (
     BrokerConnectionError,
     IllegalSaslStateError,
     NetworkError,
+    ProtocolError,
     SaslAuthenticationFailedError,
     TokenEndpointError,
     UnsupportedSaslMechanismError,
@@ -170,6 +172,18 @@ async def test_a_broker_that_repeats_the_password_is_not_quoted() -> None:
     with pytest.raises(SaslAuthenticationFailedError, match="no user for ") as caught:
         await Broker(offers(), failed).log_in(exchange)
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [replace(offers(), mechanisms=None)],
+        [offers(), replace(says(), auth_bytes=None)],
+    ],
+)
+async def test_an_answer_that_cannot_be_true_ends_the_connection_alone(answers: list[Any]) -> None:
+    with pytest.raises(ProtocolError, match="can't be true"):
+        await Broker(*answers).log_in(Exchange([b"x", b""]))
 
 
 async def test_another_error_passes() -> None:
