@@ -182,7 +182,8 @@ def copy_jars(
             "download it: install Apache Maven 3.6 or newer"
         )
     logger.warning("downloading %s by Maven into %s, once", what, cache_directory())
-    with ProcessSupervisor() as supervisor:
+    # Two Mavens at once would write into the same local repository.
+    with cache_lock("maven"), ProcessSupervisor() as supervisor:
         download = supervisor.start(
             [
                 *(maven, "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"),

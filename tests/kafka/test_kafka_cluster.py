@@ -319,7 +319,7 @@ def test_without_maven_the_error_says_what_to_install(
     maven.chmod(0o755)
     with pytest.raises(KafkaUnavailableError, match=r"exit code 1\)(.*\n)*no route"):
         KafkaDistribution.resolve()
-    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
+    assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".lock"}
 
 
 def test_the_jars_are_those_the_pom_names(kafka_distribution: KafkaDistribution) -> None:
