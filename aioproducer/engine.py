@@ -14,7 +14,8 @@ from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
-from aioproducer.auth.configured import mechanism_of, tls_of
+from aioproducer.auth.mechanism import Mechanism
+from aioproducer.auth.tls import TlsContexts
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.cluster.snapshot import TopicInfo
@@ -104,7 +105,7 @@ class Engine:
         self.transactions: TransactionCalls | None = None
         """The calls of a transactional producer; None: there is no ``transactional_id``."""
         self.accumulator = self._make_accumulator(config, partitioner)
-        self._mechanism = mechanism_of(config, time)
+        self._tls, self._mechanism = _security(config)
         self.client = self._make_client(config, client_id)
         self.admission = Admission(
             self.accumulator,
@@ -193,7 +194,7 @@ class Engine:
                     software_version=__version__,
                     request_timeout=config.request_timeout_ms / 1000,
                     socket=SocketSettings(
-                        config.send_buffer_bytes, config.receive_buffer_bytes, tls_of(config)
+                        config.send_buffer_bytes, config.receive_buffer_bytes, self._tls
                     ),
                     mechanism=self._mechanism,
                 ),
@@ -518,6 +519,16 @@ class Engine:
                 "connection-count": float(self.client.connection_count()),
             },
         )
+
+
+def _security(config: ProducerConfig) -> tuple[TlsContexts | None, Mechanism | None]:
+    """TLS and the login. Without either, nothing that they need is imported."""
+    if config.security_protocol == "PLAINTEXT":
+        return None, None
+    from aioproducer.auth.configured import mechanism_of, tls_of
+
+    mechanism = mechanism_of(config, time)
+    return tls_of(config), mechanism
 
 
 def _bootstrap_servers(addresses: Iterable[tuple[str, int]]) -> list[BootstrapServer]:
