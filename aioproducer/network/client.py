@@ -32,7 +32,7 @@ from aioproducer.network.connection import (
 from aioproducer.network.frames import understand
 from aioproducer.network.in_flight import InFlightRequest
 from aioproducer.network.metadata_answer import MetadataAnswer
-from aioproducer.network.node_state import FINAL, ClientSettings, NodeState, is_final
+from aioproducer.network.node_state import ClientSettings, NodeState, is_final
 from aioproducer.network.request import Completion, Request
 from aioproducer.network.throttling import throttle_seconds
 from aioproducer.tasks import TaskOwner
@@ -187,7 +187,7 @@ class NetworkClient:
         errors = [state and state.setup_error for state in states]
         if None in errors or any(state.is_ready for state in self._nodes.values()):
             return None
-        return next((error for error in errors if isinstance(error, FINAL)), None)
+        return next((error for error in errors if error and is_final(error)), None)
 
     # --- actions ---------------------------------------------------------------------------
 

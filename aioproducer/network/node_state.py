@@ -18,7 +18,7 @@ from aioproducer.errors import (
 from aioproducer.network.apis import Api
 from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
 
-FINAL: Final = (AuthenticationError, UsageError)
+_FINAL: Final = (AuthenticationError, UsageError)
 """The errors that end a login for good: a broker's refusal, or something wrong here, such as a
 certificate's file, or an extra that is not installed."""
 
@@ -107,4 +107,4 @@ class NodeState:
 
 def is_final(reason: ProducerError) -> bool:
     """True if another try soon would end alike: the login or a certificate has to change first."""
-    return isinstance(reason, FINAL)
+    return isinstance(reason, _FINAL)
