@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
+from aioproducer.auth.json_objects import json_object
 from aioproducer.auth.token import claims_of
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError, MissingExtraError, TokenEndpointError, TokenError
@@ -110,7 +111,9 @@ class SignedAssertion:
     def _template(self) -> tuple[dict[str, Any], dict[str, Any]]:
         if self.template_file is None:
             return {}, {}
-        template = _json_object(read_secret_file(self.template_file, "assertion template"))
+        template = (
+            json_object(read_secret_file(self.template_file, "assertion template").reveal()) or {}
+        )
         header, payload = template.get("header", {}), template.get("payload", {})
         if not template or not isinstance(header, dict) or not isinstance(payload, dict):
             raise TokenError(
@@ -118,14 +121,6 @@ class SignedAssertion:
                 ' objects "header" and "payload"'
             )
         return header, payload
-
-
-def _json_object(text: Secret) -> Mapping[str, Any]:
-    try:
-        parsed = json.loads(text.reveal())
-    except (ValueError, RecursionError):
-        return {}
-    return parsed if isinstance(parsed, dict) else {}
 
 
 def _encoded(claims: Mapping[str, Any]) -> str:

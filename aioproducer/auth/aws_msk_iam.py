@@ -23,6 +23,7 @@ from aioproducer.auth.aws_credentials import (
     AwsSigner,
     parameters_of,
 )
+from aioproducer.auth.json_objects import json_object
 from aioproducer.auth.redaction import printable
 from aioproducer.auth.token import Token
 from aioproducer.config.secret import Secret
@@ -89,7 +90,7 @@ class AwsMskIamExchange:
             raise AuthenticationError(
                 "AWS_MSK_IAM: the broker did not confirm the login; does it have this mechanism?"
             )
-        answer = _json_object(challenge)
+        answer = json_object(challenge[:_MOST_OF_AN_ANSWER]) or {}
         version, request_id = answer.get("version"), answer.get("request-id")
         if version != _VERSION or not isinstance(request_id, str):
             raise AuthenticationError(
@@ -147,11 +148,3 @@ def _message(host: str, signed: Secret) -> Secret:
     parameters = {name.lower(): value for name, value in parameters_of(signed).items()}
     fields = {"version": _VERSION, "host": host, "user-agent": USER_AGENT, **parameters}
     return Secret(json.dumps(fields, separators=(",", ":")))
-
-
-def _json_object(answer: bytes) -> dict[str, object]:
-    try:
-        parsed = json.loads(answer[:_MOST_OF_AN_ANSWER])
-    except (ValueError, RecursionError):
-        return {}
-    return parsed if isinstance(parsed, dict) else {}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final, Protocol, final
 
+from aioproducer.auth.json_objects import json_object
 from aioproducer.auth.redaction import printable
 from aioproducer.auth.token import Token
 from aioproducer.errors import AuthenticationError, ConfigError, TokenError
@@ -119,11 +119,8 @@ class OAuthBearerExchange:
 
     def _reason(self, challenge: bytes) -> str:
         """Status and scope of a JSON error (RFC 7628, section 3.2.2); no word of the token."""
-        try:
-            error = json.loads(challenge[:_MOST_OF_A_CHALLENGE])
-        except (ValueError, RecursionError):
-            error = None
-        if not isinstance(error, dict):
+        error = json_object(challenge[:_MOST_OF_A_CHALLENGE])
+        if error is None:
             return "it gave no reason"
         told = [
             f"{name} {printable(error[name], self._token.value)}"

@@ -6,8 +6,6 @@ Nothing here verifies a token: brokers do. The claims are read for the time at w
 from __future__ import annotations
 
 import base64
-import binascii
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -16,6 +14,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
 
+from aioproducer.auth.json_objects import json_object
 from aioproducer.config.secret import Secret
 from aioproducer.errors import TokenError
 
@@ -89,10 +88,10 @@ def claims_of(token: Secret) -> Mapping[str, Any]:
         return _NO_CLAIMS
     try:
         payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
-        claims = json.loads(payload)
-    except (ValueError, binascii.Error, RecursionError):
+    except ValueError:
         return _NO_CLAIMS
-    return claims if isinstance(claims, dict) else _NO_CLAIMS
+    claims = json_object(payload)
+    return _NO_CLAIMS if claims is None else claims
 
 
 def _parts(answer: object) -> tuple[Secret, object, str | None, Mapping[str, str]]:

@@ -6,7 +6,6 @@ function as an exception's local: whatever holds one returns a value, and its ca
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import ssl
@@ -18,6 +17,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import SplitResult, urlencode, urlsplit
 
+from aioproducer.auth.json_objects import json_object
 from aioproducer.auth.redaction import printable
 from aioproducer.auth.token import Token, token_from
 from aioproducer.config.secret import Secret
@@ -171,7 +171,7 @@ class TokenEndpoint:
 
     def _token_in(self, answer: _Answer) -> Token | str:
         """The token, or the reason why there is none."""
-        parsed = _json_object(answer.body)
+        parsed = json_object(answer.body.reveal())
         if parsed is None:
             return "answered with something that is no JSON object"
         value = next(
@@ -279,17 +279,9 @@ def _trouble_of(error: Exception) -> _Trouble:
     return _Trouble(f"can't be reached ({told}); it is asked again")
 
 
-def _json_object(body: Secret) -> Mapping[str, Any] | None:
-    try:
-        parsed = json.loads(body.reveal())
-    except (ValueError, RecursionError):
-        return None
-    return parsed if isinstance(parsed, dict) else None
-
-
 def _reason(body: Secret, secrets: tuple[Secret, ...]) -> str | None:
     """OAuth's error and its description (RFC 6749, section 5.2), and nothing else of the body."""
-    parsed = _json_object(body) or {}
+    parsed = json_object(body.reveal()) or {}
     for code, description in _ERROR_FIELDS:
         if isinstance(parsed.get(code), str):
             told = [printable(parsed[code], *secrets)]
