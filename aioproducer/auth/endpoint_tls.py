@@ -12,6 +12,7 @@ from typing import Any, Final
 from aioproducer.auth.tls_options import TlsOptions
 from aioproducer.config import ProducerConfig, Secret
 from aioproducer.config.jaas import JaasEntry, parse_jaas
+from aioproducer.config.security_kinds import Names
 from aioproducer.errors import ConfigError
 
 __all__ = ["endpoint_tls"]
@@ -74,5 +75,5 @@ def _converted(keyword: str, value: Secret) -> Any:
     if keyword in _SECRETS:
         return value
     if keyword in _LISTS:
-        return tuple(name for each in value.reveal().split(",") if (name := each.strip()))
+        return Names().accept(value.reveal())
     return value.reveal()

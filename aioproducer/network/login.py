@@ -13,7 +13,8 @@ from typing import Any, Final, TypeAlias
 from kio.static.protocol import RequestPayload
 
 from aioproducer.auth.mechanism import Exchange, Mechanism
-from aioproducer.config.secret import MASK, Secret
+from aioproducer.auth.redaction import masked
+from aioproducer.config.secret import Secret
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
@@ -140,9 +141,7 @@ def _refused(mechanism: Mechanism, code: int, said: str | None, *secrets: Secret
 
     ``secrets``: those that the broker got, and might repeat.
     """
-    said = said or ""
-    for secret in secrets:
-        said = said.replace(secret.reveal(), MASK)
+    said = masked(said or "", *secrets)
     said = "".join(each if each.isprintable() else " " for each in said[:_SHOWN])
     refused = f"{mechanism.name} login refused: {explain(code, said)}"
     error = kafka_error(code, refused)
