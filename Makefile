@@ -7,7 +7,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	&& echo $$python && break; done)
 
 comma := ,
-COMPILED := aioproducer/records/compiled
+COMPILED := aioproducer/records/_speedups
 BIN := $(VENV)/bin
 # Tests that share no broker run side by side.
 BESIDE := --numprocesses logical --maxprocesses 4

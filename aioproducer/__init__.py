@@ -1,8 +1,9 @@
 """aioproducer: the Kafka producer that asyncio deserves."""
 
 from aioproducer import errors
-from aioproducer.check import ClusterCheck, TopicCheck
+from aioproducer.bulk.send_report import OffsetRange, SendReport
 from aioproducer.config import ProducerConfig
+from aioproducer.core.check import ClusterCheck, TopicCheck
 from aioproducer.errors import (
     AbortableTransactionError,
     AuthenticationError,
@@ -56,7 +57,6 @@ from aioproducer.partitioning import (
 )
 from aioproducer.producer import Producer
 from aioproducer.records import acceleration
-from aioproducer.send_report import OffsetRange, SendReport
 from aioproducer.serialization import Serializer
 from aioproducer.version import __version__
 

@@ -14,9 +14,19 @@ from itertools import count
 from time import monotonic, time_ns
 from typing import Any, Final, Self, Unpack
 
+from aioproducer.accumulator.pending_records import PendingRecord
 from aioproducer.accumulator.producer_batch import RecordFuture
-from aioproducer.accumulator.waiting_line import WaitingRecord
-from aioproducer.arguments import (
+from aioproducer.bulk.column_sender import ColumnSender
+from aioproducer.bulk.send_report import SendReport
+from aioproducer.bulk.value_sender import Crowd
+from aioproducer.config import (
+    ProducerConfig,
+    ProducerOptions,
+    hidden_mapping,
+    hide_secrets,
+    type_name_of,
+)
+from aioproducer.core.arguments import (
     check_handle,
     check_partition,
     check_timeout,
@@ -28,19 +38,10 @@ from aioproducer.arguments import (
     one_by_one,
     only_argument,
 )
-from aioproducer.arrow import is_arrow, read_columns
-from aioproducer.bulk import Crowd
-from aioproducer.bulk_columns import ColumnSender
-from aioproducer.check import ClusterCheck, check
-from aioproducer.config import (
-    ProducerConfig,
-    ProducerOptions,
-    hidden_mapping,
-    hide_secrets,
-    type_name_of,
-)
-from aioproducer.engine import Engine
-from aioproducer.entrance import Entrance
+from aioproducer.core.check import ClusterCheck, check
+from aioproducer.core.engine import Engine
+from aioproducer.core.fast_path import FastPath
+from aioproducer.core.transaction_api import TransactionApi
 from aioproducer.errors import (
     ConfigError,
     IllegalStateError,
@@ -63,10 +64,9 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
-from aioproducer.records.acceleration import ShortWay
-from aioproducer.send_report import SendReport
+from aioproducer.records.acceleration import RouteCache
+from aioproducer.records.arrow import is_arrow, read_columns
 from aioproducer.serialization import checked_headers, serialize, shared_headers
-from aioproducer.transactional import TransactionCalls
 
 logger = logging.getLogger(__name__)
 
@@ -145,12 +145,12 @@ class Producer:
         self._patience = min(config.max_block_ms, config.delivery_timeout_ms) / 1000
         """Seconds that a record stands in line at most."""
         self._engine: Engine | None = None
-        self._transactions: TransactionCalls | None = None
+        self._transactions: TransactionApi | None = None
         self._crowd: Crowd = _Unstarted()
         self._closing: asyncio.Task[int] | None = None
         self._closed = False
         self._broken: ProducerBrokenError | None = None
-        self._entrance = Entrance()
+        self._fast_path = FastPath()
         self._process = os.getpid()
 
     def _make(self, hook: Any) -> Any:
@@ -213,11 +213,11 @@ class Producer:
         self._transactions = engine.transactions
         self._accumulator = self._crowd = engine.accumulator
         self._append = engine.accumulator.append
-        self._known_topics = engine.accumulator.short_way.topics
+        self._known_topics = engine.accumulator.routes.topics
         hooked = self._interceptors or self._serializing or self._partitioning
         engine.start()
-        self._short_way = ShortWay() if hooked else engine.accumulator.short_way
-        self._entrance.open(self._loop, self._short_way)
+        self._routes = RouteCache() if hooked else engine.accumulator.routes
+        self._fast_path.open(self._loop, self._routes)
         _LIVING.add(self)
         if self._transactions is not None:
             try:
@@ -253,7 +253,7 @@ class Producer:
                 raise WrongLoopError(self._why_forked())
             if asyncio.get_running_loop() is not self._loop:
                 raise WrongLoopError(self._why_other_loop())
-            self._entrance.close()
+            self._fast_path.close()
             self._closed = True
             self._closing = self._loop.create_task(
                 self._close(engine, timeout), name="aioproducer-close"
@@ -285,7 +285,7 @@ class Producer:
     def _on_death(self, cause: BaseException) -> None:
         if self._broken is not None or self._closed or self._engine is None:
             return
-        self._entrance.close()
+        self._fast_path.close()
         why = f"{type(cause).__name__}: {cause}"
         if isinstance(cause, asyncio.CancelledError):
             why = f"{cause}; was its event loop ended before `await producer.close()`?"
@@ -337,7 +337,7 @@ class Producer:
         """
         if headers is None and timestamp_ms is None:
             sent: asyncio.Future[RecordMetadata] | None
-            sent = self._entrance.send(topic, value, key, partition)
+            sent = self._fast_path.send(topic, value, key, partition)
             if sent is not None:
                 return sent
         self.check_usable()
@@ -419,7 +419,7 @@ class Producer:
         now = monotonic()
         if self._append(topic, partition, timestamp_ms, key, value, pairs, token, now) is not None:
             return
-        record = WaitingRecord(
+        record = PendingRecord(
             topic,
             partition,
             timestamp_ms,
@@ -438,7 +438,7 @@ class Producer:
         if isinstance(record.caller, asyncio.Future):
             record.caller.add_done_callback(partial(self._on_caller_done, record))
 
-    def _on_caller_done(self, record: WaitingRecord, caller: asyncio.Future[Any]) -> None:
+    def _on_caller_done(self, record: PendingRecord, caller: asyncio.Future[Any]) -> None:
         if caller.cancelled() and self._engine is not None:
             self._engine.withdraw(record)
 
@@ -466,12 +466,16 @@ class Producer:
         """
         crowd = self._crowd
         if crowd.crowded and (crowd.stalled or not crowd.last_has_room()):
-            admission = self._running().admission
+            admission = self._running().memory_waiters
             await admission.drain(current_task())
 
     def turn(self, caller: object) -> asyncio.Future[None] | None:
         """A future for when ``caller`` may send more; None: now. For the blocking shell."""
-        return self._running().admission.turn(caller, patient=True) if self._crowd.crowded else None
+        return (
+            self._running().memory_waiters.turn(caller, patient=True)
+            if self._crowd.crowded
+            else None
+        )
 
     async def check(
         self,
@@ -573,7 +577,7 @@ class Producer:
         if headers is not None:
             headers = shared_headers(headers, topic)
         future = self._loop.create_future()
-        sender = ColumnSender(self, self._entrance, self._short_way, future, _now_ms)
+        sender = ColumnSender(self, self._fast_path, self._routes, future, _now_ms)
         with self.bulk():
             report: SendReport | None = None
             try:
@@ -785,7 +789,7 @@ class Producer:
         """
         return self._transactional().share(over=hand_over)
 
-    def _transactional(self) -> TransactionCalls:
+    def _transactional(self) -> TransactionApi:
         self.check_usable()
         if self._transactions is None:
             raise IllegalStateError(
@@ -796,7 +800,7 @@ class Producer:
 
     def check_usable(self) -> None:
         """Raise the reason if the producer can't be used here and now."""
-        if not self._entrance.serves():
+        if not self._fast_path.serves():
             self._refuse()
 
     # --- looking at it ---------------------------------------------------------------------
@@ -864,7 +868,7 @@ _LIVING: Final[weakref.WeakSet[Producer]] = weakref.WeakSet()
 
 def _disown_after_fork() -> None:
     for producer in _LIVING:
-        producer._entrance.close()
+        producer._fast_path.close()
         producer._crowd = _Unstarted()
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from aioproducer.accumulator.departures import Departures
+from aioproducer.accumulator.dispatch import Dispatch
 from aioproducer.accumulator.flush import Flushes
-from aioproducer.accumulator.memory_shares import MemoryShares
-from aioproducer.accumulator.partition_queue import PartitionQueue
+from aioproducer.accumulator.memory_quota import MemoryQuota
+from aioproducer.accumulator.partition import Partition
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.splitting import split_batch
-from aioproducer.accumulator.topic_queues import TopicQueues, queue_for
-from aioproducer.records.spans import Span
+from aioproducer.accumulator.topic import Topic, queue_for
+from aioproducer.records.bulk_tokens import BulkToken
 
 
 class IncompleteBatches:
@@ -22,15 +22,15 @@ class IncompleteBatches:
 
     def __init__(
         self,
-        topics: Mapping[str, TopicQueues],
-        departures: Departures,
-        shares: MemoryShares,
+        topics: Mapping[str, Topic],
+        dispatch: Dispatch,
+        memory_quota: MemoryQuota,
         flushes: Flushes,
         batch_size: int,
     ) -> None:
         self._topics = topics
-        self._departures = departures
-        self._shares = shares
+        self._dispatch = dispatch
+        self._memory_quota = memory_quota
         self._flushes = flushes
         self._batch_size = batch_size
         self._batches: dict[ProducerBatch, None] = {}
@@ -43,7 +43,7 @@ class IncompleteBatches:
         return iter(self._batches)
 
     def begin(
-        self, queue: PartitionQueue, buffer: bytearray, now: float, deadline: float
+        self, queue: Partition, buffer: bytearray, now: float, deadline: float
     ) -> ProducerBatch:
         """A new batch in ``buffer``, the last of ``queue`` and open."""
         queue.close_batch()
@@ -55,28 +55,28 @@ class IncompleteBatches:
         self._flushes.began(batch)
         if deadline < self._next_expiry:
             self._next_expiry = deadline
-        self._departures.enlist(queue, now)
+        self._dispatch.enlist(queue, now)
         return batch
 
     def full(self, batch: ProducerBatch) -> None:
         """Count the futures of ``batch`` anew: a record did not fit, smaller ones still may."""
         tokens = batch.builder.tokens
-        futures = len(tokens) - [*map(type, tokens)].count(Span)
-        self._shares.promise(queue_for(batch, self._topics), futures - batch.futures)
+        futures = len(tokens) - [*map(type, tokens)].count(BulkToken)
+        self._memory_quota.promise(queue_for(batch, self._topics), futures - batch.futures)
         batch.futures = futures
 
     def complete(self, batch: ProducerBatch, now: float) -> None:
         """Forget a batch that has its outcome; its buffer goes back to the pool."""
         queue = queue_for(batch, self._topics)
-        self._departures.complete(queue, batch, now)
+        self._dispatch.complete(queue, batch, now)
         del self._batches[batch]
         self._flushes.done(batch)
         buffer = batch.release()
         if batch.delivered:
-            self._shares.delivered(queue, now)
+            self._memory_quota.delivered(queue, now)
         if buffer is not None:
-            self._shares.promise(queue, -batch.futures)
-            self._shares.release(queue, buffer)
+            self._memory_quota.promise(queue, -batch.futures)
+            self._memory_quota.release(queue, buffer)
 
     def split(self, batch: ProducerBatch, now: float) -> int:
         """Queue a drained batch of several records as smaller ones; returns their number.
@@ -93,7 +93,7 @@ class IncompleteBatches:
             self._flushes.began(part)
             self._flushes.moved(batch, part)
         self._flushes.done(batch)
-        self._departures.replace(batch, parts, now)
+        self._dispatch.replace(batch, parts, now)
         return len(parts)
 
     def expire_by(self, batch: ProducerBatch, deadline: float) -> None:

@@ -10,6 +10,7 @@ from aioproducer.interceptors import tell_partition
 from aioproducer.model import Place, RecordMetadata, TopicPartition
 from aioproducer.records.acceleration import RecordsBuilder, deliver_records, fail_record
 from aioproducer.records.builder import BATCH_OVERHEAD
+from aioproducer.records.bulk_tokens import one_by_one
 from aioproducer.records.compression import Compression
 from aioproducer.records.record_batch import (
     NO_PRODUCER_STATE,
@@ -17,7 +18,6 @@ from aioproducer.records.record_batch import (
     compress_records,
     frame_batch,
 )
-from aioproducer.records.spans import one_by_one
 
 _WHOLE: Final = Fraction(1)
 

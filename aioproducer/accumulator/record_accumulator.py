@@ -13,21 +13,21 @@ from weakref import WeakKeyDictionary
 from aioproducer.accumulator.batch_sizes import BatchSizes
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.departures import Departures
+from aioproducer.accumulator.dispatch import Dispatch
 from aioproducer.accumulator.flush import Flushes, FlushFuture
 from aioproducer.accumulator.incomplete_batches import IncompleteBatches
-from aioproducer.accumulator.memory_shares import Grant, MemoryShares
+from aioproducer.accumulator.memory_quota import Grant, MemoryQuota
 from aioproducer.accumulator.node_quota import NodeKey
-from aioproducer.accumulator.partition_queue import PartitionQueue
+from aioproducer.accumulator.partition import Partition
+from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
 from aioproducer.accumulator.producer_batch import ProducerBatch, RecordFuture
 from aioproducer.accumulator.sticky import StickyChoice
-from aioproducer.accumulator.topic_queues import TopicQueues
-from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
+from aioproducer.accumulator.topic import Topic
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.errors import InvalidPartitionError, ProducerError
 from aioproducer.model import Header, TopicPartition
 from aioproducer.partitioning import PartitionFunction, murmur2_partition
-from aioproducer.records.acceleration import ShortWay
+from aioproducer.records.acceleration import RouteCache
 from aioproducer.records.builder import batch_size_bound
 
 
@@ -35,7 +35,7 @@ class RecordAccumulator:
     """Puts records into batches: at once where there is memory, else from the line where they wait.
 
     ``on_failed`` hears of the error with which records fail that are in no batch yet.
-    Its parts follow the batches: ``incomplete`` has all of them, ``departures`` those that may
+    Its parts follow the batches: ``incomplete`` has all of them, ``dispatch`` those that may
     leave, ``shares`` their memory.
     """
 
@@ -43,7 +43,7 @@ class RecordAccumulator:
         self,
         rules: BatchingRules,
         pool: BufferPool,
-        line: WaitingLine,
+        line: PendingRecords,
         sticky: StickyChoice,
         wake: Callable[[], None],
         expansion: Callable[[str], float],
@@ -56,14 +56,14 @@ class RecordAccumulator:
         self.line = line
         self.closing = False
         """See :meth:`close`."""
-        self.short_way = ShortWay(ignore_keys=rules.ignore_keys)
+        self.routes = RouteCache(ignore_keys=rules.ignore_keys)
         """The short way into open batches that records have joined by :meth:`append`."""
         self.crowded = False
         """True if some node has no room for more records: see :meth:`last_has_room`."""
-        self.stalled: WeakKeyDictionary[object, dict[PartitionQueue | None, None]]
+        self.stalled: WeakKeyDictionary[object, dict[Partition | None, None]]
         self.stalled = WeakKeyDictionary()
         """The queues in which a caller's records stood in line since it last asked for room."""
-        self.last_waiting: PartitionQueue | None = None
+        self.last_waiting: Partition | None = None
         """The queue in which the record sent last has to wait, if its topic is known."""
         self._pressed: set[NodeKey] = set()
         """The nodes without room, as far as is known."""
@@ -73,18 +73,18 @@ class RecordAccumulator:
         self._on_failed = on_failed
         self._ignore_keys = rules.ignore_keys
         self._one_record_each = rules.batch_size <= 1
-        self._topics: dict[str, TopicQueues] = {}
+        self._topics: dict[str, Topic] = {}
         self.sizes = BatchSizes(rules, pool.total, expansion)
         self.flushes = Flushes()
-        self.shares = MemoryShares(pool, line, rules.batch_size, self._needs)
-        self.departures = Departures(
+        self.memory_quota = MemoryQuota(pool, line, rules.batch_size, self._needs)
+        self.dispatch = Dispatch(
             self._topics,
             one_at_a_time=rules.one_at_a_time,
             in_order=rules.in_order,
             admits=admits,
         )
         self.incomplete = IncompleteBatches(
-            self._topics, self.departures, self.shares, self.flushes, rules.batch_size
+            self._topics, self.dispatch, self.memory_quota, self.flushes, rules.batch_size
         )
 
     # --- records come in -------------------------------------------------------------------
@@ -124,10 +124,10 @@ class RecordAccumulator:
             batch = self._open_batch(queue, timestamp_ms, key, value, headers, token, now)
         if batch is not None:
             queues.open_batches.partitions[queue.topic_partition.partition] = batch.builder
-            self.short_way.last = batch.builder
+            self.routes.last = batch.builder
         return batch
 
-    def append_waiting(self, record: WaitingRecord, now: float) -> ProducerBatch | None:
+    def append_waiting(self, record: PendingRecord, now: float) -> ProducerBatch | None:
         """:meth:`append` for a record that could not be in a batch before."""
         if record.partition is None:
             record.partition = self.choose_partition(record.topic, record.key, record.value)
@@ -144,7 +144,7 @@ class RecordAccumulator:
 
     def _append_keyless(
         self,
-        queues: TopicQueues,
+        queues: Topic,
         timestamp_ms: int,
         key: bytes | None,
         value: bytes | None,
@@ -164,12 +164,12 @@ class RecordAccumulator:
             queues.sticky_batch = batch
         if batch is not None:
             queues.open_batches.keyless = batch.builder
-            self.short_way.last = batch.builder
+            self.routes.last = batch.builder
         return batch
 
-    def open_short_way(self, is_open: bool) -> None:
+    def allow_fast_path(self, is_open: bool) -> None:
         """Allow or forbid the short way in, on which nothing is asked: outside of transactions."""
-        self.short_way.is_open = is_open
+        self.routes.is_open = is_open
 
     def choose_partition(self, topic: str, key: bytes | None, value: bytes | None) -> int | None:
         """The partition by the user's partitioner; None: there is none, or no known topic yet.
@@ -183,7 +183,7 @@ class RecordAccumulator:
 
     def _open_batch(
         self,
-        queue: PartitionQueue,
+        queue: Partition,
         timestamp_ms: int,
         key: bytes | None,
         value: bytes | None,
@@ -193,10 +193,10 @@ class RecordAccumulator:
     ) -> ProducerBatch | None:
         topic = queue.topic_partition.topic
         needed = self.sizes.checked(topic, key, value, headers)
-        size = max(self.shares.fair(self.sizes.full(topic)), needed)
+        size = max(self.memory_quota.fair(self.sizes.full(topic)), needed)
         if queue.waiting:
             return None
-        buffer = self.shares.allocate(queue, size, now)
+        buffer = self.memory_quota.allocate(queue, size, now)
         self._note_pressure(queue.leader)
         if buffer is None:
             return None
@@ -209,10 +209,10 @@ class RecordAccumulator:
 
     # --- the waiting line ------------------------------------------------------------------
 
-    def wait_in_line(self, record: WaitingRecord, *, over_capacity: bool = False) -> bool:
+    def wait_in_line(self, record: PendingRecord, *, over_capacity: bool = False) -> bool:
         """Put ``record`` in line; True if it waits for its topic or partition to become known.
 
-        ``over_capacity``: see :meth:`WaitingLine.add`.
+        ``over_capacity``: see :meth:`PendingRecords.add`.
 
         Raises:
             BufferExhaustedError: the line is full.
@@ -220,8 +220,8 @@ class RecordAccumulator:
         queues = self._topics.get(record.topic)
         queue = None if queues is None else self._queue_of(queues, record)
         node = None if queue is None else queue.leader
-        self.shares.begin(node, record.sent)
-        self.short_way.last = None
+        self.memory_quota.begin(node, record.sent)
+        self.routes.last = None
         self.last_waiting = queue
         self._note_pressure(node)
         self.line.add(record, node, over_capacity=over_capacity)
@@ -230,7 +230,7 @@ class RecordAccumulator:
         self._note_pressure(node)
         return queue is None
 
-    def _line_up(self, queue: PartitionQueue | None, record: WaitingRecord, now: float) -> None:
+    def _line_up(self, queue: Partition | None, record: PendingRecord, now: float) -> None:
         """Let ``record`` wait for memory, or until its partition is known."""
         if queue is None:
             self.line.await_topic(record)
@@ -238,7 +238,7 @@ class RecordAccumulator:
             self.line.move(record, queue.leader)
             self._stall(queue, record, now)
 
-    def withdraw(self, record: WaitingRecord) -> None:
+    def withdraw(self, record: PendingRecord) -> None:
         """Take a record that its caller has cancelled out of the line, if it is still there."""
         self._drop(record)
 
@@ -247,12 +247,12 @@ class RecordAccumulator:
         for record in [each for each in self.line if each.cancelled]:
             self._drop(record)
 
-    def _drop(self, record: WaitingRecord) -> None:
+    def _drop(self, record: PendingRecord) -> None:
         if not record.settled:
             record.take_back()
             self._settle(record)
 
-    def _queue_of(self, queues: TopicQueues, record: WaitingRecord) -> PartitionQueue | None:
+    def _queue_of(self, queues: Topic, record: PendingRecord) -> Partition | None:
         partitions = queues.partitions
         if record.partition is not None:
             return queues.existing(record.partition)
@@ -260,20 +260,20 @@ class RecordAccumulator:
             return partitions[murmur2_partition(record.key, len(partitions))]
         return self._sticky.for_waiting(queues, record.size)
 
-    def _stall(self, queue: PartitionQueue, record: WaitingRecord, now: float) -> None:
+    def _stall(self, queue: Partition, record: PendingRecord, now: float) -> None:
         queue.waiting.append(record)
         queue.close_batch()
         if len(queue.waiting) == 1:
-            self.shares.wait(queue, now)
+            self.memory_quota.wait(queue, now)
         self._wake()
 
-    def _needs(self, queue: PartitionQueue) -> int | None:
+    def _needs(self, queue: Partition) -> int | None:
         record = self._first_waiting(queue)
         if record is None:
             return None
-        return max(self.shares.fair(self.sizes.full(record.topic)), record.size)
+        return max(self.memory_quota.fair(self.sizes.full(record.topic)), record.size)
 
-    def _first_waiting(self, queue: PartitionQueue) -> WaitingRecord | None:
+    def _first_waiting(self, queue: Partition) -> PendingRecord | None:
         while queue.waiting:
             record = queue.waiting[0]
             if record.cancelled:
@@ -286,7 +286,7 @@ class RecordAccumulator:
     def admit(self, now: float) -> list[float]:
         """Fill new batches from the line while there is memory; the seconds that each waited."""
         waited = []
-        while (grant := self.shares.grant(now)) is not None:
+        while (grant := self.memory_quota.grant(now)) is not None:
             if self.fill(grant, now):
                 waited.append(grant.waited)
         return waited
@@ -296,9 +296,9 @@ class RecordAccumulator:
         queue = grant.queue
         record = self._first_waiting(queue)
         if record is None or record.size > len(grant.buffer):
-            self.shares.release(queue, grant.buffer)
+            self.memory_quota.release(queue, grant.buffer)
             if record is not None:  # the one it was meant for is gone, and this is larger
-                self.shares.wait(queue, now)
+                self.memory_quota.wait(queue, now)
             return False
         deadline = record.sent + self.rules.delivery_timeout
         batch = self.incomplete.begin(queue, grant.buffer, now, deadline)
@@ -313,16 +313,16 @@ class RecordAccumulator:
             record = self._first_waiting(queue)
         if record is not None:
             queue.close_batch()
-            self.shares.wait(queue, now)
+            self.memory_quota.wait(queue, now)
         return True
 
-    def _settle(self, record: WaitingRecord, batch: ProducerBatch | None = None) -> None:
+    def _settle(self, record: PendingRecord, batch: ProducerBatch | None = None) -> None:
         self.line.remove(record)
         if batch is not None:
             self.flushes.moved(record, batch)
         self.flushes.done(record)
 
-    def fail_waiting(self, records: Iterable[WaitingRecord], error: ProducerError) -> int:
+    def fail_waiting(self, records: Iterable[PendingRecord], error: ProducerError) -> int:
         """Take ``records`` out of the line with ``error``; returns the number still in it."""
         failed = 0
         for record in records:
@@ -337,12 +337,12 @@ class RecordAccumulator:
 
     # --- the cluster changes ---------------------------------------------------------------
 
-    def prepare(self, info: TopicInfo) -> Generator[None, None, dict[int, PartitionQueue]]:
+    def prepare(self, info: TopicInfo) -> Generator[None, None, dict[int, Partition]]:
         """Make the queues that :meth:`update_topic` will need; each is a step."""
         known = self._topics.get(info.name)
-        fresh: dict[int, PartitionQueue] = {}
+        fresh: dict[int, Partition] = {}
         for number, leader, _ in info.partitions[0 if known is None else len(known.partitions) :]:
-            fresh[number] = queue = PartitionQueue(TopicPartition(info.name, number))
+            fresh[number] = queue = Partition(TopicPartition(info.name, number))
             queue.leader = leader
             yield
         return fresh
@@ -351,19 +351,21 @@ class RecordAccumulator:
         self,
         info: TopicInfo,
         now: float,
-        fresh: Mapping[int, PartitionQueue] = MappingProxyType({}),
+        fresh: Mapping[int, Partition] = MappingProxyType({}),
     ) -> None:
         """Follow the topic's partitions and leaders; place the records that waited to know them."""
         queues = self._topics.get(info.name)
         if queues is None:
-            queues = self._topics[info.name] = TopicQueues(info.name)
-            self.short_way.topics[info.name] = queues.open_batches
+            queues = self._topics[info.name] = Topic(info.name)
+            self.routes.topics[info.name] = queues.open_batches
         queues.resize(len(info.partitions), fresh)
-        self.shares.add(queue for number, queue in fresh.items() if queues.find(number) is queue)
+        self.memory_quota.add(
+            queue for number, queue in fresh.items() if queues.find(number) is queue
+        )
         for queue, partition in zip(queues.partitions, info.partitions, strict=False):
             if queue.leader != partition.leader:
                 self._move(queue, partition.leader, now)
-        homeless: list[WaitingRecord] = []
+        homeless: list[PendingRecord] = []
         for queue in queues.retired.values():
             queue.close_batch()
             self._move(queue, None, now)
@@ -373,11 +375,11 @@ class RecordAccumulator:
             if not record.settled:
                 self._place(queues, record, now)
 
-    def _move(self, queue: PartitionQueue, leader: int | None, now: float) -> None:
-        self.shares.move(queue, leader, now)
-        self.departures.redirect(queue, now)
+    def _move(self, queue: Partition, leader: int | None, now: float) -> None:
+        self.memory_quota.move(queue, leader, now)
+        self.dispatch.redirect(queue, now)
 
-    def _place(self, queues: TopicQueues, record: WaitingRecord, now: float) -> None:
+    def _place(self, queues: Topic, record: PendingRecord, now: float) -> None:
         if record.cancelled:
             self._drop(record)
             return
@@ -399,26 +401,26 @@ class RecordAccumulator:
             return False
         if queues is not None:
             for queue in queues.partitions:
-                self.shares.move(queue, None, now)
-            del self._topics[topic], self.short_way.topics[topic]
+                self.memory_quota.move(queue, None, now)
+            del self._topics[topic], self.routes.topics[topic]
         return True
 
     # --- room and time ---------------------------------------------------------------------
 
     def last_has_room(self) -> bool:
         """True if there is room for more records like the one that was sent last."""
-        last = self.short_way.last
+        last = self.routes.last
         return last is not None and not self.closing and last.owner.leader not in self._pressed
 
     def _note_pressure(self, node: NodeKey) -> None:
-        if self.shares.pressure(node):
+        if self.memory_quota.pressure(node):
             self._pressed.add(node)
             self.crowded = True
 
     def update_crowded(self) -> None:
         """Find out which nodes have room again; to be called when memory has come back."""
         if self._pressed:
-            self._pressed = {node for node in self._pressed if self.shares.pressure(node)}
+            self._pressed = {node for node in self._pressed if self.memory_quota.pressure(node)}
             self.crowded = self.closing or bool(self._pressed)
 
     def linger(self, node: int, now: float, *, idle: bool) -> float:
@@ -429,7 +431,7 @@ class RecordAccumulator:
         linger = self.rules.linger
         if linger is None:
             linger = 0.0 if idle else self.rules.adaptive_linger
-        if linger and (self.closing or self.flushes or self.shares.hurries(node, now)):
+        if linger and (self.closing or self.flushes or self.memory_quota.hurries(node, now)):
             return 0.0
         return linger
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.records.builder import batch_size_bound
+from aioproducer.records.bulk_tokens import one_by_one
 from aioproducer.records.reader import read_records
 from aioproducer.records.record_batch import NO_PRODUCER_STATE, next_sequence
-from aioproducer.records.spans import one_by_one
 
 
 def split_batch(batch: ProducerBatch, size: int) -> list[ProducerBatch]:

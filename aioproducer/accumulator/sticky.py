@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from aioproducer.accumulator.partition_queue import PartitionQueue
-from aioproducer.accumulator.topic_queues import TopicQueues
+from aioproducer.accumulator.partition import Partition
+from aioproducer.accumulator.topic import Topic
 from aioproducer.partitioning import next_sticky_partition
 
 
@@ -31,7 +31,7 @@ class StickyChoice:
         self._adaptive = adaptive
         self._unavailable = unavailable
 
-    def choose(self, queues: TopicQueues) -> PartitionQueue:
+    def choose(self, queues: Topic) -> Partition:
         """Choose anew."""
         led = [queue for queue in queues.partitions if queue.leader is not None]
         unavailable = self._unavailable
@@ -48,7 +48,7 @@ class StickyChoice:
         queues.sticky_batch = chosen.open
         return chosen
 
-    def for_batch(self, queues: TopicQueues, size: int) -> PartitionQueue:
+    def for_batch(self, queues: Topic, size: int) -> Partition:
         """The partition for a record of ``size`` bytes that begins a batch.
 
         Only at such a moment may it change, so no batch leaves half full for its sake.
@@ -58,7 +58,7 @@ class StickyChoice:
             queues.sticky = None
         return queues.sticky or self.choose(queues)
 
-    def for_waiting(self, queues: TopicQueues, size: int) -> PartitionQueue:
+    def for_waiting(self, queues: Topic, size: int) -> Partition:
         """The partition for a record of ``size`` bytes that waits, with whatever batch it gets."""
         queue = queues.sticky or self.choose(queues)
         queues.produced += size

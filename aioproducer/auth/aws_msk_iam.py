@@ -28,7 +28,7 @@ from aioproducer.auth.redaction import printable
 from aioproducer.auth.token import Token
 from aioproducer.config.secret import Secret
 from aioproducer.errors import AuthenticationError, ProducerError
-from aioproducer.threads import ThreadForEach
+from aioproducer.runtime.threads import ThreadForEach
 from aioproducer.version import __version__
 
 __all__ = ["AwsMskIam", "AwsMskIamExchange", "msk_token_provider"]

@@ -23,8 +23,8 @@ from aioproducer.auth.refresh_rules import RefreshRules
 from aioproducer.auth.token import Token, token_from
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.errors import ProducerError, TokenEndpointError, TokenError, anew
-from aioproducer.tasks import TaskOwner
-from aioproducer.threads import ThreadForEach
+from aioproducer.runtime.tasks import TaskOwner
+from aioproducer.runtime.threads import ThreadForEach
 
 __all__ = ["Token", "TokenProvider", "TokenSource"]
 

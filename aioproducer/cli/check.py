@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from aioproducer import loops
-from aioproducer.arguments import checked_topic
-from aioproducer.check import ClusterCheck, TopicCheck
 from aioproducer.cli.options import BootstrapServers, CommandConfig, Properties, Verbose
 from aioproducer.cli.settings import given, producer_config, split_properties
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
+from aioproducer.core.arguments import checked_topic
+from aioproducer.core.check import ClusterCheck, TopicCheck
 from aioproducer.errors import ConfigError, InvalidTopicError
 from aioproducer.producer import Producer
 

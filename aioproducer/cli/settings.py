@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aioproducer.arguments import checked_topic
 from aioproducer.cli.lines import RecordFormat
 from aioproducer.config import ProducerConfig
 from aioproducer.config.names import BY_JAVA_NAME, unknown_keyword, unknown_property
 from aioproducer.config.options import OPTIONS
 from aioproducer.config.placeholders import BUILT_IN, Reference
 from aioproducer.config.producer_config import read_properties
+from aioproducer.core.arguments import checked_topic
 from aioproducer.errors import ConfigError, InvalidTopicError
 from aioproducer.model import Header
 

@@ -15,7 +15,7 @@ from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.cluster.searches import TopicSearches
 from aioproducer.cluster.snapshot import Cluster, ClusterView, PartitionLeader, TopicInfo
 from aioproducer.cluster.waiters import TopicFuture, TopicWaiters
-from aioproducer.errors import Fate, KafkaError, ProducerError
+from aioproducer.errors import Disposition, KafkaError, ProducerError
 from aioproducer.model import (
     BootstrapServer,
     Node,
@@ -275,7 +275,7 @@ class Metadata:
     def is_refused(self, topic: str) -> bool:
         """True if waiting for ``topic`` does not help: its callers get its error at once."""
         error = self.errors.get(topic)
-        return error is not None and error.fate is Fate.TOPIC_REFUSED
+        return error is not None and error.fate is Disposition.TOPIC_REFUSED
 
     def take_hints(
         self, leaders: Mapping[TopicPartition, PartitionLeader], nodes: Mapping[int, Node]

@@ -138,7 +138,7 @@ from aioproducer.errors.client import (
     WrongLoopError,
     anew,
 )
-from aioproducer.errors.fates import Fate, Written
+from aioproducer.errors.dispositions import Disposition, Written
 from aioproducer.errors.table import explain, kafka_error
 
 __all__ = [
@@ -159,7 +159,7 @@ __all__ = [
     "DeliveryTimeoutError",
     "DuplicateSequenceNumberError",
     "FatalTransactionError",
-    "Fate",
+    "Disposition",
     "FencedInstanceIdError",
     "FencedLeaderEpochError",
     "GroupAuthorizationFailedError",

@@ -18,7 +18,7 @@ from aioproducer.errors.client import (
     UnsupportedVersionError,
     UsageError,
 )
-from aioproducer.errors.fates import Fate, Written
+from aioproducer.errors.dispositions import Disposition, Written
 
 
 class KafkaError(ProducerError):
@@ -26,7 +26,7 @@ class KafkaError(ProducerError):
 
     code: int = -1
     """Kafka's number of the error."""
-    fate: ClassVar[Fate] = Fate.REFUSED
+    fate: ClassVar[Disposition] = Disposition.REFUSED
     """The fate of a request or a batch that met it."""
 
     @property
@@ -44,7 +44,7 @@ class UnlistedKafkaError(KafkaError):
 class UnlistedRetriableError(UnlistedKafkaError):
     """A broker answered with a code that has no class here, and that Kafka calls retriable."""
 
-    fate = Fate.RETRIABLE
+    fate = Disposition.RETRIABLE
     retriable = True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import ClassVar, TypeVar
 
-from aioproducer.errors.fates import Written
+from aioproducer.errors.dispositions import Written
 
 _Error = TypeVar("_Error", bound="ProducerError")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aioproducer.errors.fates import Written
+from aioproducer.errors.dispositions import Written
 from aioproducer.errors.table import TABLE, Row
 
 __all__ = ["markdown"]

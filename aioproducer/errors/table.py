@@ -22,11 +22,13 @@ from aioproducer.errors.broker import (
     UnlistedRetriableError,
     code_name,
 )
-from aioproducer.errors.fates import Fate, Written
+from aioproducer.errors.dispositions import Disposition, Written
 
-_DELIVERED, _TOO_LARGE, _MISNUMBERED = Fate.DELIVERED, Fate.TOO_LARGE, Fate.MISNUMBERED
-_RETRIABLE, _REFUSED, _TOPIC_REFUSED = Fate.RETRIABLE, Fate.REFUSED, Fate.TOPIC_REFUSED
-_ABORTABLE, _FATAL = Fate.ABORTABLE, Fate.FATAL
+_DELIVERED, _TOO_LARGE = Disposition.DELIVERED, Disposition.TOO_LARGE
+_MISNUMBERED, _UNSUPPORTED = Disposition.MISNUMBERED, Disposition.UNSUPPORTED
+_RETRIABLE, _REFUSED = Disposition.RETRIABLE, Disposition.REFUSED
+_TOPIC_REFUSED = Disposition.TOPIC_REFUSED
+_ABORTABLE, _FATAL = Disposition.ABORTABLE, Disposition.FATAL
 _MAYBE = Written.MAYBE
 
 
@@ -35,7 +37,7 @@ class Row(NamedTuple):
 
     code: ErrorCode
     error: type[KafkaError]
-    fate: Fate
+    fate: Disposition
     refresh: bool = False
     """The known leaders are out of date."""
     written: Written = Written.NO
@@ -94,7 +96,7 @@ TABLE: Final = (
     Row(ErrorCode.invalid_timestamp, broker.InvalidTimestampError, _REFUSED,
         advice="check the timestamps, or the topic's message.timestamp.before.max.ms and "
         ".after.max.ms"),
-    Row(ErrorCode.unsupported_version, broker.BrokerUnsupportedVersionError, Fate.UNSUPPORTED),
+    Row(ErrorCode.unsupported_version, broker.BrokerUnsupportedVersionError, _UNSUPPORTED),
     Row(ErrorCode.invalid_request, broker.InvalidRequestError, _REFUSED),
     Row(ErrorCode.unsupported_for_message_format, broker.UnsupportedForMessageFormatError,
         _REFUSED, advice="set the topic's message.format.version to 0.11.0 or newer, or "
@@ -146,7 +148,7 @@ TABLE: Final = (
         refresh=True),
     Row(ErrorCode.stale_member_epoch, broker.StaleMemberEpochError, _ABORTABLE),
     Row(ErrorCode.transaction_abortable, broker.TransactionAbortableError, _ABORTABLE),
-    Row(ErrorCode.rebootstrap_required, broker.RebootstrapRequiredError, Fate.REBOOTSTRAP),
+    Row(ErrorCode.rebootstrap_required, broker.RebootstrapRequiredError, Disposition.REBOOTSTRAP),
 )
 # fmt: on
 """One row for each code that a producer can meet."""
@@ -157,7 +159,7 @@ def _bind(row: Row) -> None:
     error = row.error
     error.code = int(row.code)
     error.fate = row.fate
-    error.retriable = row.fate is Fate.RETRIABLE
+    error.retriable = row.fate is Disposition.RETRIABLE
     error.refresh_metadata = row.refresh
     error.written = row.written
 

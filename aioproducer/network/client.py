@@ -35,7 +35,7 @@ from aioproducer.network.metadata_answer import MetadataAnswer
 from aioproducer.network.node_state import ClientSettings, NodeState, is_final
 from aioproducer.network.request import Completion, Request
 from aioproducer.network.throttling import throttle_seconds
-from aioproducer.tasks import TaskOwner
+from aioproducer.runtime.tasks import TaskOwner
 
 logger = logging.getLogger(__name__)
 

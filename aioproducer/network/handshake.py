@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kio.static.protocol import ResponsePayload
 
-from aioproducer.errors import Fate, ProtocolError, explain, kafka_error
+from aioproducer.errors import Disposition, ProtocolError, explain, kafka_error
 from aioproducer.network import frames
 from aioproducer.network.apis import SUPPORTED, Api, BrokerVersions, Features, response_type
 
@@ -31,7 +31,7 @@ class ApiVersionsHandshake:
         self.next_version = None
         first = body[_CORRELATION_ID_BYTES : _CORRELATION_ID_BYTES + _ERROR_CODE_BYTES]
         code = int.from_bytes(first, "big", signed=True)
-        if asked and kafka_error(code, "").fate is Fate.UNSUPPORTED:
+        if asked and kafka_error(code, "").fate is Disposition.UNSUPPORTED:
             self.next_version = self._fallback(asked, body)
             return
         response = frames.decode_response(kind, body).response

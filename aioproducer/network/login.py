@@ -25,7 +25,7 @@ from aioproducer.errors import (
 )
 from aioproducer.network.apis import Api, BrokerVersions, request_module
 from aioproducer.network.frames import understand
-from aioproducer.threads import ThreadForEach
+from aioproducer.runtime.threads import ThreadForEach
 
 Ask: TypeAlias = Callable[[Api, RequestPayload], Awaitable[Any]]
 """Sends a request on the connection, and returns the response."""

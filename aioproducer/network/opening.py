@@ -14,7 +14,7 @@ from aioproducer.auth.tls_errors import explain_tls
 from aioproducer.errors import AuthenticationError, BrokerConnectionError
 from aioproducer.model import Peer
 from aioproducer.network.resolve import resolve
-from aioproducer.threads import ThreadForEach
+from aioproducer.runtime.threads import ThreadForEach
 
 _Stream = TypeVar("_Stream", bound=asyncio.BaseProtocol)
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from aioproducer.errors import BrokerConnectionError
-from aioproducer.threads import ThreadForEach
+from aioproducer.runtime.threads import ThreadForEach
 
 logger = logging.getLogger(__name__)
 

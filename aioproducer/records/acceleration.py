@@ -18,7 +18,7 @@ if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
-            from aioproducer.records import compiled
+            from aioproducer.records import _speedups as speedups
 
         ACCELERATED = True
     except (ImportError, AttributeError, TypeError, ValueError, RuntimeWarning):
@@ -26,6 +26,7 @@ if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
 
 if TYPE_CHECKING or not ACCELERATED:
     from aioproducer.records.builder import RecordsBuilder
+    from aioproducer.records.bulk_tokens import fill_places
     from aioproducer.records.columns import (
         BinaryColumn,
         IntColumn,
@@ -33,28 +34,27 @@ if TYPE_CHECKING or not ACCELERATED:
         rows_by_partition,
     )
     from aioproducer.records.delivery import deliver_records, fail_record
-    from aioproducer.records.short_way import OpenBatches, ShortWay
-    from aioproducer.records.spans import fill_places
+    from aioproducer.records.route_cache import OpenBuilders, RouteCache
 else:
-    BinaryColumn = compiled.BinaryColumn
-    IntColumn = compiled.IntColumn
-    OpenBatches = compiled.OpenBatches
-    RecordsBuilder = compiled.RecordsBuilder
-    ShortWay = compiled.ShortWay
-    deliver_records = compiled.deliver_records
-    fail_record = compiled.fail_record
-    fill_places = compiled.fill_places
-    partitions_of_keys = compiled.partitions_of_keys
-    rows_by_partition = compiled.rows_by_partition
+    BinaryColumn = speedups.BinaryColumn
+    IntColumn = speedups.IntColumn
+    OpenBuilders = speedups.OpenBuilders
+    RecordsBuilder = speedups.RecordsBuilder
+    RouteCache = speedups.RouteCache
+    deliver_records = speedups.deliver_records
+    fail_record = speedups.fail_record
+    fill_places = speedups.fill_places
+    partitions_of_keys = speedups.partitions_of_keys
+    rows_by_partition = speedups.rows_by_partition
 
 __all__ = [
     "ACCELERATED",
     "BinaryColumn",
     "IntColumn",
-    "OpenBatches",
+    "OpenBuilders",
     "RecordsBuilder",
-    "ShortWay",
-    "compiled",
+    "RouteCache",
+    "speedups",
     "deliver_records",
     "fail_record",
     "fill_places",

@@ -9,7 +9,7 @@ Records that follow each other often have one *shape*: the same millisecond, the
 headers. From the second of them on, all that the shape fixes is computed once, also how many of
 them fit; each is then one ``Struct.pack_into``.
 
-``compiled/builder.pyx`` has the same builder for C, and :mod:`acceleration` chooses. What is here
+``_speedups/builder.pyx`` has the same builder for C, and :mod:`acceleration` chooses. What is here
 is the reference: the other agrees with it byte for byte and error for error.
 """
 
@@ -22,8 +22,8 @@ from struct import Struct
 from typing import Any, Final, TypeAlias
 
 from aioproducer.model import Header
+from aioproducer.records.bulk_tokens import BulkToken
 from aioproducer.records.columns import Columns
-from aioproducer.records.spans import Span
 from aioproducer.records.varint import TABLE_SIZE, VARINTS, encode_varint, varint
 
 BATCH_OVERHEAD: Final = 61
@@ -233,7 +233,7 @@ class RecordsBuilder:
         return self.count - before
 
     def append_rows(
-        self, span: Span, timestamp_ms: int, columns: Columns, base: int, stop: int
+        self, span: BulkToken, timestamp_ms: int, columns: Columns, base: int, stop: int
     ) -> int:
         """Write rows as records, each with the token ``span``, from its first place to ``stop``.
 

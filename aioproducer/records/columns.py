@@ -4,7 +4,7 @@ A column is made of buffers: a bitmap of the rows that are not null, where there
 of 4 or 8 bytes, and the bytes between them; or numbers of 4 or 8 bytes. Whatever the buffers hold,
 nothing outside of them is read. Source: Arrow's "Columnar Format".
 
-``compiled/columns.pyx`` has the same for C; what is here is the reference.
+``_speedups/columns.pyx`` has the same for C; what is here is the reference.
 """
 
 from __future__ import annotations

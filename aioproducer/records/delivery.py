@@ -7,7 +7,7 @@ from typing import Any
 
 from aioproducer.model import RecordMetadata
 from aioproducer.records.builder import Run
-from aioproducer.records.spans import Span
+from aioproducer.records.bulk_tokens import BulkToken
 
 
 def fail_record(token: Any, error: BaseException) -> None:
@@ -25,7 +25,7 @@ def deliver_records(
     base_offset: int,
     log_append_time_ms: int,
 ) -> None:
-    """Set the result of each token that is not done; a :class:`Span` is told once.
+    """Set the result of each token that is not done; a :class:`BulkToken` is told once.
 
     ``base_offset`` -1: unknown, ``log_append_time_ms`` -1: unused.
     """
@@ -38,7 +38,7 @@ def deliver_records(
         if log_append_time_ms >= 0:
             timestamp_ms = log_append_time_ms
         for token in tokens[first:end]:
-            if type(token) is Span:
+            if type(token) is BulkToken:
                 if token is not told and not token.done():
                     token.deliver(topic, partition, offset)
                 told = token

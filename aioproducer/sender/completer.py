@@ -8,15 +8,15 @@ from copy import copy
 from itertools import islice
 from typing import Final
 
+from aioproducer.accumulator.pending_records import PendingRecord
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.accumulator.waiting_line import WaitingRecord
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import (
     ConcurrentTransactionsError,
     DeliveryTimeoutError,
-    Fate,
+    Disposition,
     KafkaError,
     ProducerClosedError,
     ProducerError,
@@ -36,8 +36,8 @@ from aioproducer.sender.outcomes import (
     others_in_batch,
     still_uncertain,
 )
-from aioproducer.transactions.identity import IdentityState, ProducerIdentity
 from aioproducer.transactions.manager import TransactionManager
+from aioproducer.transactions.sequence_numbers import ProducerIdState, SequenceNumbers
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class BatchCompleter:
         self,
         accumulator: RecordAccumulator,
         metadata: Metadata,
-        identity: ProducerIdentity,
+        identity: SequenceNumbers,
         metrics: ProducerMetrics,
         ratios: CompressionRatios,
         backoff: ExponentialBackoff,
@@ -60,7 +60,7 @@ class BatchCompleter:
         transactions: TransactionManager | None = None,
     ) -> None:
         self._accumulator = accumulator
-        self._departures = accumulator.departures
+        self._dispatch = accumulator.dispatch
         self._metadata = metadata
         self._identity = identity
         self._metrics = metrics
@@ -76,7 +76,7 @@ class BatchCompleter:
         dropped_soon = self._dropping and not batch.uncertain
         return Standing(
             may_retry=batch.attempts < self._retries and now < batch.deadline,
-            first_in_line=not dropped_soon and self._departures.is_first_in_line(batch),
+            first_in_line=not dropped_soon and self._dispatch.is_first_in_line(batch),
             uncertain=batch.uncertain,
             records=batch.count,
             may_be_numbered_anew=self._transactions is None,
@@ -112,8 +112,8 @@ class BatchCompleter:
 
     def _is_fatal(self, error: ProducerError) -> bool:
         """True if all batches fail with ``error``; without identity each one fails by itself."""
-        unused = self._identity.state is IdentityState.UNUSED
-        return isinstance(error, KafkaError) and error.fate is Fate.FATAL and not unused
+        unused = self._identity.state is ProducerIdState.UNUSED
+        return isinstance(error, KafkaError) and error.fate is Disposition.FATAL and not unused
 
     def mend(self, now: float) -> None:
         """Hold back the batches of partitions with a break, until they can go on.
@@ -125,9 +125,9 @@ class BatchCompleter:
         concerned, self._held = self._held.union(self._identity.broken), set()
         for partition in concerned:
             barrier = self._identity.barrier(partition)
-            if self._departures.hold_back(partition, barrier, now):
+            if self._dispatch.hold_back(partition, barrier, now):
                 self._identity.renew(partition)
-                self._departures.number_anew(partition, now)
+                self._dispatch.number_anew(partition, now)
             elif barrier is not None:
                 self._held.add(partition)
 
@@ -153,10 +153,10 @@ class BatchCompleter:
             error,
         )
         self._metrics.records_retried(topic, batch.count, now)
-        moved = self._departures.leader_of(batch) != node
+        moved = self._dispatch.leader_of(batch) != node
         delay = self._backoff.soon if soon else self._backoff.delay
         wait = 0.0 if moved else delay(batch.attempts + 1)
-        self._departures.retry(batch, now + wait, now)
+        self._dispatch.retry(batch, now + wait, now)
 
     def expire(
         self,
@@ -178,7 +178,7 @@ class BatchCompleter:
 
     def _may_have_been_written(self, batch: ProducerBatch) -> bool:
         """True if a batch that is given up now may be in the log."""
-        return batch.uncertain or self._departures.is_on_wire(batch)
+        return batch.uncertain or self._dispatch.is_on_wire(batch)
 
     def abort(self, error: ProducerError, now: float, *, unsent_only: bool = False) -> int:
         """Fail every record that has no outcome. Returns their number.
@@ -214,13 +214,13 @@ class BatchCompleter:
 
     def _give_up_waiting(
         self,
-        records: Iterable[WaitingRecord],
+        records: Iterable[PendingRecord],
         error: ProducerError,
         sayings: dict[str | TopicPartition, ProducerError],
         now: float,
     ) -> int:
         """``sayings``: the error for the records of each place; missing ones are added."""
-        waiting: dict[str | TopicPartition, list[WaitingRecord]] = {}
+        waiting: dict[str | TopicPartition, list[PendingRecord]] = {}
         for record in records:
             waiting.setdefault(_place(record), []).append(record)
         failed = 0
@@ -235,7 +235,7 @@ class BatchCompleter:
         """True if a transaction may not end before ``batch`` has its outcome."""
         fenced_by_the_end = self._transactions is not None and self._transactions.ends_the_epoch
         doubtful = batch.uncertain and not fenced_by_the_end
-        return doubtful or self._departures.is_on_wire(batch)
+        return doubtful or self._dispatch.is_on_wire(batch)
 
     def _fail(
         self,
@@ -285,7 +285,7 @@ def _up_to_a_slice(batches: Iterable[ProducerBatch]) -> list[ProducerBatch]:
     return taken
 
 
-def _place(record: WaitingRecord) -> str | TopicPartition:
+def _place(record: PendingRecord) -> str | TopicPartition:
     partition = record.partition
     return record.topic if partition is None else TopicPartition(record.topic, partition)
 

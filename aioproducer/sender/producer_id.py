@@ -11,7 +11,7 @@ from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.requests import AssignedIdentity, InitProducerIdRequest
-from aioproducer.transactions.identity import IdentityState, ProducerIdentity
+from aioproducer.transactions.sequence_numbers import ProducerIdState, SequenceNumbers
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ class ProducerIdRequester:
 
     def __init__(
         self,
-        identity: ProducerIdentity,
+        identity: SequenceNumbers,
         accumulator: RecordAccumulator,
         client: NetworkClient,
         metadata: Metadata,
@@ -45,7 +45,7 @@ class ProducerIdRequester:
     def step(self, now: float) -> float | None:
         """Send a request if one is needed. Returns when to look again by the clock alone."""
         identity = self._identity
-        if identity.state is not IdentityState.NEEDED or not self._accumulator.incomplete:
+        if identity.state is not ProducerIdState.NEEDED or not self._accumulator.incomplete:
             return None
         if self._not_before > now:
             return self._not_before

@@ -13,7 +13,7 @@ from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.errors import (
     BootstrapError,
-    Fate,
+    Disposition,
     KafkaError,
     MetadataTimeoutError,
     NetworkError,
@@ -190,7 +190,7 @@ class MetadataRefresher:
     def _failed(self, error: ProducerError) -> None:
         logger.debug("Metadata request failed: %s", error)
         self._metadata.failed(self._now)
-        rebootstrap = isinstance(error, KafkaError) and error.fate is Fate.REBOOTSTRAP
+        rebootstrap = isinstance(error, KafkaError) and error.fate is Disposition.REBOOTSTRAP
         reached = not isinstance(error, NetworkError | RequestTimeoutError)
         self._refusal = error if reached else None
         if rebootstrap and self._metadata.may_rebootstrap:

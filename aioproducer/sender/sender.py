@@ -20,24 +20,24 @@ from aioproducer.network.request import Completion
 from aioproducer.records.compression import Compression
 from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.runtime.tasks import TaskOwner
+from aioproducer.sender.ad_hoc_requests import AdHocRequest, AdHocRequests
 from aioproducer.sender.completer import RECORDS_PER_SLICE, BatchCompleter
-from aioproducer.sender.inquiries import Inquiries, Inquiry
 from aioproducer.sender.outcomes import Deliver, Outcome, decide, decide_error
-from aioproducer.sender.overdue import OverdueRecords
 from aioproducer.sender.produce import (
     EncodedBatch,
     ProduceRequest,
     ProduceResults,
 )
 from aioproducer.sender.producer_id import ProducerIdRequester
+from aioproducer.sender.record_expiry import RecordExpiry
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.sender.transaction_requester import TransactionRequester
-from aioproducer.sender.transaction_requests import TransactionRequest
+from aioproducer.sender.transaction_codec import TransactionRequest
+from aioproducer.sender.transaction_driver import TransactionDriver
 from aioproducer.sender.wakeup import Wakeup
-from aioproducer.tasks import TaskOwner
-from aioproducer.transactions.identity import ProducerIdentity
 from aioproducer.transactions.manager import TransactionManager
+from aioproducer.transactions.sequence_numbers import SequenceNumbers
 
 COMPRESS_ELSEWHERE_BYTES: Final = 64 * 1024
 """A request with more than this to compress is compressed in a thread, not on the event loop."""
@@ -65,9 +65,9 @@ class Sender:
         metadata: Metadata,
         refresher: MetadataRefresher,
         completer: BatchCompleter,
-        identity: ProducerIdentity,
-        producer_id: ProducerIdRequester | TransactionRequester,
-        overdue: OverdueRecords,
+        identity: SequenceNumbers,
+        producer_id: ProducerIdRequester | TransactionDriver,
+        record_expiry: RecordExpiry,
         compression: Compression | None,
         ratios: CompressionRatios,
         metrics: ProducerMetrics,
@@ -76,19 +76,19 @@ class Sender:
         clock: Callable[[], float],
         serve_waiters: Callable[[float], float | None],
         elsewhere: Callable[[Callable[[], None]], Awaitable[None]],
-        inquiries: Inquiries,
+        ad_hoc: AdHocRequests,
         transactions: TransactionManager | None = None,
     ) -> None:
         self._settings = settings
         self._accumulator = accumulator
-        self._departures = accumulator.departures
+        self._dispatch = accumulator.dispatch
         self._client = client
         self._metadata = metadata
         self._refresher = refresher
         self._completer = completer
         self._identity = identity
         self._producer_id = producer_id
-        self._overdue = overdue
+        self._record_expiry = record_expiry
         self._compression = compression
         self._ratios = ratios
         self._metrics = metrics
@@ -96,7 +96,7 @@ class Sender:
         self._wakeup = wakeup
         self._clock = clock
         self._serve_waiters = serve_waiters
-        self._inquiries = inquiries
+        self._ad_hoc = ad_hoc
         self._transactions = transactions
         self._elsewhere = elsewhere
         """Runs a call off the event loop."""
@@ -115,7 +115,7 @@ class Sender:
                     await self._wakeup.wait(deadline)
         finally:
             self._wakeup.close()
-            self._overdue.report(float("inf"))
+            self._record_expiry.report(float("inf"))
 
     def _round(self, now: float) -> float | None:
         """Do one round of work. Returns when to look again by the clock alone."""
@@ -127,12 +127,12 @@ class Sender:
         return _earliest(
             self._serve_waiters(now),
             self._producer_id.step(now),
-            self._inquiries.step(now),
+            self._ad_hoc.step(now),
             self._send_ready(now),
             self._refresher.step(now),  # again: only now it is known which leaders are missing
             self._client.poll(now),
             self._accumulator.next_deadline(),
-            self._overdue.report(now),
+            self._record_expiry.report(now),
         )
 
     @property
@@ -157,11 +157,11 @@ class Sender:
         if late:
             timeout = self._settings.delivery_timeout
             self._completer.expire(late, timeout, self._why_not_sent, now)
-        self._overdue.expire(now)
+        self._record_expiry.expire(now)
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:
         """The reason that a batch was not sent, if it met no error of its own."""
-        leader = self._departures.leader_of(batch)
+        leader = self._dispatch.leader_of(batch)
         if leader is None:
             return "the partition has no leader"
         if not self._identity.usable:
@@ -177,13 +177,13 @@ class Sender:
     # --- down: batches to brokers ----------------------------------------------------------
 
     def _send_ready(self, now: float) -> float | None:
-        deadline = self._departures.release_delayed(now)
-        for topic in self._departures.topics_without_leader():
+        deadline = self._dispatch.release_delayed(now)
+        for topic in self._dispatch.topics_without_leader():
             self._metadata.use(topic, now)
             self._metadata.request_update(topic)
         if not self._identity.usable:
             return None
-        for node_id in self._departures.nodes():
+        for node_id in self._dispatch.nodes():
             node = self._metadata.snapshot.brokers.get(node_id)
             if node is None:
                 self._metadata.request_update()
@@ -197,7 +197,7 @@ class Sender:
         while True:
             idle = self._client.in_flight(node.id) == 0
             linger = self._accumulator.linger(node.id, now, idle=idle)
-            due = self._departures.ready(node.id, now, linger)
+            due = self._dispatch.ready(node.id, now, linger)
             if due is None or due > now:
                 return due
             if not self._client.ready(node, now):
@@ -205,7 +205,7 @@ class Sender:
                 self._doubt_leader(node.id)
                 return self._client.not_before(node.id, now)
             self._node_waiting_since.pop(node.id, None)
-            batches = self._departures.drain(node.id, self._settings.max_request_size, now)
+            batches = self._dispatch.drain(node.id, self._settings.max_request_size, now)
             self._account(batches, now)
             if self._is_much_to_compress(batches):
                 self._preparing.add(node.id)
@@ -257,7 +257,7 @@ class Sender:
         now = self._clock()
         for batch in batches:
             if not batch.done:
-                self._departures.put_back(batch, now, now)
+                self._dispatch.put_back(batch, now, now)
 
     def _send(self, node: Node, batches: Sequence[ProducerBatch]) -> None:
         now = self._clock()
@@ -307,8 +307,8 @@ class Sender:
                 self._refresher.completed(refresh, completion, now)
             case InitProducerIdRequest() | TransactionRequest():
                 self._producer_id.completed(completion, now)
-            case Inquiry() as inquiry:
-                self._inquiries.completed(inquiry, completion)
+            case AdHocRequest() as inquiry:
+                self._ad_hoc.completed(inquiry, completion)
 
     def _handle_produce(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         node = completion.node

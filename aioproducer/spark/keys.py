@@ -13,8 +13,8 @@ from pyspark.sql.functions import (  # type: ignore[attr-defined]
     xxhash64,
 )
 
-from aioproducer.arrow import murmur2_partitions
 from aioproducer.errors import ConfigError
+from aioproducer.records.arrow import murmur2_partitions
 from aioproducer.spark.plan import check_type, types_of
 
 

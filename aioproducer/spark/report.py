@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from aioproducer.bulk.send_report import OffsetRange
 from aioproducer.model import TopicPartition
-from aioproducer.send_report import OffsetRange
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from aioproducer.bulk.send_report import SendReport
 from aioproducer.errors import OutOfOrderSequenceNumberError, ProducerError
-from aioproducer.send_report import SendReport
 from aioproducer.spark.exactly_once import ADVICE
 from aioproducer.spark.own_partitions import OwnPartitions
 from aioproducer.spark.plan import SinkPlan

@@ -31,8 +31,8 @@ from typing import Final
 
 from aioproducer.errors import (
     AbortableTransactionError,
+    Disposition,
     FatalTransactionError,
-    Fate,
     IllegalStateError,
     InvalidPartitionError,
     InvalidTimestampError,
@@ -54,7 +54,6 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
-from aioproducer.transactions.identity import ProducerIdentity
 from aioproducer.transactions.questions import (
     AddOffsets,
     AddPartitions,
@@ -67,6 +66,7 @@ from aioproducer.transactions.questions import (
     Question,
     coordinator_for,
 )
+from aioproducer.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.transactions.states import TRANSITIONS, TransactionState
 from aioproducer.transactions.verdicts import Verdict, error_in, judge
 
@@ -132,7 +132,7 @@ class TransactionManager:
     def __init__(
         self,
         transactional_id: str,
-        identity: ProducerIdentity,
+        identity: SequenceNumbers,
         joined: TransactionHandle | None = None,
     ) -> None:
         self.state = _S.UNINITIALIZED
@@ -314,7 +314,7 @@ class TransactionManager:
         """A batch, or a record in line for one, failed: the transaction can't be committed."""
         if isinstance(error, TransactionAbortedError | ProducerClosedError | ProducerBrokenError):
             return  # it was dropped on purpose, or nobody is there to go on
-        fatal = isinstance(error, KafkaError) and error.fate is Fate.FATAL
+        fatal = isinstance(error, KafkaError) and error.fate is Disposition.FATAL
         if fatal or isinstance(error, UnsupportedVersionError):
             self.fail(error)
         else:

@@ -60,14 +60,14 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
     impure = {
         "network": {"client", "connection", "login", "node_state", "opening", "resolve", "stream"},
         "sender": {
-            "admission",
+            "memory_waiters",
             "completer",
-            "inquiries",
-            "overdue",
+            "ad_hoc_requests",
+            "record_expiry",
             "producer_id",
             "refresher",
             "sender",
-            "transaction_requester",
+            "transaction_driver",
             "wakeup",
         },
     }
@@ -90,7 +90,7 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("room", ["completer", "overdue", "producer_id", "refresher"])
+@pytest.mark.parametrize("room", ["completer", "record_expiry", "producer_id", "refresher"])
 def test_what_carries_out_outcomes_neither_waits_nor_reads_a_clock(room: str) -> None:
     modules = imported(PACKAGE / "sender" / f"{room}.py")
     assert not modules & {"asyncio", "time", "socket", "threading", "ssl"}
@@ -103,7 +103,12 @@ def test_only_the_shells_and_the_producer_read_a_clock() -> None:
         if "time" in imported(path)
     }
     shells = {each for each in reading if each.split("/")[0] in ("cli", "testing", "spark")}
-    assert reading - shells <= {"engine.py", "entrance.py", "producer.py", "sync.py"}
+    assert reading - shells <= {
+        "core/engine.py",
+        "core/fast_path.py",
+        "producer.py",
+        "sync/__init__.py",
+    }
 
 
 def test_only_the_owner_and_the_producer_start_tasks() -> None:
@@ -114,7 +119,7 @@ def test_only_the_owner_and_the_producer_start_tasks() -> None:
         if isinstance(node, ast.Attribute) and node.attr in ("create_task", "ensure_future")
     }
     core = {each for each in starting if each.split("/")[0] not in ("cli", "testing", "spark")}
-    assert core <= {"tasks.py", "producer.py", "sync.py"}
+    assert core <= {"runtime/tasks.py", "producer.py", "sync/__init__.py"}
 
 
 def test_importing_the_package_loads_no_shell_and_no_extra() -> None:

@@ -18,8 +18,8 @@ import pytest
 import aioproducer
 from aioproducer import ProducerConfig, errors
 from aioproducer.auth.token import Token, token_from
-from aioproducer.check import ClusterCheck, TopicCheck
 from aioproducer.config import Secret, login, login_of
+from aioproducer.core.check import ClusterCheck, TopicCheck
 from aioproducer.errors import BootstrapError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "security.md").read_text("utf-8")

@@ -28,8 +28,8 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 
-from aioproducer import engine
 from aioproducer import producer as producer_module
+from aioproducer.core import engine
 from aioproducer.testing.fault_proxy import FaultProxy
 from aioproducer.testing.held_port import HeldPort
 from tests.faults.fake_logins import SASL_VERSIONS, ConnectionLogin, FakeLogins

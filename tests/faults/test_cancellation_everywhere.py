@@ -162,10 +162,10 @@ class World:
         assert not accumulator.line
         assert accumulator.line.bytes == 0
         assert accumulator.pool.available == accumulator.pool.total
-        assert accumulator.pool.quota.used == accumulator.shares.futures.used == 0
+        assert accumulator.pool.quota.used == accumulator.memory_quota.futures.used == 0
         accumulator.admit(0.0)
-        assert not accumulator.shares._waiting
-        assert not self.producer._engine.admission._turns
+        assert not accumulator.memory_quota._waiting
+        assert not self.producer._engine.memory_waiters._turns
 
     async def check_usable(self) -> None:
         """Everybody else comes to a good end, and the producer goes on."""

@@ -12,7 +12,7 @@ import pytest
 
 from aioproducer import Producer, ProducerBrokenError, ProducerClosedError
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, MetadataTimeoutError
-from aioproducer.sender import completer, overdue, sender
+from aioproducer.sender import completer, record_expiry, sender
 from aioproducer.sender.sender import Sender
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ async def watched(futures: list[asyncio.Future[Any]]) -> AsyncIterator[Heartbeat
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if "slow" not in request.keywords:
-        for module in (completer, overdue, sender):
+        for module in (completer, record_expiry, sender):
             monkeypatch.setattr(module, "RECORDS_PER_SLICE", SLICE)
 
 

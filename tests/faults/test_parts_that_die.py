@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aioproducer import Producer, ProducerBrokenError
-from aioproducer.accumulator.departures import Departures
-from aioproducer.accumulator.memory_shares import MemoryShares
+from aioproducer.accumulator.dispatch import Dispatch
+from aioproducer.accumulator.memory_quota import MemoryQuota
 from aioproducer.network.connection import Connection
 from aioproducer.sender.sender import Sender
 
@@ -31,9 +31,9 @@ def explode(*_: Any, **__: Any) -> Any:
 PLACES = {
     "sender": (Sender, "_send_ready"),
     "outcomes": (Sender, "_handle_produce"),
-    "admission": (MemoryShares, "grant"),
+    "admission": (MemoryQuota, "grant"),
     "reader": (Connection, "_read_frame"),
-    "drain of a batch": (Departures, "drain"),
+    "drain of a batch": (Dispatch, "drain"),
 }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aioproducer import Producer, ProducerBrokenError, sync
+from aioproducer.core.transaction_api import TransactionApi
 from aioproducer.errors import (
     ProducerClosedError,
     ProducerError,
@@ -17,7 +18,6 @@ from aioproducer.errors import (
     TopicAuthorizationFailedError,
 )
 from aioproducer.sender.sender import Sender
-from aioproducer.transactional import TransactionCalls
 
 if TYPE_CHECKING:
     from tests.faults.conftest import FakeKafka
@@ -93,7 +93,7 @@ async def test_waits_of_transactions_that_are_over(
         bootstrap_servers=kafka.bootstrap_servers, transactional_id="t"
     ) as producer:
         calls = producer._transactions
-        assert isinstance(calls, TransactionCalls)
+        assert isinstance(calls, TransactionApi)
         calls.close(ProducerClosedError("closed"))
         await check(
             ProducerClosedError, lambda: calls._until(lambda: False, None, "waiting", "Wait")

@@ -21,7 +21,7 @@ from aioproducer.errors import MessageTooLargeError
 from aioproducer.model import TransactionHandle
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.kafka_distribution import KafkaDistribution
-from aioproducer.transactions.identity import MAX_EPOCH, ProducerIdentity
+from aioproducer.transactions.sequence_numbers import MAX_EPOCH, SequenceNumbers
 from tests.kafka.transactional import committed, producer_on, read
 
 pytestmark = pytest.mark.kafka
@@ -175,13 +175,13 @@ async def test_an_idempotent_producer_outlives_its_epochs(
     """A record that is refused costs its partition an epoch; brokers take any for a new id."""
     topic = "idempotent"
     await single.create_topic(topic, 3, config={"max.message.bytes": 10_000})
-    assigned, seen = ProducerIdentity.assigned, []
+    assigned, seen = SequenceNumbers.assigned, []
 
-    def in_the_last_epochs(identity: ProducerIdentity, producer_id: int, epoch: int) -> None:
+    def in_the_last_epochs(identity: SequenceNumbers, producer_id: int, epoch: int) -> None:
         seen.append(producer_id)
         assigned(identity, producer_id, MAX_EPOCH - 1 if len(seen) == 1 else epoch)
 
-    monkeypatch.setattr(ProducerIdentity, "assigned", in_the_last_epochs)
+    monkeypatch.setattr(SequenceNumbers, "assigned", in_the_last_epochs)
     written: list[list[bytes]] = [[], [], []]
     async with producer_without_id(single) as producer:
         for number in range(12):

@@ -10,9 +10,9 @@ from contextlib import suppress
 import pytest
 
 from aioproducer import Producer, sync
+from aioproducer.runtime.threads import BESIDE_THE_LOOP
 from aioproducer.sender.sender import COMPRESS_ELSEWHERE_BYTES
 from aioproducer.testing.mock_cluster import MockCluster
-from aioproducer.threads import BESIDE_THE_LOOP
 
 PATIENCE = 60.0
 MANY = 100

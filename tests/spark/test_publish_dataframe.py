@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
 from aioproducer import Producer
+from aioproducer.bulk.send_report import SendReport
 from aioproducer.errors import ConfigError, ProducerClosedError, RecordTooLargeError
-from aioproducer.send_report import SendReport
 from aioproducer.spark import (
     PublishError,
     PublishProgress,

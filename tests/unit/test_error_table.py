@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from aioproducer.errors import Fate, KafkaError, Written, explain, kafka_error
+from aioproducer.errors import Disposition, KafkaError, Written, explain, kafka_error
 from aioproducer.errors.table import TABLE
 
 RETRIABLE, REFRESH = "retriable", "retriable, refresh"
@@ -196,16 +196,16 @@ def test_what_each_answer_says_about_the_log(name: str) -> None:
 def test_every_code_of_kafka_has_a_row_or_what_is_usual(code: ErrorCode) -> None:
     error = kafka_error(code, "text")
     if code not in {row.code for row in TABLE}:
-        assert error.fate is (Fate.RETRIABLE if code.retriable else Fate.REFUSED)
+        assert error.fate is (Disposition.RETRIABLE if code.retriable else Disposition.REFUSED)
         assert error.written is Written.MAYBE, "nobody knows what it is doing there"
-    assert error.retriable is (error.fate is Fate.RETRIABLE)
+    assert error.retriable is (error.fate is Disposition.RETRIABLE)
     assert error.retriable is code.retriable, "as Kafka calls it"
 
 
 @pytest.mark.parametrize("code", [max(ErrorCode) + 1, 9999, -2])
 def test_a_code_of_tomorrow_is_a_clear_error(code: int) -> None:
     error = kafka_error(code, explain(code))
-    assert error.fate is Fate.REFUSED
+    assert error.fate is Disposition.REFUSED
     assert error.written is Written.MAYBE
     assert str(error) == error.name == f"ERROR_{code}"
 

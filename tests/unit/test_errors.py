@@ -32,7 +32,7 @@ KAFKA = {
     for name, each in ALL.items()
     if issubclass(each, KafkaError) and each not in UNLISTED
 }
-HELPERS = {"Fate", "Written", "anew", "code_name", "explain", "kafka_error"}
+HELPERS = {"Disposition", "Written", "anew", "code_name", "explain", "kafka_error"}
 
 
 def drawn_tree() -> list[tuple[str, str, str | None]]:

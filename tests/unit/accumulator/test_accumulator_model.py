@@ -17,10 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.node_quota import NodeKey
+from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.sticky import StickyChoice
-from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, KafkaError
 from aioproducer.model import RecordMetadata, TopicPartition
@@ -90,7 +90,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         self.now = 50.0
         self.timestamp_ms = 1_000
         self.pool = BufferPool(self.memory, BATCH)
-        self.line = WaitingLine(LINE, self.pool, self.kept)
+        self.line = PendingRecords(LINE, self.pool, self.kept)
         self.accumulator = RecordAccumulator(
             BatchingRules(
                 batch_size=BATCH,
@@ -107,7 +107,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             lambda: None,
             lambda _topic: 1.0,
         )
-        self.departures = self.accumulator.departures
+        self.dispatch = self.accumulator.dispatch
         self.tokens: list[Token] = []
         self.leaders: dict[str, list[int | None]] = {}
         self.on_wire: dict[ProducerBatch, int] = {}
@@ -134,14 +134,14 @@ class AccumulatorMachine(RuleBasedStateMachine):
         """What ``Producer.send`` does."""
         token = Token(len(self.tokens))
         accumulator = self.accumulator
-        if accumulator.short_way.append(token, self.timestamp_ms, topic, value, key, partition):
+        if accumulator.routes.append(token, self.timestamp_ms, topic, value, key, partition):
             self.tokens.append(token)
             return
         batch = accumulator.append(
             topic, partition, self.timestamp_ms, key, value, (), token, self.now
         )
         if batch is None:
-            record = WaitingRecord(
+            record = PendingRecord(
                 topic,
                 partition,
                 self.timestamp_ms,
@@ -179,7 +179,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
         self.timestamp_ms += int(seconds * 1_000)
-        self.departures.release_delayed(self.now)
+        self.dispatch.release_delayed(self.now)
         for batch in self.accumulator.incomplete.expired(self.now):
             assert batch.deadline <= self.now
             self.fail(batch, DeliveryTimeoutError("late"))
@@ -190,10 +190,10 @@ class AccumulatorMachine(RuleBasedStateMachine):
     @rule(node=st.sampled_from(NODES), idle=st.booleans())
     def drain(self, node: int, idle: bool) -> None:
         linger = self.accumulator.linger(node, self.now, idle=idle)
-        due = self.departures.ready(node, self.now, linger)
+        due = self.dispatch.ready(node, self.now, linger)
         if due is None or due > self.now:
             return
-        batches = self.departures.drain(node, 1_500, self.now)
+        batches = self.dispatch.drain(node, 1_500, self.now)
         assert batches
         assert len({batch.topic_partition for batch in batches}) == len(batches)
         assert len(batches) == 1 or sum(batch.size for batch in batches) <= 1_500
@@ -218,12 +218,12 @@ class AccumulatorMachine(RuleBasedStateMachine):
             assert self.accumulator.incomplete.split(batch, self.now) > 1
         elif fate == "put back":
             del self.on_wire[batch]
-            self.departures.put_back(batch, self.now, self.now)
+            self.dispatch.put_back(batch, self.now, self.now)
         elif fate == "answer" and not self.overtook_another(batch):
             self.deliver(batch)
         else:
             del self.on_wire[batch]
-            self.departures.retry(batch, self.now + 0.1, self.now)
+            self.dispatch.retry(batch, self.now + 0.1, self.now)
 
     def overtook_another(self, batch: ProducerBatch) -> bool:
         return any(
@@ -277,7 +277,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
     def every_byte_is_accounted_for(self) -> None:
         held = sum(len(batch.buffer or b"") for batch in self.accumulator.incomplete)
         futures = sum(batch.futures for batch in self.accumulator.incomplete)
-        assert self.accumulator.shares.futures.used == futures
+        assert self.accumulator.memory_quota.futures.used == futures
         borrowed = self.memory - held - self.pool.available
         assert 0 <= borrowed <= self.memory - self.kept
         assert self.line.bytes == sum(record.size for record in self.line)
@@ -298,7 +298,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             waiting[node] += record.size
         for node in (*NODES, None):
             assert self.pool.quota.used_by(node) == held[node]
-            assert self.accumulator.shares.futures.used_by(node) == futures[node]
+            assert self.accumulator.memory_quota.futures.used_by(node) == futures[node]
             assert self.line.quota.used_by(node) == waiting[node]
 
     @invariant()
@@ -339,11 +339,11 @@ class AccumulatorMachine(RuleBasedStateMachine):
             if not (self.accumulator.incomplete or self.line):
                 break
             self.now += 0.0001
-            self.departures.release_delayed(self.now + 1.0)
+            self.dispatch.release_delayed(self.now + 1.0)
             for batch in sorted(self.on_wire, key=lambda batch: batch.order):
                 if self.overtook_another(batch):
                     del self.on_wire[batch]
-                    self.accumulator.departures.retry(batch, self.now, self.now)
+                    self.accumulator.dispatch.retry(batch, self.now, self.now)
                 else:
                     self.deliver(batch)
             self.memory_is_handed_out()

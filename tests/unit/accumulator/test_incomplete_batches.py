@@ -8,7 +8,7 @@ import pytest
 
 from aioproducer.errors import RecordTooLargeError
 from aioproducer.model import RecordMetadata
-from aioproducer.records.spans import Span
+from aioproducer.records.bulk_tokens import BulkToken
 from tests.unit.accumulator.world import (
     BATCH,
     DELIVERY,
@@ -41,7 +41,7 @@ def test_batches_expire_wherever_they_are(world: World) -> None:
             world.fail(batch)
     assert seen == [[], [], [on_wire], [], [backing_off], [waiting]]
     assert world.pool.available == world.pool.total
-    assert world.departures.nodes() == []
+    assert world.dispatch.nodes() == []
     assert world.accumulator.next_deadline() is None
 
 
@@ -150,7 +150,7 @@ def test_a_retried_part_stays_in_front_of_the_next(world: World) -> None:
             order += batch.builder.tokens
             world.deliver(batch)
         else:
-            world.departures.retry(batch, world.now, world.now)
+            world.dispatch.retry(batch, world.now, world.now)
         if not world.accumulator.incomplete:
             break
     assert order == tokens
@@ -162,11 +162,11 @@ def test_the_futures_of_a_full_batch_are_counted_and_what_came_in_later_too(worl
     for _ in range(3):
         world.send(0)
     (batch,) = world.accumulator.incomplete
-    span = Span(cast(Any, None), 0)
+    span = BulkToken(cast(Any, None), 0)
     assert batch.builder.append_values(span, TIMESTAMP_MS, [b"v"] * 4) == 4
     world.send(0, size=BATCH)
     assert batch.futures == 3
-    assert world.accumulator.shares.futures.used == 3
+    assert world.accumulator.memory_quota.futures.used == 3
 
 
 def test_a_record_that_is_refused_does_not_end_the_counting(world: World) -> None:
@@ -178,4 +178,4 @@ def test_a_record_that_is_refused_does_not_end_the_counting(world: World) -> Non
         world.send(0)
     (batch,) = world.accumulator.incomplete
     world.send(0, size=FULL)
-    assert batch.futures == world.accumulator.shares.futures.used == 4
+    assert batch.futures == world.accumulator.memory_quota.futures.used == 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from aioproducer.accumulator.waiting_line import WaitingRecord
+from aioproducer.accumulator.pending_records import PendingRecord
 from aioproducer.errors import ProducerError
 from aioproducer.model import RecordMetadata
 from aioproducer.partitioning import murmur2_partition
@@ -95,7 +95,7 @@ def test_the_short_way_in_is_closed_while_records_wait() -> None:
     world = World(memory=BATCH)
     world.learn(1)
     sent = [world.send(None, size) for size in (FULL, FULL, 10)]
-    assert not world.accumulator.short_way.append(Token(), TIMESTAMP_MS, "t", b"", None, None)
+    assert not world.accumulator.routes.append(Token(), TIMESTAMP_MS, "t", b"", None, None)
     assert len(world.line) == 2
     batch = world.drain_one()
     assert batch.builder.tokens == sent[:1]
@@ -148,7 +148,7 @@ def test_a_cancelled_record_in_line_is_not_sent() -> None:
 def test_a_record_is_cancelled_by_its_caller_not_by_its_token() -> None:
     world = World(memory=BATCH)
     token, caller = Token(), Token()
-    record = WaitingRecord(
+    record = PendingRecord(
         "t",
         0,
         TIMESTAMP_MS,
@@ -190,7 +190,7 @@ def test_a_larger_record_does_not_get_the_buffer_of_one_that_gave_up() -> None:
     world.deliver(world.drain_one())
     assert not world.admit()
     assert all(batch.count for batch in world.accumulator.incomplete)
-    assert world.accumulator.shares.hurries(2, world.now), "it waits still"
+    assert world.accumulator.memory_quota.hurries(2, world.now), "it waits still"
     world.deliver_all()
     assert isinstance(large.fate, RecordMetadata)
     assert world.pool.available == world.pool.total
@@ -204,7 +204,7 @@ def test_admission_without_anybody_left_uses_nothing() -> None:
     token.cancelled = True
     assert not world.admit()
     assert len(world.accumulator.incomplete) == 1
-    assert not world.accumulator.shares.hurries(1, world.now)
+    assert not world.accumulator.memory_quota.hurries(1, world.now)
 
 
 def test_whom_no_memory_was_found_for_stays_in_line() -> None:
@@ -253,7 +253,7 @@ def test_crowded_tells_when_to_wait() -> None:
 def test_small_records_crowd_by_their_futures_until_they_have_their_fate(world: World) -> None:
     """Not those of the batch that is being filled, which is one for each partition."""
     world.learn(1)
-    most = world.accumulator.shares.futures.room(1)
+    most = world.accumulator.memory_quota.futures.room(1)
     while not world.accumulator.crowded:
         world.send(0, size=0)
     assert world.pool.available > BATCH
@@ -265,4 +265,4 @@ def test_small_records_crowd_by_their_futures_until_they_have_their_fate(world: 
         world.deliver(*world.drain(1))
     world.accumulator.update_crowded()
     assert not world.accumulator.crowded
-    assert world.accumulator.shares.futures.used == 0
+    assert world.accumulator.memory_quota.futures.used == 0

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.splitting import split_batch
 from aioproducer.model import TopicPartition
+from aioproducer.records.bulk_tokens import BulkToken
 from aioproducer.records.reader import read_records
 from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState
-from aioproducer.records.spans import Span
 
 LAST_SEQUENCE = 2**31 - 1
 
@@ -39,7 +39,7 @@ def test_every_record_is_in_one_part(sizes: list[int], size: int) -> None:
         assert (part.topic_partition, part.created, part.deadline) == (("t", 3), 10.0, 130.0)
 
 
-class Fates:
+class BulkOutcomes:
     """Of one call: its tokens are the indices of records."""
 
     def done(self) -> bool:
@@ -54,7 +54,7 @@ class Fates:
 
 def test_records_of_one_span_part() -> None:
     batch = batch_of([])
-    span = Span(Fates(), 40)
+    span = BulkToken(BulkOutcomes(), 40)
     span.count = batch.builder.append_values(span, 1_000, [bytes(400)] * 5)
     parts = split_batch(batch, 1_000)
     assert [part.builder.tokens for part in parts] == [[40, 41], [42, 43], [44]]

@@ -10,10 +10,10 @@ import pytest
 
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.sticky import StickyChoice
-from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import ProducerError
 from aioproducer.model import RecordMetadata, TopicPartition
@@ -108,7 +108,7 @@ class World:
         self.now = START
         self.wakes = 0
         self.pool = BufferPool(memory, BATCH)
-        self.line = WaitingLine(line, self.pool, keep)
+        self.line = PendingRecords(line, self.pool, keep)
         self.accumulator = RecordAccumulator(
             BatchingRules(
                 batch_size=BATCH,
@@ -127,7 +127,7 @@ class World:
             admits,
             on_failed,
         )
-        self.departures = self.accumulator.departures
+        self.dispatch = self.accumulator.dispatch
 
     def wake(self) -> None:
         self.wakes += 1
@@ -151,14 +151,14 @@ class World:
     ) -> Token:
         """What ``Producer.send()`` does."""
         token, value, accumulator = Token(), bytes(size), self.accumulator
-        if self.accumulator.short_way.append(token, TIMESTAMP_MS, topic, value, key, partition):
+        if self.accumulator.routes.append(token, TIMESTAMP_MS, topic, value, key, partition):
             return token
         if partition is None:
             partition = accumulator.choose_partition(topic, key, value)
         found = accumulator.append(topic, partition, TIMESTAMP_MS, key, value, (), token, self.now)
         if found is None:
             accumulator.wait_in_line(
-                WaitingRecord(
+                PendingRecord(
                     topic,
                     partition,
                     TIMESTAMP_MS,
@@ -182,18 +182,18 @@ class World:
     def ready(self, node: int = 1, *, idle: bool = False) -> Any:
         """In how many seconds."""
         linger = self.accumulator.linger(node, self.now, idle=idle)
-        due = self.departures.ready(node, self.now, linger)
+        due = self.dispatch.ready(node, self.now, linger)
         return None if due is None else pytest.approx(due - self.now)
 
     def drain(self, node: int = 1, max_size: int = 100 * BATCH) -> list[ProducerBatch]:
-        return self.departures.drain(node, max_size, self.now)
+        return self.dispatch.drain(node, max_size, self.now)
 
     def drain_one(self, node: int = 1) -> ProducerBatch:
         (batch,) = self.drain(node)
         return batch
 
     def retry(self, batch: ProducerBatch, after: float = 0.0) -> None:
-        self.departures.retry(batch, self.now + after, self.now)
+        self.dispatch.retry(batch, self.now + after, self.now)
 
     def deliver(self, *batches: ProducerBatch) -> None:
         for batch in batches:
@@ -209,7 +209,7 @@ class World:
 
     def admit(self) -> bool:
         """Give memory to the first in line; whether there was any."""
-        grant = self.accumulator.shares.grant(self.now)
+        grant = self.accumulator.memory_quota.grant(self.now)
         return grant is not None and self.accumulator.fill(grant, self.now)
 
     def deliver_all(self, *nodes: int) -> None:
@@ -220,7 +220,7 @@ class World:
             assert self.admit() or batches
 
     def drain_if_any(self, node: int) -> list[ProducerBatch]:
-        return self.drain(node) if node in self.departures.nodes() else []
+        return self.drain(node) if node in self.dispatch.nodes() else []
 
 
 def places(batches: Sequence[ProducerBatch]) -> list[int]:

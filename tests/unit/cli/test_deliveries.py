@@ -1,4 +1,4 @@
-"""Fates are counted; the first errors are told, each once."""
+"""BulkOutcomes are counted; the first errors are told, each once."""
 
 from __future__ import annotations
 

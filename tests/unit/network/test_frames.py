@@ -35,7 +35,7 @@ from aioproducer.network.apis import SUPPORTED, Api, request_module, response_ty
 from aioproducer.network.request import Request
 from aioproducer.sender.produce import EncodedBatch, ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.sender.transaction_requests import TransactionRequest
+from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.transactions.questions import (
     AddOffsets,
     AddPartitions,

@@ -39,7 +39,7 @@ from aioproducer.network.node_state import ClientSettings
 from aioproducer.network.opening import SocketSettings
 from aioproducer.network.request import Completion
 from aioproducer.network.throttling import MAX_THROTTLE
-from aioproducer.tasks import TaskOwner
+from aioproducer.runtime.tasks import TaskOwner
 
 ONE, TWO, THREE = (Node(number, f"host{number}", 9092) for number in (1, 2, 3))
 SETTINGS = ClientSettings(

@@ -31,10 +31,10 @@ def test_the_environment_forces_the_reference() -> None:
 
 
 @pytest.mark.parametrize("instead", ["None", "types.ModuleType('of an older version')"])
-@pytest.mark.parametrize("module", ["builder", "columns", "delivery", "entrance", "spans"])
+@pytest.mark.parametrize("module", ["builder", "columns", "delivery", "fast_path", "bulk_tokens"])
 def test_what_was_not_built_is_not_missed(module: str, instead: str) -> None:
     """If one of the modules is not there, none of them is in use."""
-    name = f"aioproducer.records.compiled.{module}"
+    name = f"aioproducer.records._speedups.{module}"
     not_built = f"import sys, types; sys.modules['{name}'] = {instead};"
     assert said(not_built + _SAY, pure="") == _REFERENCE
 
@@ -46,7 +46,7 @@ def test_this_run_uses_what_it_was_told_to() -> None:
 
 def test_what_is_compiled_is_in_use() -> None:
     """CI has a compiler; elsewhere its absence is no fault."""
-    in_use = said(_SAY, pure="") == "True aioproducer.records.compiled.builder"
+    in_use = said(_SAY, pure="") == "True aioproducer.records._speedups.builder"
     if not in_use and os.environ.get("AIOPRODUCER_REQUIRE_KAFKA") != "1":
         compiler = shutil.which(os.environ.get("CC", "cc"))
         pytest.skip(f"aioproducer was installed without its compiled part (compiler: {compiler})")

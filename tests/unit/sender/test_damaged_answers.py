@@ -19,7 +19,7 @@ from aioproducer.network.login import session_lifetime
 from aioproducer.network.request import Request
 from aioproducer.sender.produce import EncodedBatch, ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.sender.transaction_requests import TransactionRequest
+from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.testing.fault_proxy.damage import damaged
 from aioproducer.transactions.questions import AddPartitions, CommitOffsets, FetchOffsets
 from tests.unit.network.test_frames import EACH, QUESTIONS, TOPIC_ID, batch, body, response

@@ -28,10 +28,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.partition_queue import PartitionQueue
+from aioproducer.accumulator.partition import Partition
+from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.sticky import StickyChoice
-from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Asked, Metadata
 from aioproducer.cluster.metadata_response import MetadataNews
@@ -46,17 +46,17 @@ from aioproducer.model import Node, RecordMetadata
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
 from aioproducer.records.compression_ratio import CompressionRatios
+from aioproducer.runtime.tasks import TaskOwner
+from aioproducer.sender.ad_hoc_requests import AdHocRequests
 from aioproducer.sender.completer import BatchCompleter
-from aioproducer.sender.inquiries import Inquiries
-from aioproducer.sender.overdue import OverdueRecords
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.producer_id import ProducerIdRequester
+from aioproducer.sender.record_expiry import RecordExpiry
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.sender.sender import Sender, SenderSettings
 from aioproducer.sender.wakeup import Wakeup
-from aioproducer.tasks import TaskOwner
-from aioproducer.transactions.identity import ProducerIdentity
+from aioproducer.transactions.sequence_numbers import SequenceNumbers
 from tests.unit.sender.world import metadata_response
 
 EXAMPLES = int(os.environ.get("AIOPRODUCER_EXAMPLES", "50"))
@@ -127,7 +127,7 @@ class KnownProducer:
     """First sequence, count and offset of the last ones."""
 
 
-class Partition:
+class PartitionLog:
     """A log, and the producers that wrote into it."""
 
     def __init__(self, leader: int) -> None:
@@ -294,12 +294,12 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.network = Network()
         self.old = False
         self.too_large_from = 10**9
-        self.partitions = [Partition(1 + number % len(NODES)) for number in range(PARTITIONS)]
+        self.partitions = [PartitionLog(1 + number % len(NODES)) for number in range(PARTITIONS)]
         self.late: list[deque[tuple[int, InFlight]]] = []
         """By connection that broke: what its broker may still read."""
         self.producer_ids = 0
         self.tokens: list[Token] = []
-        self.admission: tuple[PartitionQueue, int] | None = None
+        self.memory_waiters: tuple[Partition, int] | None = None
         self.build()
 
     def build(self) -> None:
@@ -316,7 +316,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         )
         list(metadata.update(MetadataNews(NODES), Asked(frozenset(), full=False), 0.0))
         self.pool = BufferPool(MEMORY, BATCH)
-        self.line = WaitingLine(LINE, self.pool, 4 * BATCH)
+        self.line = PendingRecords(LINE, self.pool, 4 * BATCH)
         self.accumulator = RecordAccumulator(
             BatchingRules(
                 batch_size=BATCH,
@@ -331,7 +331,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             wakeup.wake,
             lambda _topic: 1.0,
         )
-        self.identity = ProducerIdentity(idempotent=True)
+        self.identity = SequenceNumbers(idempotent=True)
         ratios = CompressionRatios()
         metrics = self.network.metrics
         refresher = MetadataRefresher(metadata, client, self.accumulator, ratios)
@@ -349,7 +349,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             producer_id=ProducerIdRequester(
                 self.identity, self.accumulator, client, metadata, completer, RETRY_BACKOFF
             ),
-            overdue=OverdueRecords(self.accumulator, metadata, refresher, metrics),
+            record_expiry=RecordExpiry(self.accumulator, metadata, refresher, metrics),
             compression=None,
             ratios=ratios,
             metrics=metrics,
@@ -358,7 +358,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             clock=clock,
             serve_waiters=self.hand_out_memory,
             elsewhere=asyncio.to_thread,
-            inquiries=Inquiries(client, metadata),
+            ad_hoc=AdHocRequests(client, metadata),
         )
         self.metadata = metadata
         self.life = self.sender.run()
@@ -394,7 +394,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         value = b"%d " % token.number + bytes(size)
         accumulator = self.accumulator
         if accumulator.append(TOPIC, partition, 1, None, value, (), token, self.now) is None:
-            record = WaitingRecord(
+            record = PendingRecord(
                 TOPIC,
                 partition,
                 1,
@@ -420,7 +420,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.life.send(None)
 
     def hand_out_memory(self, now: float) -> None:
-        """What Admission does, without callers of ``drain()``."""
+        """What MemoryWaiters does, without callers of ``drain()``."""
         self.accumulator.admit(now)
         self.accumulator.update_crowded()
 
@@ -572,7 +572,7 @@ class DeliveryMachine(RuleBasedStateMachine):
     def every_byte_is_accounted_for(self) -> None:
         held = sum(len(batch.buffer or b"") for batch in self.accumulator.incomplete)
         futures = sum(batch.futures for batch in self.accumulator.incomplete)
-        assert self.accumulator.shares.futures.used == futures
+        assert self.accumulator.memory_quota.futures.used == futures
         borrowed = MEMORY - held - self.pool.available
         assert borrowed >= max(0, self.line.bytes - LINE) or len(self.line) < 2
         assert self.line or not borrowed

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from aioproducer.errors import (
     BrokerConnectionError,
-    Fate,
+    Disposition,
     KafkaError,
     OutOfOrderSequenceNumberError,
     ProducerError,
@@ -55,11 +55,11 @@ def kind(outcome: Outcome) -> str:
 
 def expected(code: ErrorCode) -> str:
     match kafka_error(code, "").fate:
-        case Fate.DELIVERED:
+        case Disposition.DELIVERED:
             return "deliver"
-        case Fate.MISNUMBERED:
+        case Disposition.MISNUMBERED:
             return "new number"
-        case Fate.RETRIABLE:
+        case Disposition.RETRIABLE:
             return "retry"
     return "fail" if code else "deliver"
 

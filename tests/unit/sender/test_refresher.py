@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.accumulator.partition_queue import PartitionQueue
+from aioproducer.accumulator.partition import Partition
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.errors import (
     AuthenticationError,
@@ -172,14 +172,14 @@ async def test_no_step_of_an_answer_takes_more_than_one_turn_of_its_own(
         world.send(topic="wide")
         await world.turn()
         made = 0
-        init = PartitionQueue.__init__
+        init = Partition.__init__
 
-        def count(queue: PartitionQueue, place: TopicPartition) -> None:
+        def count(queue: Partition, place: TopicPartition) -> None:
             nonlocal made
             made += 1
             init(queue, place)
 
-        monkeypatch.setattr(PartitionQueue, "__init__", count)
+        monkeypatch.setattr(Partition, "__init__", count)
         answer = metadata_response("wide", [1] * 1000, 0, BROKERS, 5)
         node, request = world.one(MetadataRequest)
         refresher = world.refresher

@@ -14,8 +14,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
-from aioproducer import BufferExhaustedError, Producer, RecordMetadata, engine
+from aioproducer import BufferExhaustedError, Producer, RecordMetadata
 from aioproducer import producer as producer_module
+from aioproducer.core import engine
 from aioproducer.errors import BrokerConnectionError, ProducerError
 from aioproducer.model import Node
 from aioproducer.network.apis import Api, response_type

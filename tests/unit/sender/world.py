@@ -27,9 +27,9 @@ from kio.static.primitive import i32, i32Timedelta
 
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.sticky import StickyChoice
-from aioproducer.accumulator.waiting_line import WaitingLine, WaitingRecord
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.cluster.metadata_response import MetadataNews
@@ -42,20 +42,19 @@ from aioproducer.network.metadata_answer import MetadataAnswer
 from aioproducer.network.request import Completion
 from aioproducer.records.compression import Compression
 from aioproducer.records.compression_ratio import CompressionRatios
+from aioproducer.runtime.tasks import TaskOwner
+from aioproducer.sender.ad_hoc_requests import AdHocRequests
 from aioproducer.sender.completer import BatchCompleter
-from aioproducer.sender.inquiries import Inquiries
-from aioproducer.sender.overdue import OverdueRecords
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.producer_id import ProducerIdRequester
+from aioproducer.sender.record_expiry import RecordExpiry
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.sender.sender import Sender, SenderSettings
-from aioproducer.sender.transaction_requester import TransactionRequester
-from aioproducer.sender.transaction_requests import TransactionRequest
+from aioproducer.sender.transaction_codec import TransactionRequest
+from aioproducer.sender.transaction_driver import TransactionDriver
 from aioproducer.sender.wakeup import Wakeup
-from aioproducer.tasks import TaskOwner
 from aioproducer.transactions.group_offsets import GroupOffsets
-from aioproducer.transactions.identity import ProducerIdentity
 from aioproducer.transactions.manager import TransactionManager
 from aioproducer.transactions.questions import (
     AddPartitions,
@@ -65,6 +64,7 @@ from aioproducer.transactions.questions import (
     InitProducerId,
     Question,
 )
+from aioproducer.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.transactions.states import TransactionState
 
 _T = TypeVar("_T")
@@ -182,7 +182,7 @@ class World:
             [BOOT], max_age=300.0, max_idle=300.0, backoff=backoff, rebootstrap_after=None
         )
         self.owner = TaskOwner(self.deaths.append)
-        identity = ProducerIdentity(
+        identity = SequenceNumbers(
             idempotent=idempotent, transactional=transactional_id is not None
         )
         self.identity = identity
@@ -203,7 +203,7 @@ class World:
         self.accumulator = RecordAccumulator(
             rules,
             pool,
-            WaitingLine(line, pool, memory),
+            PendingRecords(line, pool, memory),
             StickyChoice(NoJitter(), rules.batch_size, adaptive=False, unavailable=lambda _: False),
             self.wakeup.wake,
             lambda _: 1.0,
@@ -225,11 +225,11 @@ class World:
             self._manager,
         )
         self.completer = completer
-        producer_id: ProducerIdRequester | TransactionRequester = ProducerIdRequester(
+        producer_id: ProducerIdRequester | TransactionDriver = ProducerIdRequester(
             identity, self.accumulator, client, self.metadata, completer, BACKOFF
         )
         if self._manager is not None:
-            producer_id = TransactionRequester(
+            producer_id = TransactionDriver(
                 self._manager,
                 self.offsets,
                 self.accumulator,
@@ -250,7 +250,7 @@ class World:
             completer=completer,
             identity=identity,
             producer_id=producer_id,
-            overdue=OverdueRecords(self.accumulator, self.metadata, refresher, metrics),
+            record_expiry=RecordExpiry(self.accumulator, self.metadata, refresher, metrics),
             compression=codec,
             ratios=ratios,
             metrics=metrics,
@@ -259,7 +259,7 @@ class World:
             clock=lambda: self.now,
             serve_waiters=self._serve_waiters,
             elsewhere=asyncio.to_thread,
-            inquiries=Inquiries(client, self.metadata),
+            ad_hoc=AdHocRequests(client, self.metadata),
             transactions=self._manager,
         )
 
@@ -284,7 +284,7 @@ class World:
         batch = self.accumulator.append(topic, partition, 1, None, value, (), future, self.now)
         if batch is None:
             unknown = self.accumulator.wait_in_line(
-                WaitingRecord(
+                PendingRecord(
                     topic,
                     partition,
                     1,

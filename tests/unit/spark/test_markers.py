@@ -7,9 +7,9 @@ import pickle
 
 import pytest
 
+from aioproducer.bulk.send_report import OffsetRange
 from aioproducer.errors import IllegalStateError
 from aioproducer.model import TopicPartition, TransactionHandle
-from aioproducer.send_report import OffsetRange
 from aioproducer.spark.exactly_once import Batch, Begun, TaskOutcome, commit
 from aioproducer.spark.plan import plan_write
 from aioproducer.spark.report import WriteReport

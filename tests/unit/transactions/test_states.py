@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from aioproducer.transactions.identity import ProducerIdentity
 from aioproducer.transactions.manager import TransactionManager
+from aioproducer.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.transactions.states import TRANSITIONS, TransactionState, diagram
 
 S = TransactionState
@@ -15,7 +15,7 @@ STEPS = list(product(S, S))
 
 
 def in_state(state: TransactionState) -> TransactionManager:
-    identity = ProducerIdentity(idempotent=True, transactional=True)
+    identity = SequenceNumbers(idempotent=True, transactional=True)
     manager = TransactionManager("payments", identity)
     manager.state = state
     return manager

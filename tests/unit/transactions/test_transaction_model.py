@@ -29,7 +29,6 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
-from aioproducer.transactions.identity import ProducerIdentity
 from aioproducer.transactions.manager import Ending, PendingOffsets, TransactionManager
 from aioproducer.transactions.questions import (
     AddOffsets,
@@ -41,6 +40,7 @@ from aioproducer.transactions.questions import (
     InitProducerId,
     Question,
 )
+from aioproducer.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.transactions.states import TransactionState
 from aioproducer.transactions.verdicts import Verdict
 from tests.unit.transactions.coordinator import (
@@ -93,7 +93,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.identity = ProducerIdentity(idempotent=True, transactional=True)
+        self.identity = SequenceNumbers(idempotent=True, transactional=True)
         self.manager = TransactionManager("payments", self.identity)
         self.coordinator = TransactionCoordinator()
         self.home = 1

@@ -12,7 +12,6 @@ from aioproducer.model import (
     TransactionHandle,
 )
 from aioproducer.transactions.group_offsets import GroupOffsets
-from aioproducer.transactions.identity import ProducerIdentity
 from aioproducer.transactions.manager import Ending, PendingOffsets, TransactionManager
 from aioproducer.transactions.questions import (
     Answer,
@@ -22,6 +21,7 @@ from aioproducer.transactions.questions import (
     InitProducerId,
     Question,
 )
+from aioproducer.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.transactions.states import TransactionState
 from aioproducer.transactions.verdicts import Verdict
 
@@ -39,7 +39,7 @@ class World:
     """The manager, and what was asked of its coordinators; every batch has its outcome."""
 
     def __init__(self, version: int = 1, joined: TransactionHandle | None = None) -> None:
-        self.identity = ProducerIdentity(idempotent=True, transactional=True)
+        self.identity = SequenceNumbers(idempotent=True, transactional=True)
         self.manager = TransactionManager("payments", self.identity, joined)
         self.manager.offered_version = version
         self.group_offsets = GroupOffsets("transactional id 'payments'")

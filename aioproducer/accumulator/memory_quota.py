@@ -1,0 +1,277 @@
+"""The memory of the batches: its holders, the partitions that wait for it, and stuck nodes.
+
+Each node that leads partitions has a quota (:class:`NodeQuota`) of the pool, of the line and of the
+futures. So a broker that returns nothing stops the records for its own partitions alone.
+
+The futures of small records take more memory than the records. They are not the pool's, but once
+those of full batches take half as much as the pool, there is no room for more records either.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from itertools import count
+from typing import Final, NamedTuple
+
+from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.accumulator.node_quota import NodeKey, NodeQuota
+from aioproducer.accumulator.partition import Partition
+from aioproducer.accumulator.pending_records import PendingRecords
+
+STUCK_AFTER: Final = 1.0
+"""Seconds without a delivery after which callers of other nodes do not wait for a node."""
+
+FUTURE_BYTES: Final = 150
+"""Bytes that a future takes, with its places in lists, approximately."""
+
+_FEW_PARTITIONS: Final = 16
+"""The number of partitions up to which batches are not made smaller."""
+
+_REMEMBERED: Final = 10.0
+"""Seconds after which partitions that hold memory no more begin to be forgotten."""
+
+
+class Pressure(IntEnum):
+    """The urgency for callers with records for a node to wait before they send more."""
+
+    NONE = 0
+    FULL = 1
+    """The next batch finds no memory, or futures take much: more records have to wait."""
+    CROWDED = 2
+    """Half of the node's room in line is used, or twice its futures: records may be refused."""
+
+
+class Grant(NamedTuple):
+    """Memory for a partition whose records waited for it."""
+
+    queue: Partition
+    buffer: bytearray
+    waited: float
+    """Seconds."""
+
+
+class MemoryQuota:
+    """Shares ``pool`` and ``line`` among nodes, and grants memory to partitions that wait.
+
+    ``needed`` returns how many bytes a partition waits for; None: it does not wait any more.
+    """
+
+    def __init__(
+        self,
+        pool: BufferPool,
+        line: PendingRecords,
+        batch_size: int,
+        needed: Callable[[Partition], int | None],
+    ) -> None:
+        self._pool = pool
+        self._line = line
+        self._batch_size = batch_size
+        self._needed = needed
+        self.futures = NodeQuota(pool.total // (2 * FUTURE_BYTES), guarantees=pool.quota.guarantees)
+        """The futures of records in full batches."""
+        self._quotas = (pool.quota, line.quota, self.futures)
+        self._led: dict[NodeKey, int] = {}
+        """The number of partitions that each node leads."""
+        self._silent_since: dict[NodeKey, float] = {}
+        """The time when a node delivered last, or got its first record."""
+        self._holders = 0
+        """Partitions that hold memory."""
+        self._most_holders = 0
+        """The largest number of holders at the same time, lately."""
+        self._recounted = 0.0
+        self._waiting: dict[NodeKey, list[tuple[int, int, Partition, float]]] = {}
+        """Partitions that wait, by node; the one that holds least is first."""
+        self._claimant: tuple[NodeKey] | None = None
+        """The node that waits for more memory than its part; it gets what becomes spare."""
+        self.moves = 0
+        """The number of times that a partition got another leader."""
+        self.wanted: set[NodeKey] = set()
+        """The nodes for which callers wait in ``drain()``."""
+        self._ticket = count()
+
+    # --- who leads, who holds ----------------------------------------------------------------
+
+    def move(self, queue: Partition, leader: int | None, now: float) -> None:
+        """``queue`` has another leader."""
+        before = queue.leader
+        self.moves += 1
+        self._join(leader)
+        if queue.held or queue.waiting:
+            self.begin(leader, now)
+        self._pool.move(queue.held, before, leader)
+        self.futures.take(before, -queue.futures)
+        self.futures.take(leader, queue.futures)
+        queue.leader = leader
+        for record in queue.waiting:
+            self._line.move(record, leader)
+        self._leave(before)
+        if queue.waiting:
+            self.wait(queue, now)
+
+    def add(self, queues: Iterable[Partition]) -> None:
+        """Add partitions that hold nothing yet, under the leaders that they have."""
+        for node, partitions in Counter(queue.leader for queue in queues).items():
+            self._join(node, partitions)
+
+    def _join(self, node: NodeKey, partitions: int = 1) -> None:
+        if node is not None:
+            if node not in self._led:
+                self._led[node] = 0
+                for quota in self._quotas:
+                    quota.join(node)
+            self._led[node] += partitions
+
+    def _leave(self, node: NodeKey) -> None:
+        if node is not None:
+            self._led[node] -= 1
+            if not self._led[node]:
+                del self._led[node]
+                for quota in self._quotas:
+                    quota.leave(node)
+
+    def begin(self, node: NodeKey, now: float) -> None:
+        """A record for ``node`` comes: if it is the first, the node has been silent from now."""
+        if not self._pool.quota.used_by(node) and not self._line.quota.used_by(node):
+            self._silent_since[node] = now
+
+    def silent_since(self, node: NodeKey) -> float:
+        """The time when ``node`` delivered last or got its first record, in the clock's seconds."""
+        return self._silent_since.get(node, float("inf"))
+
+    def is_stuck(self, node: NodeKey, now: float) -> bool:
+        """True if ``node`` has had records and delivered none for :data:`STUCK_AFTER`.
+
+        A node that leads all partitions is not stuck: no caller could go on without it.
+        """
+        if len(self._led) == 1 and node in self._led:
+            return False
+        return now - self.silent_since(node) >= STUCK_AFTER
+
+    def allocate(self, queue: Partition, size: int, now: float) -> bytearray | None:
+        """Memory for a batch of ``queue``; None: not now, or others of its node wait for it."""
+        return None if queue.leader in self._waiting else self._allocate(queue, size, now)
+
+    def _allocate(self, queue: Partition, size: int, now: float) -> bytearray | None:
+        node = queue.leader
+        claimed = self._claimant is not None and self._claimant != (node,)
+        if claimed and size > self._pool.quota.part - self._pool.quota.used_by(node):
+            return None
+        self.begin(node, now)
+        buffer = self._pool.try_allocate(size, node)
+        if buffer is not None:
+            self._holders += not queue.held
+            self._count_holders(now)
+            queue.held += size
+        return buffer
+
+    def release(self, queue: Partition, buffer: bytearray) -> None:
+        """``buffer`` of ``queue`` goes back to the pool."""
+        queue.held -= len(buffer)
+        self._holders -= not queue.held
+        self._pool.deallocate(buffer, queue.leader)
+
+    def delivered(self, queue: Partition, now: float) -> None:
+        """The leader of ``queue`` has taken a batch."""
+        self._silent_since[queue.leader] = now
+
+    def promise(self, queue: Partition, futures: int) -> None:
+        """Add ``futures`` to the futures of records in full batches of ``queue``."""
+        queue.futures += futures
+        self.futures.take(queue.leader, futures)
+
+    # --- how large a batch may be ------------------------------------------------------------
+
+    def fair(self, size: int) -> int:
+        """The part of ``size`` bytes that a batch gets, so that each partition can have one.
+
+        Batches are smaller if full ones for all partitions that lately had one at the same time
+        would take more than half of the pool: else the first would have all of it, each for a few
+        records. No batch is larger than the part of the pool that a node is guaranteed.
+        """
+        if len(self._led) > 1 and self._pool.quota.part:
+            size = min(size, self._pool.quota.part)
+        if self._most_holders <= _FEW_PARTITIONS:
+            return size
+        return min(size, self._pool.total // (2 * self._most_holders))
+
+    def _count_holders(self, now: float) -> None:
+        if self._holders > self._most_holders:
+            self._most_holders, self._recounted = self._holders, now
+        elif now - self._recounted > _REMEMBERED:
+            self._most_holders = max(self._holders, self._most_holders // 2)
+            self._recounted = now
+
+    # --- who waits ---------------------------------------------------------------------------
+
+    def wait(self, queue: Partition, now: float) -> None:
+        """Let ``queue`` wait for memory from ``now`` on."""
+        heap = self._waiting.setdefault(queue.leader, [])
+        heapq.heappush(heap, (queue.held, next(self._ticket), queue, now))
+
+    def grant(self, now: float) -> Grant | None:
+        """Memory for the next partition that waits; None: there is none for any of them.
+
+        Of all partitions the one that holds least comes first; of a node, no other overtakes it.
+        """
+        for node in sorted(self._waiting, key=lambda node: self._waiting[node][:1]):
+            first = self._first_waiting(node)
+            if first is None:
+                self._waits_no_more(node)
+                continue
+            queue, needed, since = first
+            buffer = self._allocate(queue, needed, now)
+            if buffer is None:
+                if self._claimant is None and self._exceeds_part(needed):
+                    self._claimant = (node,)
+                continue
+            heapq.heappop(self._waiting[node])
+            if not self._waiting[node]:
+                self._waits_no_more(node)
+            elif self._claimant == (node,):
+                self._claimant = None
+            return Grant(queue, buffer, now - since)
+        return None
+
+    def _exceeds_part(self, needed: int) -> bool:
+        return needed > max(self._pool.quota.part, self._batch_size)
+
+    def _waits_no_more(self, node: NodeKey) -> None:
+        del self._waiting[node]
+        if self._claimant == (node,):
+            self._claimant = None
+
+    def _first_waiting(self, node: NodeKey) -> tuple[Partition, int, float] | None:
+        heap = self._waiting[node]
+        while heap:
+            _, _, queue, since = heap[0]
+            needed = self._needed(queue) if queue.leader == node else None
+            if needed is not None:
+                return queue, needed, since
+            heapq.heappop(heap)
+        return None
+
+    def hurries(self, node: NodeKey, now: float) -> bool:
+        """True if batches for ``node`` should not linger, because memory is waited for.
+
+        Waiting for a node that is stuck does not hurry the others.
+        """
+        wanted = {*self._waiting, *self.wanted}
+        return node in wanted or any(not self.is_stuck(each, now) for each in wanted)
+
+    # --- is there room -----------------------------------------------------------------------
+
+    def pressure(self, node: NodeKey) -> Pressure:
+        """The urgency for callers with records for ``node`` to wait."""
+        if self._line.is_crowded(node):
+            return Pressure.CROWDED
+        if self.futures.room(node) <= 0:
+            many = self.futures.used_by(node) > 2 * self.futures.total
+            return Pressure.CROWDED if many else Pressure.FULL
+        if node in self._waiting or self._pool.room(node) < min(
+            self._batch_size, self.fair(self._batch_size)
+        ):
+            return Pressure.FULL
+        return Pressure.NONE

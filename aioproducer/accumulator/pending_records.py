@@ -1,0 +1,214 @@
+"""Records that can't be in a batch yet: their topic is unknown, or there is no memory for them.
+
+They stand in order of arrival, so the oldest is first to reach its ``max_block_ms``.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice, takewhile
+
+from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.accumulator.node_quota import NodeKey, NodeQuota
+from aioproducer.accumulator.producer_batch import RecordFuture
+from aioproducer.errors import BufferExhaustedError, ProducerError
+from aioproducer.interceptors import tell_partition
+from aioproducer.model import Header
+
+
+class PendingRecord:
+    """One record in the line, ready to be appended."""
+
+    __slots__ = (
+        "caller",
+        "deadline",
+        "generation",
+        "headers",
+        "key",
+        "node",
+        "partition",
+        "sent",
+        "settled",
+        "size",
+        "timestamp_ms",
+        "token",
+        "topic",
+        "value",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int | None,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        token: RecordFuture,
+        *,
+        size: int,
+        sent: float,
+        deadline: float,
+        caller: RecordFuture | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.timestamp_ms = timestamp_ms
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.token = token
+        self.caller = token if caller is None else caller
+        """The future that the caller may cancel; not ``token`` if that also tells interceptors."""
+        self.size = size
+        """The bytes that it counts for: an upper bound of a batch with it alone."""
+        self.sent = sent
+        """The time of the ``send()`` call, in the clock's seconds."""
+        self.deadline = deadline
+        """The time when it expires in the line, in the clock's seconds."""
+        self.generation = 0
+        """The generation of flushes that wait for it; see ``flush.py``."""
+        self.node: NodeKey = None
+        """The leader of its partition, for which it counts in the line."""
+        self.settled = False
+        """True once it has left the line: appended, failed or cancelled."""
+
+    @property
+    def cancelled(self) -> bool:
+        """True if the caller does not want the record sent any more."""
+        return self.caller.done()
+
+    def fail(self, error: Exception) -> None:
+        """Fail its future, unless that has an outcome."""
+        if not self.token.done():
+            tell_partition(self.token, self.partition)
+            self.token.set_exception(error)
+            self.token.exception()
+
+    def take_back(self) -> None:
+        """Fail the record because its caller cancelled it, which tells interceptors."""
+        self.fail(ProducerError("its caller cancelled the record before it was in a batch"))
+
+
+class PendingRecords:
+    """All waiting records: ``capacity`` bytes of them, and what they may borrow from ``pool``.
+
+    The nodes that lead their partitions share the capacity; records without a node use what is
+    guaranteed to none. They may borrow while that leaves ``keep`` spare bytes in the pool, so that
+    there is always memory to serve them. A single record larger than all of this may wait alone,
+    for otherwise it could never be sent.
+    """
+
+    def __init__(self, capacity: int, pool: BufferPool, keep: int) -> None:
+        self.capacity = capacity
+        self.quota = NodeQuota(capacity, guarantees=pool.quota.guarantees)
+        """Bytes by the node that leads the record's partition."""
+        self._pool = pool
+        self._keep = keep
+        self._borrowed = 0
+        self._records: OrderedDict[PendingRecord, None] = OrderedDict()
+        self._awaiting_topic: dict[str, dict[PendingRecord, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[PendingRecord]:
+        return iter(self._records)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all records."""
+        return self.quota.used
+
+    @property
+    def free(self) -> int:
+        """Bytes of its own capacity that are not used."""
+        return max(0, self.capacity - self.bytes)
+
+    def is_crowded(self, node: NodeKey) -> bool:
+        """True if ``node`` uses half of its room here, without room that can be borrowed."""
+        own = self.quota.room(node) - self._borrowed
+        return self.quota.used_by(node) > own
+
+    def add(self, record: PendingRecord, node: NodeKey, *, over_capacity: bool = False) -> None:
+        """Put ``record`` at the end.
+
+        ``over_capacity``: its caller brings no other before there is room, so it is never refused.
+
+        Raises:
+            BufferExhaustedError: the line is full.
+        """
+        quota = self.quota
+        if not quota.allows(node, record.size):
+            lacking = record.size - min(quota.room(node), quota.free)
+            if self._pool.spare - lacking >= self._keep:
+                self._pool.lend(lacking)
+                self._borrowed += lacking
+                quota.grow(lacking)
+            elif self._records and not over_capacity:
+                raise BufferExhaustedError(
+                    f"buffer_memory is used up: {len(self._records)} records ({self.bytes} bytes) "
+                    f"are waiting already, {quota.used_by(node)} bytes of them for the same broker,"
+                    f" and this one for topic {record.topic!r} finds no place. "
+                    "Use `await producer.drain()` between sends, or raise buffer_memory"
+                )
+        self._records[record] = None
+        record.node = node
+        quota.take(node, record.size)
+
+    def move(self, record: PendingRecord, node: NodeKey) -> None:
+        """``record`` waits for another node, if it still waits."""
+        if record.settled:
+            return
+        self.quota.take(record.node, -record.size)
+        record.node = node
+        self.quota.take(node, record.size)
+
+    def await_topic(self, record: PendingRecord) -> None:
+        """Note that ``record`` waits for the metadata of its topic."""
+        self._awaiting_topic.setdefault(record.topic, {})[record] = None
+
+    @property
+    def awaited_topics(self) -> Collection[str]:
+        """The topics whose metadata records wait for."""
+        return self._awaiting_topic.keys()
+
+    def awaiting(self, topic: str) -> list[PendingRecord]:
+        """The records that wait for the metadata of ``topic``."""
+        return list(self._awaiting_topic.get(topic, ()))
+
+    def topic_known(self, topic: str) -> list[PendingRecord]:
+        """The records that waited for the metadata of ``topic``; they wait no longer."""
+        return list(self._awaiting_topic.pop(topic, ()))
+
+    def remove(self, record: PendingRecord) -> None:
+        """Take ``record`` out; doing so twice does nothing."""
+        if not record.settled:
+            record.settled = True
+            del self._records[record]
+            self.quota.take(record.node, -record.size)
+            surplus = min(self._borrowed, self.quota.spare)
+            if surplus > 0:
+                self._pool.take_back(surplus)
+                self._borrowed -= surplus
+                self.quota.grow(-surplus)
+            self._forget_awaiting(record)
+
+    def _forget_awaiting(self, record: PendingRecord) -> None:
+        awaiting = self._awaiting_topic.get(record.topic)
+        if awaiting is not None:
+            awaiting.pop(record, None)
+            if not awaiting:
+                del self._awaiting_topic[record.topic]
+
+    def expired(self, now: float, most: int | None = None) -> list[PendingRecord]:
+        """The records whose deadline has passed, or the first ``most`` of them."""
+        first = islice(self._records, most)
+        return list(takewhile(lambda record: record.deadline <= now, first))
+
+    def next_deadline(self) -> float | None:
+        """The deadline of the oldest record; None: no record waits."""
+        for record in self._records:
+            return record.deadline
+        return None

@@ -1,0 +1,1 @@
+"""Many records under one awaitable."""

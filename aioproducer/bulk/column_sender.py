@@ -1,0 +1,154 @@
+"""Many records under one awaitable, whose fields are columns instead of Python objects."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Iterable
+
+from aioproducer.bulk.send_report import SendReport
+from aioproducer.bulk.value_sender import ROWS_PER_TURN, BulkSender
+from aioproducer.errors import SerializationError
+from aioproducer.model import Headers
+from aioproducer.records.acceleration import rows_by_partition
+from aioproducer.records.bulk_tokens import BulkToken
+from aioproducer.records.columns import ASTRAY, KEYLESS, Columns
+
+
+class ColumnSender(BulkSender):
+    """Puts rows straight into open batches; only a row that opens a batch becomes objects."""
+
+    async def send_columns(
+        self,
+        topic: str,
+        batches: Iterable[Columns],
+        partition: int | None,
+        headers: Headers | None,
+    ) -> SendReport:
+        """Send each row of ``batches`` and wait for all outcomes, as :meth:`send_all` does."""
+        return await self._told(self._send_columns(topic, batches, partition, headers))
+
+    async def _send_columns(
+        self,
+        topic: str,
+        batches: Iterable[Columns],
+        partition: int | None,
+        headers: Headers | None,
+    ) -> None:
+        for columns in batches:
+            rows = _Rows(topic, columns, self._result.add(len(columns.values)), partition, headers)
+            start = 0
+            while start < len(columns.values):
+                stop = min(start + ROWS_PER_TURN, len(columns.values))
+                start += await self._send_rows(rows, start, stop)
+
+    async def _send_rows(self, rows: _Rows, start: int, stop: int) -> int:
+        """Send some rows, one partition's after another's; returns their number."""
+        count = self._partitions_of(rows.topic)
+        if rows.one_place or not count:
+            await self._send_group(rows, rows.base + start, rows.base + stop, rows.partition, None)
+            return stop - start
+        order, groups = rows_by_partition(
+            rows.columns, rows.base, start, stop, count, ignore_keys=self._routes.ignore_keys
+        )
+        for partition, first, end in groups:
+            chosen = None if partition == KEYLESS else partition
+            await self._send_group(rows, first, end, chosen, order)
+        return len(order)
+
+    def _partitions_of(self, topic: str) -> int:
+        """The number of the topic's partitions; 0: none is known, or the short way is closed."""
+        if not self._routes.is_open or type(topic) is not str:
+            return 0
+        batches = self._routes.topics.get(topic)
+        return 0 if batches is None else len(batches.partitions)
+
+    async def _send_group(
+        self, rows: _Rows, first: int, end: int, partition: int | None, order: array[int] | None
+    ) -> None:
+        """Send rows that belong together, the ``first`` to ``end - 1`` (of ``order``)."""
+        producer = self._producer
+        fast = rows.fast and partition != ASTRAY and (rows.one_place or order is not None)
+        place = first
+        count = 0
+        while place < end:
+            before = count
+            count = self._append_rows(rows, place, end, partition, order) if fast else 0
+            if count:
+                place += count
+                self._work += count
+            else:
+                index = place if order is None else order[place]
+                self._put_row(rows, index)
+                place += 1
+                self._worked_on_one(before)
+            if producer._crowd.crowded:
+                await producer.drain()
+            if self._work >= ROWS_PER_TURN:
+                self._work = 0
+                await asyncio.sleep(0)
+
+    def _append_rows(
+        self, rows: _Rows, place: int, end: int, partition: int | None, order: array[int] | None
+    ) -> int:
+        """Put rows into an open batch, while they fit there; returns their number."""
+        if not self._fast_path.serves():
+            return 0
+        builder = self._routes.find(rows.topic, None, None, partition)
+        if builder is None:
+            return 0
+        span = BulkToken(self._result, place, order)
+        self._routes.last = builder
+        span.count = builder.append_rows(span, self._now_ms(), rows.columns, rows.base, end)
+        self._given += span.count
+        return span.count
+
+    def _put_row(self, rows: _Rows, index: int) -> None:
+        """Send one row as objects."""
+        columns, row = rows.columns, index - rows.base
+        try:
+            headers = rows.headers if columns.headers is None else columns.headers[row]
+            self._put_fields(
+                index,
+                rows.topic,
+                columns.values[row],
+                None if columns.keys is None else columns.keys[row],
+                rows.partition if columns.partitions is None else columns.partitions[row],
+                headers,
+                None if columns.timestamps is None else columns.timestamps[row],
+            )
+        except SerializationError as error:
+            self._given += 1
+            self._result.failed(index, error)
+
+
+class _Rows:
+    """Columns on their way, with their topic and the index of their first row."""
+
+    def __init__(
+        self,
+        topic: str,
+        columns: Columns,
+        base: int,
+        partition: int | None,
+        headers: Headers | None,
+    ) -> None:
+        for given, column, name in (
+            (partition, columns.partitions, "partition"),
+            (headers, columns.headers, "headers"),
+        ):
+            if given is not None and column is not None:
+                raise SerializationError(
+                    f"there is a column {name!r}, so send_many() takes no {name} beside it"
+                )
+        self.topic = topic
+        self.columns = columns
+        self.base = base
+        self.partition = partition
+        self.headers = headers
+        self.fast = headers is None and columns.headers is None
+        """True if there are no headers."""
+        self.one_place = not self.fast or (
+            columns.partitions is None and (columns.keys is None or partition is not None)
+        )
+        """True if the rows need not be put in order by partition."""

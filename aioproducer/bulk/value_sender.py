@@ -1,0 +1,256 @@
+"""Many records under one awaitable, as ``send_many()`` sends them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, Callable, Collection, Coroutine, Iterable
+from itertools import islice
+from typing import Any, Final, Protocol
+
+from aioproducer.bulk.send_report import BulkResult, OneRecord, SendReport, carry, note
+from aioproducer.errors import ProducerError
+from aioproducer.model import Headers, ProducerRecord
+from aioproducer.records.acceleration import RouteCache
+from aioproducer.records.bulk_tokens import BulkToken
+
+_RECORDS_PER_TURN: Final = 500
+"""The number of records taken one by one before the event loop may do something else."""
+ROWS_PER_TURN: Final = 2_000
+"""The number of values, many of them put into a batch in one call, before the event loop's turn.
+One that opens a batch counts as ``_RECORDS_PER_TURN``, whatever its size, for the bytes of the
+batch before."""
+_AHEAD_AT_LEAST: Final = 8
+"""The least number of values taken ahead from an iterator. If more than half as many went into one
+batch at once, twice as many as went there are taken, up to ``_RECORDS_PER_TURN``."""
+
+
+class Crowd(Protocol):
+    """Says whether there is room for more records."""
+
+    crowded: bool
+
+    @property
+    def stalled(self) -> Collection[object]:
+        """The callers whose records had to stand in line since they asked for room last."""
+
+    def last_has_room(self) -> bool:
+        """True if there is room for more records like the one that was sent last."""
+
+
+class BulkProducer(Protocol):
+    """The methods of a producer that sending many needs."""
+
+    _crowd: Crowd
+
+    def check_usable(self) -> None:
+        """Raise if it is closed, or not here."""
+
+    def put(
+        self,
+        topic: Any,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp_ms: int | None,
+        token: Any,
+        *,
+        over_capacity: bool,
+    ) -> None:
+        """Send one record."""
+
+    def take_back_cancelled(self) -> None:
+        """Take cancelled records that still wait out of the line."""
+
+    async def drain(self) -> None:
+        """Wait for room."""
+
+
+class EntranceOfOne(Protocol):
+    """The methods of an ``FastPath`` that sending many needs."""
+
+    def serves(self) -> bool:
+        """True if the caller is in the thread and the loop to be served."""
+
+    def append(self, token: Any, topic: Any, value: Any, key: Any, partition: Any) -> int:
+        """Put a record into its batch, if nothing else has to be asked; else return 0."""
+
+
+class BulkSender:
+    """Sends many records of one ``send_many()`` as fast as there is room for them."""
+
+    def __init__(
+        self,
+        producer: BulkProducer,
+        entrance: EntranceOfOne,
+        routes: RouteCache,
+        future: asyncio.Future[None],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._now_ms = now_ms
+        self._producer = producer
+        self._fast_path = entrance
+        self._routes = routes
+        self._result = BulkResult(future)
+        self._given = 0
+        """The number of the tally's records that were sent, or were refused."""
+        self._work = 0
+        """The work since others had their turn, in values."""
+
+    async def send_all(
+        self,
+        topic: str,
+        values: Iterable[Any] | AsyncIterable[Any],
+        partition: int | None,
+        headers: Headers | None,
+    ) -> SendReport:
+        """Send ``values`` and wait for all outcomes. Cancelled, it takes back waiting records."""
+        if isinstance(values, AsyncIterable):
+            return await self._told(self._send_each(topic, values, partition, headers))
+        return await self._told(self._send_chunks(topic, values, partition, headers))
+
+    async def _told(self, sending: Coroutine[Any, Any, None]) -> SendReport:
+        tally = self._result
+        try:
+            try:
+                await sending
+            except Exception as error:  # the producer's end, or what the values raised
+                carry(error, tally)
+                await tally.end(tally.count - self._given)
+                note(error)
+                raise
+            return await tally.finish()
+        except asyncio.CancelledError as error:
+            carry(error, tally)
+            tally.drop(tally.count - self._given)
+            tally.cancel()
+            self._producer.take_back_cancelled()
+            tally.listen()
+            raise
+
+    async def _send_each(
+        self,
+        topic: str,
+        values: AsyncIterable[Any],
+        partition: int | None,
+        headers: Headers | None,
+    ) -> None:
+        producer, tally, put = self._producer, self._result, self._put
+        async for value in values:
+            index = tally.add()
+            put(index, topic, value, partition, headers)
+            if producer._crowd.crowded:
+                await producer.drain()
+            elif not index % _RECORDS_PER_TURN:
+                await asyncio.sleep(0)
+
+    async def _send_chunks(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        partition: int | None,
+        headers: Headers | None,
+    ) -> None:
+        if isinstance(values, list | tuple):
+            at = 0
+            while chunk := list(values[at : at + ROWS_PER_TURN]):
+                await self._send_chunk(topic, chunk, partition, headers)
+                at += len(chunk)
+            return
+        iterator = iter(values)
+        ahead = _AHEAD_AT_LEAST
+        error: Exception | None = None
+        while error is None:
+            chunk = []
+            try:
+                chunk.extend(islice(iterator, ahead))
+            except Exception as raised:
+                error = raised  # what came before is sent
+            if not chunk:
+                break
+            fitting = await self._send_chunk(topic, chunk, partition, headers)
+            ahead = min(max(_AHEAD_AT_LEAST, 2 * fitting), _RECORDS_PER_TURN)
+        if error is not None:
+            raise error
+
+    async def _send_chunk(
+        self, topic: str, chunk: list[Any], partition: int | None, headers: Headers | None
+    ) -> int:
+        """Send ``chunk``; returns the most records of it that went into one batch in one call."""
+        producer, put = self._producer, self._put
+        first = self._result.add(len(chunk))
+        at = count = most = 0
+        while at < len(chunk):
+            before = count
+            count = 0
+            if headers is None and type(chunk[at]) is bytes:
+                count = self._append_values(first + at, topic, chunk, at, partition)
+            if count:
+                most = max(most, count)
+                self._work += count
+                at += count
+            else:
+                put(first + at, topic, chunk[at], partition, headers)
+                self._worked_on_one(before)
+                at += 1
+            if producer._crowd.crowded:
+                await producer.drain()
+            if self._work >= ROWS_PER_TURN:
+                self._work = 0
+                await asyncio.sleep(0)
+        return most
+
+    def _worked_on_one(self, before: int) -> None:
+        """Count the work for a record that was sent alone, after ``before`` were sent together."""
+        self._work += _RECORDS_PER_TURN if before else ROWS_PER_TURN // _RECORDS_PER_TURN
+
+    def _append_values(
+        self, index: int, topic: str, values: list[Any], at: int, partition: int | None
+    ) -> int:
+        """Put values into the open batch, while they are bytes and fit; returns their number."""
+        if not self._fast_path.serves():
+            return 0
+        builder = self._routes.find(topic, None, None, partition)
+        if builder is None:
+            return 0
+        span = BulkToken(self._result, index)
+        self._routes.last = builder
+        span.count = builder.append_values(span, self._now_ms(), values, at)
+        self._given += span.count
+        return span.count
+
+    def _put(
+        self, index: int, topic: str, value: Any, partition: int | None, headers: Headers | None
+    ) -> None:
+        """Send a value, or a whole record."""
+        if isinstance(value, ProducerRecord):
+            self._put_fields(index, *value.fields())
+        else:
+            self._put_fields(index, topic, value, None, partition, headers, None)
+
+    def _put_fields(
+        self,
+        index: int,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp_ms: int | None,
+    ) -> None:
+        token = OneRecord(self._result, index)
+        if (
+            headers is None
+            and timestamp_ms is None
+            and self._fast_path.append(token, topic, value, key, partition)
+        ):
+            self._given += 1
+            return
+        self._producer.check_usable()
+        self._given += 1
+        try:
+            self._producer.put(
+                topic, value, key, partition, headers, timestamp_ms, token, over_capacity=True
+            )
+        except ProducerError as error:
+            token.set_exception(error)

@@ -1,0 +1,1 @@
+"""The parts of a running producer, below what users hold."""

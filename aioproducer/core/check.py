@@ -1,0 +1,171 @@
+"""The questions of :meth:`Producer.check`, which finds out if a producer can write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from aioproducer.core.arguments import checked_topic
+from aioproducer.errors import (
+    BootstrapError,
+    InvalidTopicError,
+    KafkaError,
+    LeaderNotAvailableError,
+    ProducerError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+    explain,
+    kafka_error,
+)
+from aioproducer.model import Node, TransactionHandle
+from aioproducer.sender.check_requests import DescribeRequest, Found, FoundTopic
+from aioproducer.sender.transaction_codec import TransactionRequest
+from aioproducer.transactions.questions import Coordinator, CoordinatorType, FindCoordinator
+
+__all__ = ["ClusterCheck", "TopicCheck", "check"]
+
+_PAUSE: Final = 0.1
+"""Seconds before a broker that may know more soon is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCheck:
+    """A topic that can be written to."""
+
+    partitions: int
+    may_write: bool | None
+    """True if the cluster lets this principal write; None: the broker is too old to tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCheck:
+    """The result of a check."""
+
+    cluster_id: str | None
+    brokers: tuple[Node, ...]
+    features: Mapping[str, int]
+    """The levels that the cluster has agreed on, such as ``metadata.version`` (KIP-584)."""
+    versions: Mapping[str, tuple[int, int]]
+    """The lowest and highest version of each request at the broker that answered: ``PRODUCE``, …"""
+    topics: Mapping[str, TopicCheck]
+    coordinator: Node | None
+    """The broker that coordinates the transactional id, if one was named."""
+
+
+class Cluster(Protocol):
+    """The cluster that a check asks."""
+
+    async def inquire(self, request: Any, node: Node | None = None) -> Any:
+        """The answer of ``node``, or of any broker."""
+
+    def why_no_answer(self) -> str:
+        """The last error of each broker."""
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The features that the cluster has agreed on."""
+
+    @property
+    def versions(self) -> Mapping[str, tuple[int, int]]:
+        """The versions of requests that a connected broker speaks."""
+
+
+async def check(
+    cluster: Cluster, topics: Iterable[str], transactional_id: str | None, timeout: float
+) -> ClusterCheck:
+    """Ask any broker about the cluster, connect to the leaders of ``topics``, find the coordinator.
+
+    Raises:
+        BootstrapError: ``timeout`` seconds were not enough; with each broker's reason.
+        ProducerError: what is wrong.
+    """
+    if isinstance(topics, str):
+        raise InvalidTopicError(f"topics is the list of names, not one: [{topics!r}]")
+    named = tuple(dict.fromkeys(checked_topic(topic) for topic in topics))
+    doing, passing = "the cluster", None
+    try:
+        async with asyncio.timeout(timeout):
+            while True:
+                found: Found = await cluster.inquire(DescribeRequest(named))
+                passing = _check_found(found)
+                if passing is None:
+                    break
+                await asyncio.sleep(_PAUSE)
+            for leader in _leaders(found):
+                doing = str(leader)
+                await cluster.inquire(DescribeRequest(()), leader)
+            coordinator = None
+            if transactional_id is not None:
+                doing = f"the coordinator of transactional id {transactional_id!r}"
+                coordinator = await _coordinator(cluster, transactional_id)
+                doing = str(coordinator)
+                await cluster.inquire(DescribeRequest(()), coordinator)
+    except TimeoutError as error:
+        if isinstance(error, ProducerError):
+            raise
+        if passing is not None:
+            raise passing from None
+        raise BootstrapError(
+            f"check() did not reach {doing} within {timeout:g} s. Check bootstrap_servers and "
+            f"security_protocol. {cluster.why_no_answer()}"
+        ) from None
+    return ClusterCheck(
+        found.cluster_id,
+        found.brokers,
+        dict(cluster.features),
+        dict(cluster.versions),
+        {
+            name: TopicCheck(topic.partitions, topic.may_write)
+            for name, topic in found.topics.items()
+        },
+        coordinator,
+    )
+
+
+def _check_found(found: Found) -> KafkaError | None:
+    """The error that passes by itself, if there is one; raises what does not."""
+    if found.error_code:
+        raise kafka_error(found.error_code, explain(found.error_code))
+    errors = [_check_topic(name, topic, found) for name, topic in found.topics.items()]
+    return next((error for error in errors if error is not None), None)
+
+
+def _leaders(found: Found) -> list[Node]:
+    leaders = frozenset[int]().union(*(each.leaders for each in found.topics.values()))
+    return [node for node in found.brokers if node.id in leaders]
+
+
+def _check_topic(name: str, topic: FoundTopic, found: Found) -> KafkaError | None:
+    if topic.error_code:
+        error = kafka_error(topic.error_code, f"topic {name!r}: {explain(topic.error_code)}")
+        if error.retriable and not isinstance(error, UnknownTopicOrPartitionError):
+            return error
+        raise error
+    if topic.leaders - {node.id for node in found.brokers}:
+        return LeaderNotAvailableError(
+            f"topic {name!r} has partitions without a leader: are all brokers up?"
+        )
+    if topic.may_write is False:
+        raise TopicAuthorizationFailedError(
+            f"topic {name!r}: the principal may describe it and not write to it; "
+            "grant it WRITE on the topic"
+        )
+    return None
+
+
+async def _coordinator(cluster: Cluster, transactional_id: str) -> Node:
+    question = FindCoordinator(Coordinator(CoordinatorType.TRANSACTION, transactional_id))
+    request = TransactionRequest(question, TransactionHandle(transactional_id, -1, -1, 2), 0)
+    while True:
+        answer = await cluster.inquire(request)
+        if not answer.error_code and answer.node is not None:
+            return answer.node  # type: ignore[no-any-return]
+        error: KafkaError = kafka_error(
+            answer.error_code,
+            f"transactional id {transactional_id!r}: {explain(answer.error_code)}",
+        )
+        if not error.retriable:
+            raise error
+        await asyncio.sleep(_PAUSE)

@@ -1,0 +1,566 @@
+"""The parts of a running producer, wired together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from random import Random
+from time import monotonic, time
+from typing import Any, Final, TypeVar
+
+from aioproducer.accumulator.batching_rules import BatchingRules
+from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
+from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.sticky import StickyChoice
+from aioproducer.auth.mechanism import Mechanism
+from aioproducer.auth.tls import TlsContexts
+from aioproducer.cluster.backoff import ExponentialBackoff
+from aioproducer.cluster.metadata import Metadata
+from aioproducer.cluster.snapshot import TopicInfo
+from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
+from aioproducer.core.transaction_api import TransactionApi
+from aioproducer.errors import ProducerClosedError, ProducerError, anew
+from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
+from aioproducer.model import BootstrapId, BootstrapServer, Node, PartitionInfo, TransactionHandle
+from aioproducer.network.client import NetworkClient
+from aioproducer.network.connection import ConnectionSettings
+from aioproducer.network.node_state import ClientSettings
+from aioproducer.network.opening import SocketSettings
+from aioproducer.network.request import Request
+from aioproducer.network.resolve import canonical_names
+from aioproducer.partitioning import (
+    ConsistentRandomPartitioner,
+    Murmur3Partitioner,
+    PartitionFunction,
+    RoundRobinPartitioner,
+)
+from aioproducer.records.compression import Compression, compression
+from aioproducer.records.compression_ratio import CompressionRatios
+from aioproducer.runtime.tasks import TaskOwner
+from aioproducer.runtime.threads import BESIDE_THE_LOOP, DaemonThreads
+from aioproducer.sender.ad_hoc_requests import AdHocRequests
+from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.memory_waiters import MemoryWaiters
+from aioproducer.sender.producer_id import ProducerIdRequester
+from aioproducer.sender.record_expiry import RecordExpiry
+from aioproducer.sender.refresher import MetadataRefresher
+from aioproducer.sender.sender import Sender, SenderSettings
+from aioproducer.sender.transaction_driver import TransactionDriver
+from aioproducer.sender.wakeup import Wakeup
+from aioproducer.transactions.group_offsets import GroupOffsets
+from aioproducer.transactions.manager import TransactionManager
+from aioproducer.transactions.sequence_numbers import SequenceNumbers
+from aioproducer.version import __version__
+
+_TELLING_BATCHED: Final = 1e-6
+_TELLING_WAITING: Final = 5e-6
+"""Seconds that it takes to fail a record in a batch, and one in line, on a slow machine."""
+
+_T = TypeVar("_T")
+
+_LEFT_BEHIND: Final = (
+    "the producer was closed before the transaction had ended; what became of it is not known here."
+    " The coordinator aborts what is open after transaction_timeout_ms, or when a producer with the"
+    " same transactional_id starts"
+)
+
+
+class Engine:
+    """Everything below :class:`Producer`: made when it starts, gone when it is closed."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        client_id: str,
+        partitioner: Any,
+        on_death: Callable[[BaseException], None],
+        joined: TransactionHandle | None = None,
+    ) -> None:
+        self._config = config
+        self._random = Random()
+        self._owner = TaskOwner(on_death)
+        self._wakeup = Wakeup(monotonic)
+        now = monotonic()
+        self.metrics = ProducerMetrics(
+            num_samples=config.metrics_num_samples,
+            sample_window=max(config.metrics_sample_window_ms, 1) / 1000,
+            now=now,
+        )
+        self._ratios = CompressionRatios()
+        self._compression = _compression(config)
+        self._compressors = DaemonThreads("aioproducer-compress", BESIDE_THE_LOOP)
+        self.metadata = self._make_metadata(config)
+        transactional_id = config.transactional_id
+        self._identity = SequenceNumbers(
+            idempotent=config.enable_idempotence, transactional=transactional_id is not None
+        )
+        self._manager = (
+            None
+            if transactional_id is None
+            else TransactionManager(transactional_id, self._identity, joined)
+        )
+        self._group_offsets = GroupOffsets(f"transactional id {transactional_id!r}")
+        self.transactions: TransactionApi | None = None
+        """The calls of a transactional producer; None: there is no ``transactional_id``."""
+        self.accumulator = self._make_accumulator(config, partitioner)
+        self._tls, self._mechanism = _security(config)
+        self.client = self._make_client(config, client_id)
+        self.memory_waiters = MemoryWaiters(
+            self.accumulator,
+            self.metrics,
+            self._wakeup.wake,
+            monotonic,
+        )
+        self._refresher = MetadataRefresher(
+            self.metadata, self.client, self.accumulator, self._ratios, self._login_refused
+        )
+        self._ad_hoc = AdHocRequests(self.client, self.metadata)
+        self._sender = self._make_sender(config)
+        self._sender_task: asyncio.Task[None] | None = None
+        self._hurried: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def _login_refused(self, error: ProducerError) -> None:
+        if self.transactions is not None:
+            self.transactions.login_refused(error)
+
+    def _backoff(self) -> ExponentialBackoff:
+        config = self._config
+        return ExponentialBackoff(
+            config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, self._random
+        )
+
+    def _make_metadata(self, config: ProducerConfig) -> Metadata:
+        rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
+        return Metadata(
+            _bootstrap_servers(config.bootstrap_servers),
+            max_age=config.metadata_max_age_ms / 1000,
+            max_idle=config.metadata_max_idle_ms / 1000,
+            backoff=self._backoff(),
+            rebootstrap_after=(
+                config.metadata_recovery_rebootstrap_trigger_ms / 1000 if rebootstraps else None
+            ),
+        )
+
+    def _make_accumulator(self, config: ProducerConfig, partitioner: Any) -> RecordAccumulator:
+        for_the_line = config.buffer_memory // 4
+        pool = BufferPool(config.buffer_memory - for_the_line, max(config.batch_size, 1))
+        idempotent = config.enable_idempotence
+        rules = BatchingRules(
+            batch_size=pool.poolable_size,
+            max_request_size=config.max_request_size,
+            linger=None if config.linger_ms is None else config.linger_ms / 1000,
+            adaptive_linger=ADAPTIVE_LINGER_MS / 1000,
+            delivery_timeout=config.delivery_timeout_ms / 1000,
+            one_at_a_time=not idempotent and config.max_in_flight_requests_per_connection == 1,
+            in_order=idempotent,
+            ignore_keys=config.partitioner_ignore_keys,
+        )
+        return RecordAccumulator(
+            rules,
+            pool,
+            PendingRecords(for_the_line, pool, max(for_the_line, config.max_request_size)),
+            StickyChoice(
+                self._random,
+                pool.poolable_size,
+                adaptive=config.partitioner_adaptive_partitioning_enable,
+                unavailable=(
+                    self._is_unavailable if config.partitioner_availability_timeout_ms else None
+                ),
+            ),
+            self._wakeup.wake,
+            self._expansion,
+            _partition_function(partitioner, self._random),
+            None if self._manager is None else self._manager.admits,
+            None if self._manager is None else self._manager.batch_failed,
+        )
+
+    def _is_unavailable(self, node: int) -> bool:
+        timeout = self._config.partitioner_availability_timeout_ms / 1000
+        return self._sender.waits_for_node(node, timeout)
+
+    def _expansion(self, topic: str) -> float:
+        if self._compression is None:
+            return 1.0
+        return max(1.0, 1.0 / self._ratios.estimate(topic))
+
+    def _make_client(self, config: ProducerConfig, client_id: str) -> NetworkClient:
+        idle = config.connections_max_idle_ms
+        return NetworkClient(
+            ClientSettings(
+                connection=ConnectionSettings(
+                    client_id=client_id,
+                    software_version=__version__,
+                    request_timeout=config.request_timeout_ms / 1000,
+                    socket=SocketSettings(
+                        config.send_buffer_bytes, config.receive_buffer_bytes, self._tls
+                    ),
+                    mechanism=self._mechanism,
+                ),
+                max_in_flight=config.max_in_flight_requests_per_connection,
+                request_timeout=config.request_timeout_ms / 1000,
+                setup_timeout=config.socket_connection_setup_timeout_ms / 1000,
+                setup_timeout_max=config.socket_connection_setup_timeout_max_ms / 1000,
+                reconnect_backoff=config.reconnect_backoff_ms / 1000,
+                reconnect_backoff_max=config.reconnect_backoff_max_ms / 1000,
+                max_idle=float("inf") if idle < 0 else idle / 1000,
+            ),
+            self._owner,
+            monotonic,
+            self._random,
+            self._wakeup.wake,
+            self.metrics,
+        )
+
+    def _make_sender(self, config: ProducerConfig) -> Sender:
+        completer = BatchCompleter(
+            self.accumulator,
+            self.metadata,
+            self._identity,
+            self.metrics,
+            self._ratios,
+            self._backoff(),
+            config.retries,
+            self._manager,
+        )
+        return Sender(
+            SenderSettings(
+                acks=config.acks_value,
+                request_timeout_ms=config.request_timeout_ms,
+                max_request_size=config.max_request_size,
+                delivery_timeout=config.delivery_timeout_ms / 1000,
+            ),
+            accumulator=self.accumulator,
+            client=self.client,
+            metadata=self.metadata,
+            refresher=self._refresher,
+            completer=completer,
+            identity=self._identity,
+            producer_id=self._make_requester(config, completer),
+            record_expiry=RecordExpiry(
+                self.accumulator, self.metadata, self._refresher, self.metrics
+            ),
+            compression=self._compression,
+            ratios=self._ratios,
+            metrics=self.metrics,
+            owner=self._owner,
+            wakeup=self._wakeup,
+            clock=monotonic,
+            serve_waiters=self.memory_waiters.serve,
+            elsewhere=self._compressors.run,
+            ad_hoc=self._ad_hoc,
+            transactions=self._manager,
+        )
+
+    def _make_requester(
+        self, config: ProducerConfig, completer: BatchCompleter
+    ) -> ProducerIdRequester | TransactionDriver:
+        if self._manager is None:
+            return ProducerIdRequester(
+                self._identity,
+                self.accumulator,
+                self.client,
+                self.metadata,
+                completer,
+                config.retry_backoff_ms / 1000,
+            )
+        self.transactions = calls = TransactionApi(
+            self._manager,
+            self._group_offsets,
+            self._wakeup.wake,
+            self._let_nothing_linger,
+            self.accumulator.allow_fast_path,
+            lambda obstacle: _because(obstacle or self._why_unreachable()),
+            config.max_block_ms / 1000,
+            self.metrics,
+            monotonic,
+        )
+        calls.changed()
+        return TransactionDriver(
+            self._manager,
+            self._group_offsets,
+            self.accumulator,
+            self.client,
+            self.metadata,
+            completer,
+            self._backoff(),
+            config.transaction_timeout_ms,
+            calls.changed,
+        )
+
+    def _let_nothing_linger(self) -> None:
+        self.accumulator.flush(asyncio.get_running_loop().create_future())
+
+    def _why_unreachable(self) -> ProducerError | None:
+        """Why no broker answers, as far as is known."""
+        return next(iter(self.client.failures().values()), None)
+
+    # --- life ------------------------------------------------------------------------------
+
+    async def resolve_bootstrap(self) -> None:
+        """Replace the bootstrap servers by their canonical names where the option asks for it."""
+        if self._config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only":
+            names = await canonical_names(self._config.bootstrap_servers)
+            self.metadata.set_bootstrap(_bootstrap_servers(names))
+
+    def start(self) -> None:
+        """Run the sender on the running loop."""
+        self._sender_task = self._owner.start(self._sender.run(), name="aioproducer-sender")
+
+    def wait_in_line(
+        self, record: PendingRecord, now: float, caller: object, *, over_capacity: bool
+    ) -> None:
+        """Let a record of ``caller`` wait for its topic, its partition or memory.
+
+        ``over_capacity``: see :meth:`PendingRecords.add`.
+
+        Raises:
+            BufferExhaustedError: the line is full.
+        """
+        try:
+            if self.accumulator.wait_in_line(record, over_capacity=over_capacity):
+                self.metadata.seek(record.topic, now)
+        finally:
+            if self.accumulator.crowded:
+                self.memory_waiters.stands_in_line(caller)
+        self._wakeup.wake()
+
+    async def inquire(self, request: Request, node: Node | None = None) -> Any:
+        """The answer of ``node``, or of any broker.
+
+        Raises why there is no answer; without ``node`` it waits until a broker lets the producer in
+        or each has refused the login.
+        """
+        told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._ad_hoc.ask(request, told, node)
+        self._wakeup.wake()
+        answer = await told
+        if isinstance(answer, ProducerError):
+            raise anew(answer)
+        return answer
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The features that the whole cluster supports (KIP-584)."""
+        return self.client.features.levels
+
+    @property
+    def versions(self) -> Mapping[str, tuple[int, int]]:
+        """The versions of requests that a connected broker speaks."""
+        return self.client.versions()
+
+    def why_no_answer(self) -> str:
+        """The last error of each broker that could be asked."""
+        reasons = self.client.failures()
+        peers = self.metadata.peers
+        return "; ".join(str(reasons.get(each.id) or f"{each}: no answer yet") for each in peers)
+
+    async def topic(self, topic: str, patience: float) -> TopicInfo:
+        """The partitions and leaders of ``topic``, waited for up to ``patience`` seconds.
+
+        Raises what a record would get that has to wait for it.
+        """
+        known = self.metadata.snapshot.topics.get(topic)
+        if known is not None:
+            self.metadata.use(topic, monotonic())
+            return known
+        return await self._wait_for(
+            topic, patience, self.metadata.wait_for, self.metadata.wait_no_longer
+        )
+
+    async def partition_infos(self, topic: str, patience: float) -> tuple[PartitionInfo, ...]:
+        """The partitions of ``topic`` as the cluster has them now; raises as :meth:`topic` does."""
+        return await self._wait_for(
+            topic,
+            patience,
+            self.metadata.wait_for_details,
+            self.metadata.wait_for_details_no_longer,
+        )
+
+    async def _wait_for(
+        self,
+        topic: str,
+        patience: float,
+        wait: Callable[[str, asyncio.Future[_T | ProducerError], float], None],
+        wait_no_longer: Callable[[str, asyncio.Future[_T | ProducerError]], None],
+    ) -> _T:
+        began = monotonic()
+        told: asyncio.Future[_T | ProducerError] = asyncio.get_running_loop().create_future()
+        wait(topic, told, began)
+        self._wakeup.wake()
+        try:
+            async with asyncio.timeout(patience):
+                found = await told
+        except TimeoutError:
+            raise self._refresher.why_no_metadata(topic, began, monotonic()) from None
+        finally:
+            wait_no_longer(topic, told)
+            now = monotonic()
+            self.metrics.metadata_waited(now - began, now)
+        if isinstance(found, ProducerError):
+            raise anew(found)
+        return found
+
+    def withdraw(self, record: PendingRecord) -> None:
+        """Take a cancelled record out of the line, if it still stands there."""
+        self.accumulator.withdraw(record)
+        self._wakeup.wake()
+
+    def take_back_cancelled(self) -> None:
+        """Take all cancelled records out of the line."""
+        self.accumulator.withdraw_cancelled()
+        self._wakeup.wake()
+
+    async def close(self, timeout: float, error: ProducerError) -> int:
+        """Deliver for ``timeout`` seconds, fail the rest with ``error``; how many that were."""
+        if self.transactions is not None:
+            self.transactions.leave()
+        self.accumulator.close()
+        end = monotonic() + timeout
+        try:
+            await self._deliver(timeout)
+            if self._config.acks == "0" and (partings := self.client.part()):
+                left = min(end - monotonic(), self._config.request_timeout_ms / 1000)
+                await asyncio.wait(partings, timeout=max(left, 0.0))
+            if self._sender_task is not None:
+                self._owner.cancel(self._sender_task)
+            self.client.close()
+        finally:
+            try:
+                undelivered = await self._tell(error)
+            finally:
+                if self.transactions is not None:
+                    self.transactions.close(ProducerClosedError(_LEFT_BEHIND))
+                closed = ProducerClosedError("the producer is closed; make a new Producer")
+                self.memory_waiters.close(closed)
+                self.metadata.tell_waiting(closed)
+                self._ad_hoc.close(closed)
+                self.client.close()
+                self.accumulator.pool.close()
+                await self._owner.close()
+                if self._mechanism is not None:
+                    await self._mechanism.close()
+                self._compressors.shutdown(cancel_futures=True)
+        return undelivered
+
+    async def _deliver(self, timeout: float) -> None:
+        """Wait for the sender's end, but leave time to tell the futures: half of it at most."""
+        task, began = self._sender_task, monotonic()
+        while task is not None and not task.done() and not self._hurried.done():
+            left = began + timeout - min(self._telling(), timeout / 2) - monotonic()
+            if left <= 0:
+                return
+            await asyncio.wait(
+                [task, self._hurried], timeout=left, return_when=asyncio.FIRST_COMPLETED
+            )
+
+    def _telling(self) -> float:
+        """Seconds that it takes to tell the futures of all records without an outcome."""
+        batched = sum(batch.count for batch in self.accumulator.incomplete)
+        return batched * _TELLING_BATCHED + len(self.accumulator.line) * _TELLING_WAITING
+
+    def hurry(self) -> None:
+        """End a :meth:`close` under way before its timeout."""
+        if not self._hurried.done():
+            self._hurried.set_result(None)
+
+    def break_down(self, error: ProducerError) -> None:
+        """A part died: everything that waits gets ``error``."""
+        with ExitStack() as steps:  # each is taken, whatever becomes of the others
+            steps.callback(self.client.close)
+            steps.callback(self._compressors.shutdown, cancel_futures=True)
+            steps.callback(self.memory_waiters.close, error)
+            steps.callback(self.metadata.tell_waiting, error)
+            steps.callback(self._ad_hoc.close, error)
+            if self.transactions is not None:
+                steps.callback(self.transactions.close, error)
+            steps.callback(self.accumulator.flushes.fail, error)
+            steps.callback(self._tell_all, error)
+            steps.callback(self.accumulator.close)
+
+    def _tell_all(self, error: ProducerError) -> None:
+        """Fail every record; in a task if they are many, unless the event loop is ending."""
+        if self._sender_task is not None:
+            self._owner.cancel(self._sender_task)
+        loop_ends = isinstance(error.__cause__, asyncio.CancelledError)
+        for _ in self._sender.giving_up(error):
+            if not loop_ends:
+                break
+        if self.accumulator.incomplete or self.accumulator.line:
+            self._owner.start(self._tell_rest(error), name="aioproducer-telling")
+
+    async def _tell_rest(self, error: ProducerError) -> None:
+        await self._tell(error)
+
+    async def _tell(self, error: ProducerError) -> int:
+        """Fail every record, with turns for others in between; how many. Cancelled: at once."""
+        failed = 0
+        try:
+            for told in self._sender.giving_up(error):
+                failed += told
+                await asyncio.sleep(0)
+        finally:
+            failed += self._sender.give_up(error)
+        return failed
+
+    def snapshot_metrics(self) -> MetricsSnapshot:
+        """All metrics as they are now."""
+        now = monotonic()
+        updated = self.metadata.last_full_update
+        return self.metrics.snapshot(
+            now,
+            gauges={
+                "buffer-total-bytes": float(self._config.buffer_memory),
+                "buffer-available-bytes": float(
+                    self.accumulator.pool.available + self.accumulator.line.free
+                ),
+                "requests-in-flight": float(self.client.total_in_flight()),
+                "metadata-age": float("nan") if updated is None else now - updated,
+                "waiting-threads": float(len(self.accumulator.line)),
+                "connection-count": float(self.client.connection_count()),
+            },
+        )
+
+
+def _security(config: ProducerConfig) -> tuple[TlsContexts | None, Mechanism | None]:
+    """TLS and the login. Without either, nothing that they need is imported."""
+    if config.security_protocol == "PLAINTEXT":
+        return None, None
+    from aioproducer.auth.configured import mechanism_of, tls_of
+
+    mechanism = mechanism_of(config, time)
+    return tls_of(config), mechanism
+
+
+def _bootstrap_servers(addresses: Iterable[tuple[str, int]]) -> list[BootstrapServer]:
+    return [
+        BootstrapServer(BootstrapId(f"-{number}"), host, port)
+        for number, (host, port) in enumerate(addresses, start=1)
+    ]
+
+
+def _because(obstacle: ProducerError | None) -> str:
+    return "" if obstacle is None else f": {obstacle}"
+
+
+def _compression(config: ProducerConfig) -> Compression | None:
+    levels = {
+        "gzip": config.compression_gzip_level,
+        "lz4": config.compression_lz4_level,
+        "zstd": config.compression_zstd_level,
+    }
+    return compression(config.compression_type, level=levels.get(config.compression_type))
+
+
+def _partition_function(partitioner: Any, random: Random) -> PartitionFunction | None:
+    if partitioner is None:
+        return None
+    if partitioner == "round_robin":
+        return RoundRobinPartitioner(random).partition
+    if partitioner == "consistent_random":
+        return ConsistentRandomPartitioner(random).partition
+    if partitioner == "murmur3":
+        return Murmur3Partitioner(random).partition
+    function: PartitionFunction = getattr(partitioner, "partition", partitioner)
+    return function

@@ -1,0 +1,378 @@
+"""Users' calls of transactions: each tells the state machine, and waits until that is there.
+
+Cancelling a wait, or its timeout, changes nothing about what was asked for: the sender goes on with
+it, and the next call takes up the outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
+
+from aioproducer.errors import (
+    CommitUnconfirmedError,
+    FatalTransactionError,
+    IllegalStateError,
+    ProducerClosedError,
+    ProducerError,
+    ProducerTimeoutError,
+    anew,
+)
+from aioproducer.metrics import ProducerMetrics, TransactionCall
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionHandle,
+)
+from aioproducer.transactions.group_offsets import GroupOffsets, PendingFetch
+from aioproducer.transactions.manager import Ending, TransactionManager
+from aioproducer.transactions.states import TransactionState
+
+logger = logging.getLogger(__name__)
+
+_S: Final = TransactionState
+
+
+class TransactionApi:
+    """The calls of one producer.
+
+    ``wake`` makes the sender look, ``hurry`` lets no record linger, ``on_open`` hears whether
+    records may be sent; ``obstacle`` puts into words, after a timeout, the obstacle if that is
+    known; ``max_block``: seconds that a call without timeout waits.
+    """
+
+    def __init__(
+        self,
+        manager: TransactionManager,
+        offsets: GroupOffsets,
+        wake: Callable[[], None],
+        hurry: Callable[[], None],
+        on_open: Callable[[bool], None],
+        obstacle: Callable[[ProducerError | None], str],
+        max_block: float,
+        metrics: ProducerMetrics,
+        clock: Callable[[], float],
+    ) -> None:
+        self.manager = manager
+        self._offsets = offsets
+        self._wake = wake
+        self._hurry = hurry
+        self._on_open = on_open
+        self._obstacle = obstacle
+        self._max_block = max_block
+        self._metrics = metrics
+        self._clock = clock
+        self._waiters: list[asyncio.Future[None]] = []
+        self._refusal: ProducerError | None = None
+        self._left_open = False
+        self._bulks = 0
+        """The number of ``send_many()`` under way."""
+
+    # --- waiting ---------------------------------------------------------------------------
+
+    def changed(self) -> None:
+        """Let senders and all that wait look again: the state machine may have moved."""
+        self._on_open(self.manager.state is _S.IN_TRANSACTION)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def login_refused(self, error: ProducerError) -> None:
+        """Give ``error`` to all that wait for the producer id: no broker lets the producer in."""
+        if self.manager.state is _S.INITIALIZING:
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_exception(anew(error))
+
+    def close(self, error: ProducerError) -> None:
+        """Give ``error`` to all that wait: nothing will move any more."""
+        self._refusal = error
+        self.changed()
+
+    async def _until(
+        self,
+        reached: Callable[[], bool],
+        timeout: float | None,
+        doing: str,
+        then: str,
+        asker: TransactionManager | GroupOffsets | None = None,
+    ) -> None:
+        bound = self._max_block if timeout is None else timeout
+        try:
+            async with asyncio.timeout(bound):
+                while not reached():
+                    if self._refusal is not None:
+                        raise anew(self._refusal)
+                    self._wake()
+                    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    self._waiters.append(waiter)
+                    await waiter
+        except TimeoutError:
+            why = self._obstacle((asker or self.manager).obstacle)
+            raise ProducerTimeoutError(
+                f"{self.manager}: {doing} is not done within {bound:g} s"
+                f"{'' if timeout is not None else ' (max_block_ms)'}{why}. {then}"
+            ) from None
+
+    @contextmanager
+    def _timed(self, call: TransactionCall) -> Iterator[None]:
+        began = self._clock()
+        try:
+            yield
+        finally:
+            now = self._clock()
+            self._metrics.transaction_call_ended(call, now - began, now)
+
+    # --- the calls -------------------------------------------------------------------------
+
+    async def initialize(self, timeout: float | None) -> None:
+        """Get the producer id and an epoch, unless that was done."""
+        with self._timed("init"):
+            await self._initialize(timeout)
+
+    async def _initialize(self, timeout: float | None) -> None:
+        manager = self.manager
+        if manager.state is _S.UNINITIALIZED:
+            manager.initialize()
+        await self._until(
+            lambda: manager.state is not _S.INITIALIZING,
+            timeout,
+            "init_transactions()",
+            "Check bootstrap_servers, and the brokers",
+        )
+        if manager.state is _S.FATAL_ERROR:
+            raise manager.refusal("initialize transactions")
+
+    async def begin(self, *, shared: bool) -> None:
+        """Open a transaction, once the one before has ended."""
+        with self._timed("begin"):
+            await self._finish_untold()
+            if self.manager.state is _S.INITIALIZING:
+                await self._initialize(None)
+            self._check_no_bulk("begin a transaction")
+            while not self.manager.begin(shared=shared):
+                await self._initialize(None)
+            self.changed()
+
+    async def _finish_untold(self) -> None:
+        """Wait for a commit or abort whose caller did not, and tell if it failed."""
+        ending = self.manager.ending
+        if ending is not None and not ending.told:
+            await self._end(ending, None)
+
+    async def commit(self, timeout: float | None) -> None:
+        """Commit; or take up a commit whose caller was cancelled or timed out."""
+        ending = self.manager.ending
+        if ending is None or ending.told or not ending.committed:
+            self._check_no_bulk("commit")
+            ending = self.manager.commit()
+            self.changed()
+            self._hurry()
+        await self._end(ending, timeout)
+
+    async def abort(self, timeout: float | None) -> None:
+        """Abort; or take up an abort whose caller was cancelled or timed out."""
+        ending = self.manager.ending
+        if ending is not None and not ending.told and ending.committed and ending.done:
+            ending.told = True
+            raise IllegalStateError(f"{self.manager}: can't abort, the transaction was committed")
+        if ending is None or ending.told or ending.committed:
+            ending = self.manager.abort()
+            self.changed()
+        await self._end(ending, timeout)
+
+    async def _end(self, ending: Ending, timeout: float | None) -> None:
+        doing = "commit_transaction()" if ending.committed else "abort_transaction()"
+        try:
+            with self._timed("commit" if ending.committed else "abort"):
+                await self._until(
+                    lambda: not ending.open,
+                    timeout,
+                    doing,
+                    f"It goes on; what came of it is not known yet: `await {doing}` again",
+                )
+        except ProducerError as error:
+            if ending.committed:
+                raise CommitUnconfirmedError(str(error)) from error
+            raise
+        ending.told = True
+        if isinstance(ending.error, IllegalStateError):
+            raise anew(ending.error)
+        if ending.error is not None:
+            doing = "commit" if ending.committed else "abort"
+            raise self.manager.failure(doing, ending.error)
+
+    async def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+        timeout: float | None,
+    ) -> None:
+        """Write consumed offsets with the transaction."""
+        if not offsets:
+            self.manager.check_open("send offsets")
+            return
+        pending = self.manager.add_offsets(offsets, group)
+        with self._timed("send_offsets"):
+            await self._until(
+                lambda: self.manager.is_written(pending),
+                timeout,
+                "send_offsets_to_transaction()",
+                "Abort the transaction",
+            )
+
+    async def fetch_offsets(
+        self, group_id: str, partitions: frozenset[TopicPartition], timeout: float | None
+    ) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """The committed offsets of a group; with whatever transaction is open, or none."""
+        self.manager.check_alive("fetch offsets")
+        if not partitions:
+            return {}
+        pending = self._offsets.fetch(group_id, partitions)
+        try:
+            await self._until(
+                lambda: self._is_over(pending),
+                timeout,
+                "committed_offsets()",
+                "Try again",
+                self._offsets,
+            )
+        except ProducerClosedError:
+            raise ProducerClosedError(
+                f"{self.manager}: the producer was closed while committed_offsets() waited"
+            ) from None
+        finally:
+            self._offsets.give_up(pending)
+        if pending.error is not None:
+            raise anew(pending.error)
+        assert pending.offsets is not None
+        return pending.offsets
+
+    def _is_over(self, pending: PendingFetch) -> bool:
+        if pending.offsets is None and pending.error is None:
+            self.manager.check_alive("fetch offsets")
+            return False
+        return True
+
+    def share(self, *, over: bool = False) -> TransactionHandle:
+        """The open transaction, for others to write into it."""
+        return self.manager.hand_out(over=over)
+
+    # --- many records ----------------------------------------------------------------------
+
+    @contextmanager
+    def bulk(self) -> Iterator[None]:
+        """A ``send_many()``: until it is over, its transaction is not committed."""
+        self.check_open()
+        self._bulks += 1
+        try:
+            yield
+        finally:
+            self._bulks -= 1
+
+    def _check_no_bulk(self, doing: str) -> None:
+        if self._bulks:
+            raise IllegalStateError(
+                f"{self.manager}: can't {doing}, a send_many() of the transaction is under way; "
+                "await it first, or cancel it"
+            )
+
+    def check_open(self) -> None:
+        """Raise the reason if nothing can be sent now."""
+        self.manager.check_open()
+
+    def check_own_part(self, doing: str) -> None:
+        """Raise the reason if others may commit the transaction, and a record of ours failed."""
+        if self.manager.joined and self.manager.state in (_S.ABORTABLE_ERROR, _S.FATAL_ERROR):
+            raise self.manager.refusal(doing)
+
+    def record_failed(self, error: ProducerError) -> None:
+        """Fail the open transaction: a record of it failed, and no call raised that."""
+        if self.manager.state is _S.IN_TRANSACTION:
+            self.manager.batch_failed(error)
+            self.changed()
+
+    def record_refused(self, error: ProducerError) -> None:
+        """Note that ``send()`` raises ``error``, which its caller may swallow."""
+        if self.manager.state is _S.IN_TRANSACTION:
+            self.manager.record_refused(error)
+            self.changed()
+
+    @property
+    def open(self) -> bool:
+        """True if a producer that ends now would leave a transaction open."""
+        return self.manager.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR)
+
+    def leave(self) -> None:
+        """Abort the open transaction of a closed producer, unless others take it to its end."""
+        if self.open and not self.manager.joined:
+            logger.warning("%s: closed in a transaction, which is aborted", self.manager)
+            self._left_open = True
+            self.manager.abort().told = True
+            self.changed()
+        self._wake()
+
+    # --- the block -------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def block(self, *, shared: bool) -> AsyncIterator[None]:
+        """A transaction that is committed at the end, and aborted on any exception."""
+        before = self.manager.ending
+        abandoned = before is not None and not before.told
+        try:
+            await self.begin(shared=shared)
+        except ProducerError:
+            if abandoned and self.manager.state is _S.ABORTABLE_ERROR:
+                await self.abort(None)
+            raise
+        mine = self.manager.begun
+        try:
+            yield
+        except BaseException as error:
+            if self._is_to_be_ended(mine):
+                await self._abort_after(error)
+            raise
+        if self._left_open:
+            closed = ProducerClosedError(
+                f"{self.manager}: the producer was closed in the transaction, which is aborted"
+            )
+            raise anew(self._refusal or closed)
+        if self._is_to_be_ended(mine) or self._is_untold_commit(mine):
+            await self._commit_or_abort()
+        else:
+            self.check_own_part("leave it to others")
+
+    def _is_to_be_ended(self, number: int) -> bool:
+        """True if this transaction is the present one, and nobody has ended it or will."""
+        present = self.manager.begun == number and not self.manager.joined
+        return present and (self.open or self.manager.state is _S.FATAL_ERROR)
+
+    def _is_untold_commit(self, number: int) -> bool:
+        ending = self.manager.ending
+        present = self.manager.begun == number
+        return present and ending is not None and ending.committed and not ending.told
+
+    async def _commit_or_abort(self) -> None:
+        try:
+            await self.commit(None)
+        except ProducerError as error:
+            if self.open:
+                await self._abort_after(error)
+            raise
+
+    async def _abort_after(self, error: BaseException) -> None:
+        """Abort because of ``error``; a failure of the abort is told beside it."""
+        try:
+            await self.abort(None)
+        except ProducerError as failure:
+            fatal = isinstance(failure, FatalTransactionError)
+            if fatal and isinstance(error, ProducerError):
+                raise failure from error
+            logger.error("%s: the abort failed: %s", self.manager, failure)
+            error.add_note(f"The transaction was not aborted: {failure}")

@@ -1,0 +1,19 @@
+"""The innermost loops for C: all of them, or an error at the import.
+
+``columns.pyx`` is the twin of ``records/columns.py``, and so on; ``fast_path.pyx`` is that of
+``aioproducer/core/fast_path.py`` and ``records/route_cache.py``.
+"""
+
+from aioproducer.records._speedups import builder, bulk_tokens, columns, delivery, fast_path
+
+BinaryColumn = columns.BinaryColumn
+FastPath = fast_path.FastPath
+IntColumn = columns.IntColumn
+OpenBuilders = fast_path.OpenBuilders
+RecordsBuilder = builder.RecordsBuilder
+RouteCache = fast_path.RouteCache
+deliver_records = delivery.deliver_records
+fail_record = delivery.fail_record
+fill_places = bulk_tokens.fill_places
+partitions_of_keys = columns.partitions_of_keys
+rows_by_partition = columns.rows_by_partition

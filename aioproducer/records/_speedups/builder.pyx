@@ -1,0 +1,237 @@
+# cython: language_level=3, binding=False, wraparound=False
+"""The twin of ``builder``.
+
+Every record is written straight into the buffer, whose size is looked at each time: the caller may
+have replaced it. Nothing between that look and the last byte runs code of Python.
+"""
+
+from cpython.array cimport array
+from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromObject, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memcpy
+
+from aioproducer.records._speedups.arrays cimport check_type_code
+from aioproducer.records._speedups.columns cimport BinaryColumn, IntColumn
+
+from aioproducer.records.builder import BATCH_OVERHEAD, check_fields, header_bytes
+
+cdef Py_ssize_t RECORDS_BEGIN = BATCH_OVERHEAD
+
+
+cdef inline uint64_t zigzag(int64_t number) noexcept:
+    return (<uint64_t>number << 1) ^ (~<uint64_t>0 if number < 0 else 0)
+
+
+cdef inline Py_ssize_t varint_size(int64_t number) noexcept:
+    cdef uint64_t rest = zigzag(number)
+    cdef Py_ssize_t size = 1
+    while rest > 0x7F:
+        rest >>= 7
+        size += 1
+    return size
+
+
+cdef inline char* write_varint(char* to, int64_t number) noexcept:
+    cdef uint64_t rest = zigzag(number)
+    while rest > 0x7F:
+        to[0] = <char>(rest & 0x7F | 0x80)
+        to += 1
+        rest >>= 7
+    to[0] = <char>rest
+    return to + 1
+
+
+cdef inline Py_ssize_t size_of(bytes field) noexcept:
+    return -1 if field is None else PyBytes_GET_SIZE(field)
+
+
+cdef inline const char* start_of(bytes field) noexcept:
+    return NULL if field is None else PyBytes_AS_STRING(field)
+
+
+cdef inline char* write_field(char* to, const char* field, Py_ssize_t size) noexcept:
+    to = write_varint(to, size)
+    if size > 0:
+        memcpy(to, field, size)
+        to += size
+    return to
+
+
+cdef class RecordsBuilder:
+    """See ``builder.RecordsBuilder``."""
+
+    def __init__(self, bytearray buffer not None, Py_ssize_t limit):
+        self.buffer = buffer
+        self.limit = limit
+        self.position = RECORDS_BEGIN
+        self.count = 0
+        self.tokens = []
+        self.runs = []
+        self.owner = None
+        self.base_timestamp_ms = -1
+        self.max_record_size = 0
+
+    @property
+    def records(self):
+        return memoryview(self.buffer)[RECORDS_BEGIN:self.position]
+
+    @property
+    def max_timestamp_ms(self):
+        return max([run[1] for run in self.runs])
+
+    def close(self):
+        self.limit = 0
+
+    def append(self, token, timestamp_ms, key, value, headers=()):
+        if (
+            type(timestamp_ms) is not int
+            or (value is not None and type(value) is not bytes)
+            or (key is not None and type(key) is not bytes)
+        ):
+            check_fields(timestamp_ms, key, value)
+        cdef int64_t timestamp = timestamp_ms
+        if timestamp < 0:
+            check_fields(timestamp_ms, key, value)
+        return self.write(token, timestamp, key, value, headers)
+
+    def append_values(self, token, timestamp_ms, list values not None, Py_ssize_t start=0):
+        cdef int64_t timestamp = checked_time(timestamp_ms)
+        cdef Py_ssize_t before = self.count
+        cdef Py_ssize_t index
+        if start < 0:
+            start = max(0, start + len(values))
+        for index in range(start, len(values)):
+            value = values[index]
+            if type(value) is not bytes or not self.write_fields(
+                token, timestamp, NULL, -1, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value), b"\0"
+            ):
+                break
+        return self.count - before
+
+    def append_rows(self, span, timestamp_ms, columns, Py_ssize_t base, Py_ssize_t stop):
+        cdef int64_t timestamp = checked_time(timestamp_ms)
+        cdef BinaryColumn values = columns.values
+        cdef BinaryColumn keys = columns.keys
+        cdef IntColumn timestamps = columns.timestamps
+        cdef array rows = span.rows
+        cdef Py_ssize_t before = self.count
+        cdef Py_ssize_t key_size = -1
+        cdef const char* key = NULL
+        cdef const char* value = NULL
+        cdef Py_ssize_t place, row, value_size
+        cdef int64_t at
+        if values is None:
+            raise TypeError("there is no column of values")
+        if rows is not None:
+            check_type_code(rows, b"q")
+        for place in range(span.first, stop):
+            if rows is None:
+                row = place - base
+            elif 0 <= place < len(rows):
+                row = rows.data.as_longlongs[place] - base
+            else:
+                raise IndexError("there are fewer rows")
+            at = timestamp
+            if timestamps is not None:
+                timestamps.read(row, &at)
+            if keys is not None:
+                key_size = keys.read(row, &key)
+            value_size = values.read(row, &value)
+            if at < 0 or not self.write_fields(
+                span, at, key, key_size, value, value_size, b"\0"
+            ):
+                break
+        return self.count - before
+
+    cdef Py_ssize_t write(self, token, int64_t timestamp, key, value, headers) except -1:
+        cdef bytes key_bytes = None if key is None else PyBytes_FromObject(key)
+        cdef bytes value_bytes = None if value is None else PyBytes_FromObject(value)
+        cdef bytes tail = header_bytes(headers) if headers else b"\0"
+        return self.write_fields(
+            token,
+            timestamp,
+            start_of(key_bytes),
+            size_of(key_bytes),
+            start_of(value_bytes),
+            size_of(value_bytes),
+            tail,
+        )
+
+    cdef Py_ssize_t write_fields(
+        self,
+        token,
+        int64_t timestamp,
+        const char* key,
+        Py_ssize_t key_size,
+        const char* value,
+        Py_ssize_t value_size,
+        bytes tail,
+    ) except -1:
+        """Write a record; a size of -1 stands for None, and ``tail`` is what comes behind."""
+        cdef int64_t delta = timestamp - self.base_timestamp_ms if self.count else 0
+        cdef Py_ssize_t body = (
+            1
+            + varint_size(delta)
+            + varint_size(self.count)
+            + varint_size(key_size)
+            + max(key_size, 0)
+            + varint_size(value_size)
+            + max(value_size, 0)
+            + PyBytes_GET_SIZE(tail)
+        )
+        cdef Py_ssize_t size = varint_size(body) + body
+        cdef Py_ssize_t end = self.position + size
+        if end > self.limit or end > len(self.buffer):
+            return 0
+
+        cdef char* to = PyByteArray_AS_STRING(self.buffer) + self.position
+        to = write_varint(to, body)
+        to[0] = 0
+        to = write_varint(to + 1, delta)
+        to = write_varint(to, self.count)
+        to = write_field(to, key, key_size)
+        to = write_field(to, value, value_size)
+        memcpy(to, PyBytes_AS_STRING(tail), PyBytes_GET_SIZE(tail))
+        return self.keep(token, timestamp, key_size, value_size, size)
+
+    cdef Py_ssize_t keep(
+        self,
+        token,
+        int64_t timestamp,
+        Py_ssize_t key_size,
+        Py_ssize_t value_size,
+        Py_ssize_t size,
+    ) except -1:
+        """Count a record whose bytes are written."""
+        cdef Py_ssize_t index = self.count
+        self.tokens.append(token)
+        self.position += size
+        self.count = index + 1
+        if size > self.max_record_size:
+            self.max_record_size = size
+        if index == 0:
+            self.base_timestamp_ms = timestamp
+        elif (
+            timestamp == self.last_timestamp_ms
+            and key_size == self.last_key_size
+            and value_size == self.last_value_size
+        ):
+            return size
+        self.last_timestamp_ms = timestamp
+        self.last_key_size = key_size
+        self.last_value_size = value_size
+        self.runs.append((index, timestamp, key_size, value_size))
+        # To make it may have run the collector, and a finalizer that sends (in Python 3.11).
+        if len(self.runs) > 1 and self.runs[len(self.runs) - 2][0] > index:
+            self.runs.sort()
+        return size
+
+
+cdef int64_t checked_time(timestamp_ms) except -1:
+    if type(timestamp_ms) is not int:
+        check_fields(timestamp_ms, None, None)
+    cdef int64_t timestamp = timestamp_ms
+    if timestamp < 0:
+        check_fields(timestamp_ms, None, None)
+    return timestamp

@@ -1,0 +1,165 @@
+# cython: language_level=3, binding=False, wraparound=False
+"""The twin of ``columns``: Arrow's columns, and their rows by partition."""
+
+from cpython.array cimport array
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int32_t, int64_t
+
+from aioproducer.records._speedups.murmur2 cimport partition_of
+
+from aioproducer.errors import SerializationError
+
+
+cdef class Column:
+    """See ``columns``; what all of them have."""
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.validity)
+        PyBuffer_Release(&self.data)
+
+    def __len__(self):
+        return self.count
+
+    cdef int begin(self, validity, data, Py_ssize_t first, Py_ssize_t count, bint wide) except -1:
+        if self.width:
+            raise TypeError("a column is made once")
+        self.first = first
+        self.width = 8 if wide else 4
+        PyObject_GetBuffer(b"" if data is None else data, &self.data, PyBUF_SIMPLE)
+        if validity is not None:
+            PyObject_GetBuffer(validity, &self.validity, PyBUF_SIMPLE)
+        if first < 0 or count < 0:
+            raise SerializationError("a column begins and ends within its buffers")
+        if validity is not None and count and self.validity.len * 8 - first < count:
+            raise SerializationError("a column's bitmap of nulls is too short")
+        self.count = count
+        return 0
+
+    cdef Py_ssize_t place(self, Py_ssize_t row) except -2:
+        """The place of the row in the buffers; -1 if it is null."""
+        if not 0 <= row < self.count:
+            raise IndexError(f"the column has {self.count} rows, and no row {row}")
+        cdef Py_ssize_t place = self.first + row
+        cdef const unsigned char* bits = <const unsigned char*>self.validity.buf
+        if bits is not NULL and not bits[place >> 3] >> (place & 7) & 1:
+            return -1
+        return place
+
+
+cdef class BinaryColumn(Column):
+    """See ``columns.BinaryColumn``."""
+
+    def __init__(self, validity, offsets, data, Py_ssize_t first, Py_ssize_t count, *, bint wide):
+        self.begin(validity, data, first, count, wide)
+        PyObject_GetBuffer(b"" if offsets is None else offsets, &self.offsets, PyBUF_SIMPLE)
+        if count and self.offsets.len // self.width - 1 - first < count:
+            self.count = 0
+            raise SerializationError("a column has fewer offsets than rows")
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.offsets)
+
+    cdef Py_ssize_t read(self, Py_ssize_t row, const char** at) except -2:
+        """The size of the row's bytes, and where they are; -1: it is null."""
+        cdef Py_ssize_t place = self.place(row)
+        cdef int64_t begin, end
+        if place < 0:
+            return -1
+        if self.width == 8:
+            begin = (<const int64_t*>self.offsets.buf)[place]
+            end = (<const int64_t*>self.offsets.buf)[place + 1]
+        else:
+            begin = (<const int32_t*>self.offsets.buf)[place]
+            end = (<const int32_t*>self.offsets.buf)[place + 1]
+        if not 0 <= begin <= end <= self.data.len:
+            raise SerializationError("a column's offsets do not fit its data")
+        at[0] = <const char*>self.data.buf + begin
+        return end - begin
+
+    def __getitem__(self, Py_ssize_t row):
+        cdef const char* at = NULL
+        cdef Py_ssize_t size = self.read(row, &at)
+        return None if size < 0 else PyBytes_FromStringAndSize(at, size)
+
+
+cdef class IntColumn(Column):
+    """See ``columns.IntColumn``."""
+
+    def __init__(self, validity, data, Py_ssize_t first, Py_ssize_t count, *, bint wide):
+        self.begin(validity, data, first, count, wide)
+        if count and self.data.len // self.width - first < count:
+            self.count = 0
+            raise SerializationError("a column has fewer numbers than rows")
+
+    cdef bint read(self, Py_ssize_t row, int64_t* number) except -1:
+        """Whether the row is not null, and its number."""
+        cdef Py_ssize_t place = self.place(row)
+        if place < 0:
+            return False
+        if self.width == 8:
+            number[0] = (<const int64_t*>self.data.buf)[place]
+        else:
+            number[0] = (<const int32_t*>self.data.buf)[place]
+        return True
+
+    def __getitem__(self, Py_ssize_t row):
+        cdef int64_t number = 0
+        return number if self.read(row, &number) else None
+
+
+def partitions_of_keys(BinaryColumn keys not None, int count):
+    """See ``columns.partitions_of_keys``."""
+    if count < 1:
+        raise ValueError("there are partitions")
+    cdef array partitions = array("i", bytes(4 * keys.count))
+    cdef int* partition_at = partitions.data.as_ints
+    cdef const char* key = NULL
+    cdef Py_ssize_t row, size
+    for row in range(keys.count):
+        size = keys.read(row, &key)
+        partition_at[row] = -1 if size < 0 else <int>partition_of(key, size, count)
+    return partitions
+
+
+def rows_by_partition(
+    columns, Py_ssize_t base, Py_ssize_t start, Py_ssize_t stop, int count, *, bint ignore_keys
+):
+    """See ``columns.rows_by_partition``."""
+    if count < 1 or start > stop:
+        raise ValueError("there are rows and partitions")
+    cdef IntColumn partitions = columns.partitions
+    cdef BinaryColumn keys = None if ignore_keys else columns.keys
+    cdef array groups = array("q", bytes(8 * (stop - start)))
+    cdef array ends = array("q", bytes(8 * (count + 2)))
+    cdef int64_t* group_of = <int64_t*>groups.data.as_longlongs
+    cdef int64_t* end_of = <int64_t*>ends.data.as_longlongs
+    cdef Py_ssize_t place, size
+    cdef Py_ssize_t taken = 0
+    cdef const char* key = NULL
+    cdef int64_t group, partition = 0
+    for place in range(stop - start):
+        if partitions is not None and partitions.read(start + place, &partition):
+            group = partition + 2 if 0 <= partition < count else 0
+        else:
+            size = -1 if keys is None else keys.read(start + place, &key)
+            group = 1 if size < 0 else 2 + partition_of(key, size, count)
+        if place and (group == 1) != (group_of[0] == 1):
+            break
+        group_of[place] = group
+        end_of[group] += 1
+        taken += 1
+
+    found = []
+    cdef int64_t end = 0
+    for group in range(count + 2):
+        if end_of[group]:
+            found.append((group - 2, end, end + end_of[group]))
+            end += end_of[group]
+            end_of[group] = end - end_of[group]
+    cdef array rows = array("q", bytes(8 * taken))
+    for place in range(taken):
+        group = group_of[place]
+        rows.data.as_longlongs[end_of[group]] = base + start + place
+        end_of[group] += 1
+    return rows, found

@@ -1,0 +1,149 @@
+# cython: language_level=3, binding=False, wraparound=False
+"""The twins of ``route_cache`` and ``fast_path.PythonFastPath``.
+
+They are one module because a call between modules costs more, and each record would make it.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.object cimport PyObject, PyObject_Call
+from libc.stdint cimport int64_t
+from libc.time cimport time_t
+
+from aioproducer.records._speedups.builder cimport RecordsBuilder
+from aioproducer.records._speedups.murmur2 cimport partition_of
+
+cdef extern from "Python.h":
+    void PyObject_GC_UnTrack(PyObject*)
+    unsigned long PyThread_get_thread_ident()
+
+cdef extern from "time.h":
+    struct timespec:
+        time_t tv_sec
+        long tv_nsec
+    enum: TIME_UTC
+    int timespec_get(timespec*, int) nogil
+
+from asyncio import Future
+
+cdef type FUTURE = Future
+
+
+@cython.final
+cdef class OpenBuilders:
+    """See ``route_cache.OpenBuilders``."""
+
+    cdef public RecordsBuilder keyless
+    cdef public list partitions
+
+    def __init__(self):
+        self.partitions = []
+
+
+@cython.final
+cdef class RouteCache:
+    """See ``route_cache.RouteCache``."""
+
+    cdef public bint ignore_keys
+    cdef public bint is_open
+    cdef readonly dict topics
+    cdef public RecordsBuilder last
+
+    def __init__(self, *, ignore_keys=False):
+        self.ignore_keys = ignore_keys
+        self.is_open = True
+        self.topics = {}
+
+    def append(self, token, timestamp_ms, topic, value, key, partition):
+        cdef RecordsBuilder builder = self.find(topic, value, key, partition)
+        if builder is None:
+            return 0
+        self.last = builder
+        return builder.append(token, timestamp_ms, key, value)
+
+    cpdef RecordsBuilder find(self, topic, value, key, partition):
+        cdef OpenBuilders batches
+        cdef Py_ssize_t number, count
+        if (
+            not self.is_open
+            or type(topic) is not str
+            or (value is not None and type(value) is not bytes)
+            or (key is not None and type(key) is not bytes)
+        ):
+            return None
+        batches = self.topics.get(topic)
+        if batches is None:
+            return None
+        count = len(batches.partitions)
+        if partition is None:
+            if key is None or self.ignore_keys:
+                return batches.keyless
+            if count == 0:
+                return None
+            number = partition_of(PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key), count)
+        elif type(partition) is not int or not 0 <= partition < count:
+            return None
+        else:
+            number = partition
+        return batches.partitions[number]
+
+
+cdef inline int64_t now_ms() noexcept:
+    cdef timespec now
+    timespec_get(&now, TIME_UTC)
+    return <int64_t>now.tv_sec * 1000 + now.tv_nsec // 1_000_000
+
+
+@cython.final
+cdef class FastPath:
+    """See ``fast_path.PythonFastPath``."""
+
+    cdef unsigned long thread
+    cdef object is_running
+    cdef object create_future
+    cdef dict plain_future
+    cdef RouteCache routes
+
+    def open(self, loop, RouteCache routes not None):
+        self.thread = PyThread_get_thread_ident()
+        self.is_running = loop.is_running
+        self.create_future = loop.create_future
+        self.plain_future = {"loop": loop} if type(loop.create_future()) is FUTURE else None
+        self.routes = routes
+
+    def close(self):
+        self.thread = 0
+
+    cpdef bint serves(self) except -1:
+        return self.thread == PyThread_get_thread_ident() and self.is_running()
+
+    def send(self, topic, value, key, partition):
+        cdef RecordsBuilder builder
+        if self.serves():
+            builder = self.routes.find(topic, value, key, partition)
+            if builder is not None:
+                self.routes.last = builder
+                future = self.new_future()
+                if builder.write(future, now_ms(), key, value, None):
+                    return future
+        return None
+
+    cdef new_future(self):
+        if self.plain_future is None:
+            return self.create_future()
+        future = PyObject_Call(FUTURE, (), self.plain_future)
+        # Else the collector visits each of thousands several times, a quarter of all costs. While
+        # it is pending, the task that awaits it may be part of a cycle with it: the producer sees
+        # to it that none stays so while its loop runs. Done, it holds metadata and its loop, which
+        # leads back to it only by what users attach; failed, it is shown to the collector again.
+        PyObject_GC_UnTrack(<PyObject*>future)
+        return future
+
+    def append(self, token, topic, value, key, partition):
+        cdef RecordsBuilder builder
+        if self.serves():
+            builder = self.routes.find(topic, value, key, partition)
+            if builder is not None:
+                self.routes.last = builder
+                return builder.write(token, now_ms(), key, value, None)
+        return 0

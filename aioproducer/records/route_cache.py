@@ -1,0 +1,75 @@
+"""The routes of the fast path: the open batch that a record may join without further questions.
+
+Nearly all records take it. It leaves what it does not know to others, and then did nothing.
+
+``_speedups/fast_path.pyx`` has the same for C; what is here is the reference.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aioproducer.partitioning import murmur2_partition
+from aioproducer.records.builder import RecordsBuilder
+
+
+class OpenBuilders:
+    """The builders that records of one topic may join.
+
+    A closed builder takes nothing, so it does no harm here.
+    """
+
+    __slots__ = ("keyless", "partitions")
+
+    def __init__(self) -> None:
+        self.keyless: RecordsBuilder | None = None
+        """The builder for records whose partition is chosen neither by name nor by key."""
+        self.partitions: list[RecordsBuilder | None] = []
+        """The builders for other records, one for each partition of the topic."""
+
+
+class RouteCache:
+    """Finds the builder for a record, if the record may take the fast path."""
+
+    __slots__ = ("ignore_keys", "is_open", "last", "topics")
+
+    def __init__(self, *, ignore_keys: bool = False) -> None:
+        self.ignore_keys = ignore_keys
+        """Keyed records go where keyless ones do."""
+        self.is_open = True
+        """False: no record takes the fast path."""
+        self.topics: dict[str, OpenBuilders] = {}
+        self.last: RecordsBuilder | None = None
+        """The builder of the record that was sent last; None: it is in no batch yet."""
+
+    def append(
+        self, token: Any, timestamp_ms: int, topic: Any, value: Any, key: Any, partition: Any
+    ) -> int:
+        """Append a record without headers; its size in bytes, or 0."""
+        builder = self.find(topic, value, key, partition)
+        if builder is None:
+            return 0
+        self.last = builder
+        return builder.append(token, timestamp_ms, key, value)
+
+    def find(self, topic: Any, value: Any, key: Any, partition: Any) -> RecordsBuilder | None:
+        """The builder for a record; None: it can't take the fast path."""
+        if (
+            not self.is_open
+            or type(topic) is not str
+            or (value is not None and type(value) is not bytes)
+            or (key is not None and type(key) is not bytes)
+        ):
+            return None
+        batches = self.topics.get(topic)
+        if batches is None:
+            return None
+        if partition is None:
+            if key is None or self.ignore_keys:
+                return batches.keyless
+            if not batches.partitions:
+                return None
+            return batches.partitions[murmur2_partition(key, len(batches.partitions))]
+        if type(partition) is int and 0 <= partition < len(batches.partitions):
+            return batches.partitions[partition]
+        return None

@@ -1,0 +1,1 @@
+"""The tasks and threads of a producer."""

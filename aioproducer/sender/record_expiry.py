@@ -1,0 +1,69 @@
+"""Records whose time in line is over fail, with the reason."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from aioproducer.accumulator.pending_records import PendingRecord
+from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.cluster.metadata import Metadata
+from aioproducer.errors import BufferExhaustedError, ProducerError
+from aioproducer.metrics import ProducerMetrics
+from aioproducer.sender.completer import RECORDS_PER_SLICE
+from aioproducer.sender.refresher import MetadataRefresher
+
+logger = logging.getLogger(__name__)
+
+_REPORT_INTERVAL: Final = 1.0
+"""Seconds between log lines about expired records, so that not each one gets a line."""
+
+
+class RecordExpiry:
+    """Records that waited for metadata or memory longer than ``max_block_ms``."""
+
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        metadata: Metadata,
+        refresher: MetadataRefresher,
+        metrics: ProducerMetrics,
+    ) -> None:
+        self._accumulator = accumulator
+        self._metadata = metadata
+        self._refresher = refresher
+        self._metrics = metrics
+        self._unreported: dict[str, tuple[int, ProducerError]] = {}
+        self._report_not_before = 0.0
+
+    def expire(self, now: float) -> None:
+        """Fail the overdue records, at most ``RECORDS_PER_SLICE`` at once."""
+        for record in self._accumulator.line.expired(now, RECORDS_PER_SLICE):
+            error = self._why(record, now)
+            self._accumulator.fail_waiting([record], error)
+            self._metrics.records_failed(record.topic, 1, now)
+            count, _ = self._unreported.get(record.topic, (0, error))
+            self._unreported[record.topic] = count + 1, error
+
+    def _why(self, record: PendingRecord, now: float) -> ProducerError:
+        unknown = self._refresher.why_no_partition(
+            record.topic, record.partition or 0, record.sent, now
+        )
+        if unknown is not None:
+            return unknown
+        self._metrics.buffer_exhausted(now)
+        return BufferExhaustedError(
+            f"no memory became free for a record of topic {record.topic!r} within "
+            f"{now - record.sent:.1f} s (max_block_ms or delivery_timeout_ms): use "
+            "`await producer.drain()` between sends, or raise buffer_memory"
+        )
+
+    def report(self, now: float) -> float | None:
+        """Log the expired records, one line per topic and second. Returns when to look again."""
+        if not self._unreported or now < self._report_not_before:
+            return self._report_not_before if self._unreported else None
+        for topic, (count, error) in self._unreported.items():
+            logger.error("%d waiting records for %s failed: %s", count, topic, error)
+        self._unreported.clear()
+        self._report_not_before = now + _REPORT_INTERVAL
+        return None

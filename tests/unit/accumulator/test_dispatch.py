@@ -1,0 +1,323 @@
+"""When batches may leave, which of them do, and for which node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from aioproducer.accumulator.memory_quota import STUCK_AFTER
+from aioproducer.errors import BufferExhaustedError
+from aioproducer.records.builder import BATCH_OVERHEAD
+from tests.unit.accumulator.world import BATCH, BLOCK, FULL, LINGER, START, Flushed, World, places
+
+# --- when batches may leave --------------------------------------------------------------------
+
+
+def nothing(world: World) -> None:
+    pass
+
+
+def a_record(world: World) -> None:
+    world.send()
+
+
+def a_full_batch(world: World) -> None:
+    world.send(size=FULL)
+    world.send(size=FULL)
+
+
+def many_records_of_one_batch(world: World) -> None:
+    for _ in range(10):
+        world.send()
+
+
+def a_record_and_no_memory_elsewhere(world: World) -> None:
+    world.send()
+    while len(world.line) == 0:
+        world.send(2, size=FULL)
+
+
+def a_record_and_close(world: World) -> None:
+    world.send()
+    world.accumulator.close()
+
+
+def a_record_and_flush(world: World) -> None:
+    world.send()
+    world.accumulator.flush(Flushed())
+
+
+def a_record_and_an_old_flush(world: World) -> None:
+    world.accumulator.flush(Flushed())
+    world.send()
+    world.deliver(world.drain_one())
+    world.accumulator.flush(Flushed())
+    world.send()
+
+
+def a_record_and_a_flush_that_ended_with_a_late_record(world: World) -> None:
+    world.send(topic="unknown")
+    world.accumulator.flush(Flushed())
+    world.now += BLOCK
+    for late in world.line.expired(world.now):
+        world.accumulator.fail_waiting([late], BufferExhaustedError("late"))
+    world.send()
+
+
+def a_record_elsewhere(world: World) -> None:
+    world.send(2)
+
+
+def a_retry(world: World) -> None:
+    world.send()
+    world.retry(world.drain_one())
+
+
+def a_retry_in_backoff(world: World) -> None:
+    world.send()
+    world.retry(world.drain_one(), after=0.5)
+
+
+def a_retry_after_its_backoff(world: World) -> None:
+    a_retry_in_backoff(world)
+    world.now += 0.5
+    world.dispatch.release_delayed(world.now)
+
+
+@pytest.mark.parametrize(
+    ("happened", "due"),
+    [
+        (nothing, None),
+        (a_record, LINGER),
+        (many_records_of_one_batch, LINGER),
+        (a_full_batch, 0.0),
+        (a_record_and_no_memory_elsewhere, 0.0),
+        (a_record_and_close, 0.0),
+        (a_record_and_flush, 0.0),
+        (a_record_and_an_old_flush, LINGER),
+        (a_record_and_a_flush_that_ended_with_a_late_record, LINGER),
+        (a_record_elsewhere, None),
+        (a_retry, 0.0),
+        (a_retry_in_backoff, None),
+        (a_retry_after_its_backoff, 0.0),
+    ],
+)
+def test_a_node_is_ready(
+    world: World, happened: Callable[[World], None], due: float | None
+) -> None:
+    happened(world)
+    assert world.ready() == due
+
+
+@pytest.mark.parametrize(
+    ("linger", "idle", "age", "due"),
+    [
+        (0.1, False, 0.0, 0.1),
+        (0.1, True, 0.0, 0.1),
+        (0.1, False, 0.04, 0.06),
+        (0.1, False, 0.1, 0.0),
+        (0.1, False, 5.0, 0.0),
+        (0.0, False, 0.0, 0.0),
+        (None, True, 0.0, 0.0),
+        (None, False, 0.0, 0.005),
+        (None, False, 0.002, 0.003),
+        (None, False, 0.005, 0.0),
+    ],
+)
+def test_linger(linger: float | None, idle: bool, age: float, due: float) -> None:
+    world = World(linger=linger)
+    world.learn(1)
+    world.send()
+    world.now += age
+    world.send()
+    assert world.ready(idle=idle) == due
+
+
+def test_the_oldest_batch_of_a_node_sets_its_time(world: World) -> None:
+    world.send(0)
+    world.now += 0.03
+    world.send(1)
+    assert world.ready() == 0.07
+    world.now += 0.01
+    world.deliver(world.drain(max_size=1)[0])
+    assert world.ready() == 0.0, "a batch that found no place in the request is not kept waiting"
+
+
+def test_a_caller_that_waits_for_room_makes_every_node_ready(world: World) -> None:
+    world.send()
+    world.send(2)
+    world.accumulator.memory_quota.wanted.add(1)
+    assert (world.ready(1), world.ready(2)) == (0.0, 0.0)
+    world.accumulator.memory_quota.wanted.clear()
+    assert world.ready(1) == LINGER
+
+
+def test_who_waits_for_a_stuck_node_makes_that_node_ready_alone(world: World) -> None:
+    world.now += 100 * LINGER
+    for node in (1, 2):
+        world.accumulator.memory_quota.begin(node, world.now)
+    world.send()
+    world.send(2)
+    world.accumulator.memory_quota.wanted.add(1)
+    world.accumulator.memory_quota._silent_since[1] -= STUCK_AFTER
+    assert (world.ready(1), world.ready(2)) == (0.0, LINGER)
+
+
+def test_lingering_batches_travel_along_with_a_full_one(world: World) -> None:
+    world.send(1)
+    a_full_batch(world)
+    assert sorted(places(world.drain())) == [0, 1]
+
+
+def test_the_backoff_that_ends_next(world: World) -> None:
+    for partition in (0, 1, 2):
+        world.send(partition)
+    first, second = world.drain()
+    assert world.dispatch.release_delayed(world.now) is None
+    world.retry(first, after=0.7)
+    world.retry(second, after=0.3)
+    world.retry(world.drain_one(2), after=0.5)
+    assert world.dispatch.release_delayed(world.now) == pytest.approx(START + 0.3)
+    world.now += 0.3
+    assert world.dispatch.release_delayed(world.now) == pytest.approx(START + 0.5)
+    assert world.drain() == [second]
+
+
+# --- what leaves -------------------------------------------------------------------------------
+
+
+def test_one_batch_of_each_partition(world: World) -> None:
+    for _ in range(3):
+        world.send(0, FULL)
+        world.send(1, FULL)
+    world.send(2, FULL)
+    assert [sorted(places(world.drain())) for _ in range(3)] == [[0, 1]] * 3
+    assert world.dispatch.nodes() == [2]
+    assert places(world.drain(2)) == [2]
+
+
+def test_a_drained_batch_takes_no_more_records(world: World) -> None:
+    world.send()
+    batch = world.drain_one()
+    world.send()
+    assert batch.count == 1
+    assert world.drain_one() is not batch
+    keyless = World()
+    keyless.learn(1)
+    keyless.send(None)
+    batch = keyless.drain_one()
+    keyless.send(None)
+    assert batch.count == 1
+
+
+@pytest.mark.parametrize(
+    ("max_size", "drained"), [(1, 1), (700, 1), (1_399, 1), (1_400, 2), (2_099, 2), (2_100, 3)]
+)
+def test_a_request_is_filled_up_to_its_limit_but_takes_one_batch_at_least(
+    max_size: int, drained: int
+) -> None:
+    world = World()
+    world.learn(1, 1, 1)
+    for partition in range(3):
+        world.send(partition, 700 - BATCH_OVERHEAD - 9)
+    assert [batch.size for batch in world.accumulator.incomplete] == [700] * 3
+    assert len(world.drain(max_size=max_size)) == drained
+    assert world.ready() == (0.0 if drained < 3 else None)
+
+
+def test_no_partition_starves_however_many_there_are() -> None:
+    world = World(memory=1_000 * BATCH)
+    world.learn(*[1] * 20)
+    drained: Counter[int] = Counter()
+    for _ in range(40):
+        for partition in range(20):
+            world.send(partition, FULL)
+        batches = world.drain(max_size=3 * BATCH)
+        drained.update(places(batches))
+        world.deliver(*batches)
+    assert max(drained.values()) - min(drained[partition] for partition in range(20)) <= 1
+
+
+def test_a_batch_too_large_for_this_request_is_first_in_the_next() -> None:
+    world = World()
+    world.learn(1, 1, 1)
+    for partition, size in enumerate((FULL, 5_000, FULL)):
+        world.send(partition, size)
+    assert places(world.drain(max_size=2 * BATCH)) == [0]
+    world.send(0, FULL)
+    assert places(world.drain(max_size=2 * BATCH)) == [1]
+    assert places(world.drain(max_size=2 * BATCH)) == [2, 0]
+
+
+def test_no_batch_in_backoff_and_none_behind_it(world: World) -> None:
+    world.send(0, FULL)
+    world.send(0, FULL)
+    world.send(1)
+    batches = world.drain()
+    world.retry(batches[0], after=0.5)
+    world.deliver(batches[1])
+    assert world.drain_if_any(1) == []
+    world.now += 0.5
+    world.dispatch.release_delayed(world.now)
+    assert world.drain() == [batches[0]]
+    assert world.drain_one().order == 1
+
+
+# --- leaders -----------------------------------------------------------------------------------
+
+
+def test_without_a_leader_the_topic_is_named_and_nothing_is_ready() -> None:
+    world = World()
+    world.learn(None, 1)
+    world.learn(None, topic="idle")
+    world.send(1)
+    assert world.dispatch.topics_without_leader() == set()
+    world.send(0)
+    assert world.dispatch.topics_without_leader() == {"t"}
+    assert places(world.drain(1)) == [1]
+    world.learn(2, 1)
+    assert world.dispatch.topics_without_leader() == set()
+    assert places(world.drain(2)) == [0]
+
+
+def test_a_new_leader_takes_the_whole_queue_at_once(world: World) -> None:
+    world.send(0, FULL)
+    world.send(0, FULL)
+    world.retry(world.drain_one(), after=60.0)
+    assert world.drain_if_any(1) == []
+    world.learn(2, 1, 2)
+    assert world.ready(1) is None
+    assert world.ready(2) == 0.0
+    assert [world.drain_one(2).order for _ in range(2)] == [0, 1]
+
+
+def test_the_same_leader_again_ends_no_backoff(world: World) -> None:
+    world.send()
+    world.retry(world.drain_one(), after=60.0)
+    world.learn(1, 1, 2)
+    world.learn(1, 1, 1)
+    assert world.ready() is None
+
+
+def test_losing_the_leader_ends_no_backoff(world: World) -> None:
+    world.send()
+    world.retry(world.drain_one(), after=60.0)
+    world.learn(None, 1, 2)
+    assert world.dispatch.topics_without_leader() == set()
+    world.now += 60.0
+    world.dispatch.release_delayed(world.now)
+    assert world.dispatch.topics_without_leader() == {"t"}
+
+
+def test_an_answer_of_the_old_leader_counts_after_the_move(world: World) -> None:
+    world.send(0, FULL)
+    world.send(0, FULL)
+    batch = world.drain_one(1)
+    world.learn(2, 1, 2)
+    world.retry(batch)
+    assert world.drain(2) == [batch]
+    world.deliver(batch)
+    world.deliver(world.drain_one(2))
+    assert world.pool.available == world.pool.total

@@ -1,0 +1,372 @@
+"""Who is granted memory, and when callers should wait: each node by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.accumulator.memory_quota import (
+    FUTURE_BYTES,
+    STUCK_AFTER,
+    MemoryQuota,
+    Pressure,
+)
+from aioproducer.accumulator.partition import Partition
+from aioproducer.accumulator.pending_records import PendingRecords
+from aioproducer.model import TopicPartition
+
+BATCH = 100
+TOTAL = 32 * BATCH
+START = 50.0
+SPARE = TOTAL // 2
+NODES = 4
+
+
+class World:
+    """Every one of ``nodes`` leads a partition, beside those that tests make."""
+
+    def __init__(self, total: int = TOTAL, nodes: int = 0) -> None:
+        self.pool = BufferPool(total, BATCH)
+        self.line = PendingRecords(total // 4, self.pool, total)
+        self.wanted: dict[Partition, int] = {}
+        self.memory_quota = MemoryQuota(self.pool, self.line, BATCH, self.wanted.get)
+        for node in range(1, nodes + 1):
+            self.queue(node)
+
+    def queue(self, leader: int | None) -> Partition:
+        queue = Partition(TopicPartition("t", 0))
+        self.memory_quota.move(queue, leader, START)
+        return queue
+
+    def take(self, queue: Partition, size: int = BATCH, now: float = START) -> bool:
+        """What a batch that is begun does; False: it may not."""
+        return self.memory_quota.allocate(queue, size, now) is not None
+
+    def give_back(self, queue: Partition, now: float, size: int = BATCH) -> None:
+        """A batch was delivered."""
+        self.memory_quota.delivered(queue, now)
+        self.memory_quota.release(queue, bytearray(size))
+
+    def wait(self, queue: Partition, size: int = BATCH) -> None:
+        self.wanted[queue] = size
+        self.memory_quota.wait(queue, START)
+
+    def granted(self, now: float = START) -> Partition | None:
+        """Who gets memory now; it waits no more."""
+        grant = self.memory_quota.grant(now)
+        if grant is None:
+            return None
+        assert len(grant.buffer) == self.wanted.pop(grant.queue)
+        return grant.queue
+
+    def fill(self, queue: Partition) -> None:
+        while self.take(queue):
+            pass
+
+
+@pytest.fixture
+def world() -> World:
+    return World(nodes=NODES)
+
+
+# --- quotas ----------------------------------------------------------------------------------
+
+
+def test_nodes_that_return_nothing_leave_the_last_one_its_part(world: World) -> None:
+    for node in range(1, NODES):
+        world.fill(world.queue(node))
+    last = world.queue(NODES)
+    world.fill(last)
+    assert last.held == SPARE // NODES
+
+
+def test_many_partitions_of_one_node_share_its_part(world: World) -> None:
+    queues = [world.queue(1) for _ in range(TOTAL // BATCH)]
+    taken = sum(world.take(queue, BATCH) for queue in queues)
+    assert taken == (SPARE + SPARE // NODES) // BATCH
+
+
+def test_partitions_without_leader_use_what_is_kept_for_nobody(world: World) -> None:
+    homeless = world.queue(None)
+    world.fill(homeless)
+    assert homeless.held == SPARE
+
+
+def test_memory_moves_with_its_partition(world: World) -> None:
+    hog, other = world.queue(1), world.queue(2)
+    world.fill(hog)
+    world.memory_quota.move(hog, 2, START)
+    assert world.pool.quota.used_by(1) == 0
+    assert not world.take(other)
+    assert world.take(world.queue(1))
+
+
+def test_a_node_that_leads_nothing_any_more_keeps_no_part() -> None:
+    world = World()
+    only, moving = world.queue(1), world.queue(2)
+    world.memory_quota.move(moving, 1, START)
+    world.fill(only)
+    assert only.held == TOTAL
+
+
+# --- who waits -------------------------------------------------------------------------------
+
+
+def test_the_one_that_holds_least_is_served_first(world: World) -> None:
+    rich, poor = world.queue(1), world.queue(1)
+    world.take(rich)
+    world.wait(rich)
+    world.wait(poor)
+    assert world.granted() is poor
+    assert world.granted() is rich
+    assert world.granted() is None
+
+
+def test_so_it_is_among_nodes(world: World) -> None:
+    rich, poor = world.queue(1), world.queue(2)
+    world.take(rich)
+    for queue in (rich, poor, world.queue(1)):
+        world.wait(queue)
+    assert world.granted() is poor
+
+
+def test_who_waits_no_more_is_passed_over(world: World) -> None:
+    gone, there = world.queue(1), world.queue(2)
+    world.wait(gone)
+    world.wait(there)
+    del world.wanted[gone]
+    assert world.granted() is there
+    assert world.take(world.queue(1)), "nobody of its node waits any more"
+
+
+def test_a_hog_waits_without_keeping_others_from_their_part(world: World) -> None:
+    hog, other = world.queue(1), world.queue(2)
+    world.fill(hog)
+    world.wait(hog)
+    world.wait(other)
+    assert world.granted() is other
+    assert world.granted() is None
+    world.give_back(hog, START)
+    assert world.granted() is hog
+
+
+def test_new_batches_do_not_overtake_those_of_their_node_that_wait(world: World) -> None:
+    hog, late = world.queue(1), world.queue(1)
+    world.fill(hog)
+    world.wait(hog, 3 * BATCH)
+    assert world.granted() is None
+    world.give_back(hog, START)
+    assert not world.take(late)
+    assert world.granted() is None
+    world.give_back(hog, START, 2 * BATCH)
+    assert world.granted() is hog
+    assert not world.take(late)
+
+
+def test_a_large_record_gets_what_becomes_spare(world: World) -> None:
+    """Others take their own parts meanwhile, and no more."""
+    large, busy = world.queue(1), world.queue(2)
+    world.take(large)
+    world.fill(busy)
+    world.wait(large, SPARE)
+    assert world.granted() is None
+    lacking = SPARE - (SPARE // NODES - BATCH)
+    for _ in range(lacking // BATCH):
+        assert world.granted() is None
+        world.give_back(busy, START)
+        assert not world.take(busy)
+        world.take(world.queue(3))
+    assert world.granted() is large
+    assert world.pool.quota.used_by(3) == SPARE // NODES
+
+
+def test_a_large_record_that_is_taken_back_claims_nothing(world: World) -> None:
+    large, busy = world.queue(1), world.queue(2)
+    world.take(large)
+    world.fill(busy)
+    world.wait(large, SPARE)
+    assert world.granted() is None
+    world.give_back(busy, START)
+    assert not world.take(busy)
+    del world.wanted[large]
+    assert world.granted() is None
+    assert world.take(busy)
+
+
+def test_what_waits_moves_with_its_partition(world: World) -> None:
+    hog, moving = world.queue(1), world.queue(1)
+    world.fill(hog)
+    world.wait(moving)
+    assert world.granted() is None
+    world.memory_quota.move(moving, 2, START)
+    world.memory_quota.wait(moving, START)
+    assert world.granted() is moving
+
+
+def test_a_grant_tells_how_long_it_was_waited_for(world: World) -> None:
+    world.wait(world.queue(1))
+    grant = world.memory_quota.grant(START + 7.0)
+    assert grant is not None
+    assert grant.waited == 7.0
+
+
+# --- pressure --------------------------------------------------------------------------------
+
+
+def test_a_full_node_presses_and_the_others_do_not(world: World) -> None:
+    assert not world.memory_quota.pressure(1)
+    world.fill(world.queue(1))
+    assert world.memory_quota.pressure(1) is Pressure.FULL
+    assert not world.memory_quota.pressure(2)
+
+
+def test_a_node_that_leads_all_partitions_is_not_stuck() -> None:
+    world = World()
+    only = world.queue(1)
+    assert world.take(only)
+    assert not world.memory_quota.is_stuck(1, START + 10 * STUCK_AFTER), "it leads all"
+    world.queue(2)
+    assert world.memory_quota.is_stuck(1, START + 10 * STUCK_AFTER)
+
+
+def test_a_node_is_stuck_when_it_has_delivered_nothing_for_long(world: World) -> None:
+    hog = world.queue(1)
+    assert not world.memory_quota.is_stuck(1, START + 1_000), "it has nothing to deliver"
+    world.fill(hog)
+    assert not world.memory_quota.is_stuck(1, START + 0.9)
+    assert world.memory_quota.is_stuck(1, START + STUCK_AFTER)
+    world.give_back(hog, START + 0.9)
+    assert not world.memory_quota.is_stuck(1, START + STUCK_AFTER)
+    assert world.memory_quota.is_stuck(1, START + 0.9 + STUCK_AFTER)
+
+
+def test_what_expires_is_no_sign_of_life(world: World) -> None:
+    hog = world.queue(1)
+    world.fill(hog)
+    world.memory_quota.release(hog, bytearray(BATCH))
+    assert world.take(hog, now=START + STUCK_AFTER)
+    assert world.memory_quota.is_stuck(1, START + STUCK_AFTER)
+
+
+def test_an_idle_node_begins_anew(world: World) -> None:
+    queue = world.queue(1)
+    world.take(queue)
+    world.give_back(queue, START)
+    world.take(queue, now=START + 100)
+    assert not world.memory_quota.is_stuck(1, START + 100.9)
+
+
+def test_who_waits_makes_batches_leave_but_not_for_a_stuck_node(world: World) -> None:
+    hog = world.queue(1)
+    world.fill(hog)
+    world.wait(hog)
+    assert world.granted() is None
+    for node in (1, 2):
+        assert world.memory_quota.hurries(node, START)
+    assert world.memory_quota.hurries(1, START + STUCK_AFTER)
+    assert not world.memory_quota.hurries(2, START + STUCK_AFTER)
+
+
+# --- futures ---------------------------------------------------------------------------------
+
+MANY_FUTURES = TOTAL // (2 * FUTURE_BYTES)
+
+
+def test_many_futures_leave_no_room_though_there_is_memory() -> None:
+    world = World()
+    queue = world.queue(1)
+    world.take(queue)
+    world.memory_quota.promise(queue, MANY_FUTURES - 1)
+    assert not world.memory_quota.pressure(1)
+    world.memory_quota.promise(queue, 1)
+    assert world.memory_quota.pressure(1) is Pressure.FULL
+    world.memory_quota.promise(queue, MANY_FUTURES + 1)
+    assert world.memory_quota.pressure(1) is Pressure.CROWDED
+    world.memory_quota.promise(queue, -MANY_FUTURES - 2)
+    assert not world.memory_quota.pressure(1)
+
+
+def test_the_futures_of_one_node_leave_room_to_the_others(world: World) -> None:
+    stuck, other = world.queue(1), world.queue(2)
+    world.take(stuck)
+    world.memory_quota.promise(stuck, 10 * MANY_FUTURES)
+    assert world.memory_quota.pressure(1) is Pressure.CROWDED
+    assert not world.memory_quota.pressure(2)
+    world.take(other)
+    world.memory_quota.promise(other, MANY_FUTURES // 2 // NODES)
+    assert world.memory_quota.pressure(2) is Pressure.FULL
+
+
+def test_futures_move_with_their_partition(world: World) -> None:
+    moving = world.queue(1)
+    world.take(moving)
+    world.memory_quota.promise(moving, MANY_FUTURES)
+    world.memory_quota.move(moving, 2, START)
+    assert not world.memory_quota.pressure(1)
+    assert world.memory_quota.pressure(2) is Pressure.FULL
+
+
+# --- how large a batch may be: many nodes, many partitions -------------------------------------
+
+
+def test_few_partitions_have_full_batches_however_little_memory_there_is() -> None:
+    world = World(16 * BATCH)
+    for _ in range(16):
+        world.take(world.queue(1))
+        assert world.memory_quota.fair(BATCH) == BATCH
+
+
+def test_no_batch_is_larger_than_what_a_node_is_guaranteed() -> None:
+    world = World(nodes=32)
+    assert world.memory_quota.fair(BATCH) == SPARE // 32
+    for node in range(2, 31):
+        queue = world.queue(node)
+        while world.take(queue, world.memory_quota.fair(BATCH)):
+            pass
+    assert world.take(world.queue(1), world.memory_quota.fair(BATCH))
+
+
+def test_many_partitions_have_smaller_batches_so_that_each_can_have_one() -> None:
+    world = World()
+    queues = [world.queue(number % 3) for number in range(100)]
+    for round_number in range(3):
+        sizes = {}
+        for queue in queues:
+            size = world.memory_quota.fair(BATCH)
+            if world.take(queue, size):
+                sizes[queue] = size
+        for queue, size in sizes.items():
+            world.give_back(queue, START, size)
+        if round_number:
+            assert len(sizes) == 100
+            assert max(sizes.values()) < BATCH // 2
+
+
+def test_a_partition_counts_once_whatever_it_holds() -> None:
+    world = World()
+    one = world.queue(1)
+    for _ in range(10):
+        world.take(one)
+        world.take(world.queue(1))
+    assert world.memory_quota.fair(BATCH) == BATCH
+    for _ in range(10):
+        world.take(world.queue(1), 10)
+    assert world.memory_quota.fair(TOTAL) == TOTAL // (2 * 21)
+
+
+def test_partitions_that_hold_memory_no_more_are_forgotten_in_time() -> None:
+    world = World()
+    queues = [world.queue(1) for _ in range(64)]
+    for queue in queues:
+        world.take(queue, 10)
+    assert world.memory_quota.fair(BATCH) == TOTAL // 128
+    for queue in queues[1:]:
+        world.give_back(queue, START, 10)
+    sizes = []
+    for seconds in range(1, 60):  # the one that is left always holds some
+        world.take(queues[0], 10, START + seconds)
+        world.give_back(queues[0], START + seconds, 10)
+        sizes.append(world.memory_quota.fair(BATCH))
+    assert sizes == sorted(sizes)
+    assert sizes[8] == TOTAL // 128
+    assert sizes[-1] == BATCH

@@ -1,0 +1,160 @@
+"""A check against a cluster that is made of answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from aioproducer.core.check import TopicCheck, check
+from aioproducer.errors import (
+    AuthenticationError,
+    BootstrapError,
+    BrokerConnectionError,
+    InvalidTopicError,
+    KafkaError,
+    LeaderNotAvailableError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+from aioproducer.model import Node
+from aioproducer.sender.check_requests import DescribeRequest, Found, FoundTopic
+from aioproducer.transactions.questions import Answer
+
+ONE, TWO = (Node(number, f"host{number}", 9092) for number in (1, 2))
+GOOD = FoundTopic(0, frozenset({2}), 3, may_write=True)
+NOT_AVAILABLE, ID_REFUSED = 15, 53
+LONG, SHORT = 30.0, 0.05
+
+
+class Cluster:
+    """Answers a check; ``nodes`` are those that it was led to."""
+
+    def __init__(self, **topics: FoundTopic) -> None:
+        self.error_code = 0
+        self.topics: dict[str, FoundTopic] = topics
+        self.coordinators: list[Any] = []
+        self.unreachable: dict[Node, BaseException | None] = {}
+        self.nodes: list[Node] = []
+        self.asked: list[Any] = []
+
+    async def inquire(self, request: Any, node: Node | None = None) -> Any:
+        if node is not None:
+            self.nodes.append(node)
+            if node in self.unreachable:
+                error = self.unreachable[node]
+                if error is None:
+                    await asyncio.get_running_loop().create_future()
+                else:
+                    raise error
+            return None
+        self.asked.append(request)
+        if isinstance(request, DescribeRequest):
+            named = {name: self.topics[name] for name in request.topics}
+            return Found(self.error_code, "cluster", (ONE, TWO), named)
+        return self.coordinators.pop(0)
+
+    def why_no_answer(self) -> str:
+        return "host2: no answer yet"
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        return {"metadata.version": 25}
+
+    @property
+    def versions(self) -> Mapping[str, tuple[int, int]]:
+        return {"PRODUCE": (3, 13)}
+
+
+async def test_all_that_was_found() -> None:
+    cluster = Cluster(orders=GOOD, old=FoundTopic(0, frozenset({1}), 1, None))
+    cluster.coordinators = [Answer(0, node=ONE)]
+    found = await check(cluster, ["orders", "old", "orders"], "payments", LONG)
+    assert (found.cluster_id, found.brokers) == ("cluster", (ONE, TWO))
+    assert found.topics == {"orders": TopicCheck(3, True), "old": TopicCheck(1, None)}
+    assert found.features == {"metadata.version": 25}
+    assert found.versions == {"PRODUCE": (3, 13)}
+    assert found.coordinator == ONE
+    assert cluster.asked[0].topics == ("orders", "old")
+    assert cluster.nodes == [ONE, TWO, ONE], "the leaders that there are, and the coordinator"
+
+
+async def test_a_coordinator_that_comes_soon_is_waited_for() -> None:
+    cluster = Cluster()
+    cluster.coordinators = [Answer(NOT_AVAILABLE), Answer(0, node=TWO)]
+    assert (await check(cluster, [], "payments", LONG)).coordinator == TWO
+
+
+@pytest.mark.parametrize(
+    ("topic", "kind", "told"),
+    [
+        (FoundTopic(3, frozenset(), 0, None), UnknownTopicOrPartitionError, "'orders'"),
+        (FoundTopic(29, frozenset(), 0, None), TopicAuthorizationFailedError, "'orders'"),
+        (FoundTopic(0, frozenset({1}), 1, may_write=False), TopicAuthorizationFailedError, "WRITE"),
+    ],
+)
+async def test_a_topic_that_cannot_be_written_to(
+    topic: FoundTopic, kind: type[KafkaError], told: str
+) -> None:
+    with pytest.raises(kind, match=told):
+        await check(Cluster(orders=topic), ["orders"], None, LONG)
+
+
+@pytest.mark.parametrize(
+    ("passes", "kind"),
+    [
+        (FoundTopic(0, frozenset({1, -1}), 2, may_write=True), LeaderNotAvailableError),
+        (FoundTopic(0, frozenset({1, 7}), 2, may_write=True), LeaderNotAvailableError),
+        (FoundTopic(5, frozenset(), 0, None), LeaderNotAvailableError),
+    ],
+)
+async def test_a_leader_that_comes_soon_is_waited_for(
+    passes: FoundTopic, kind: type[KafkaError]
+) -> None:
+    cluster = Cluster(orders=passes)
+    with pytest.raises(kind, match="'orders'"):
+        await check(cluster, ["orders"], None, SHORT)
+    checking = asyncio.create_task(check(cluster, ["orders"], None, LONG))
+    await asyncio.sleep(0)
+    cluster.topics["orders"] = GOOD
+    assert (await checking).topics["orders"].partitions == 3
+
+
+@pytest.mark.parametrize("topics", ["orders", [b"orders"], ["no topic"]])
+async def test_names_that_are_none(topics: Any) -> None:
+    with pytest.raises(InvalidTopicError):
+        await check(Cluster(), topics, None, LONG)
+
+
+async def test_a_refused_transactional_id_is_final() -> None:
+    cluster = Cluster()
+    cluster.coordinators = [Answer(ID_REFUSED)]
+    with pytest.raises(KafkaError, match="'payments'") as caught:
+        await check(cluster, [], "payments", LONG)
+    assert caught.value.code == ID_REFUSED
+
+
+async def test_a_cluster_that_refuses_to_describe_itself() -> None:
+    cluster = Cluster()
+    cluster.error_code = 31
+    with pytest.raises(KafkaError) as caught:
+        await check(cluster, [], None, LONG)
+    assert caught.value.code == 31
+
+
+@pytest.mark.parametrize("error", [AuthenticationError("no"), BrokerConnectionError("cut")])
+async def test_what_a_leader_says_is_raised(error: Exception) -> None:
+    cluster = Cluster(orders=GOOD)
+    cluster.unreachable[TWO] = error
+    with pytest.raises(type(error)) as caught:
+        await check(cluster, ["orders"], None, LONG)
+    assert caught.value is error
+
+
+async def test_the_time_is_over_before_a_leader_was_reached() -> None:
+    cluster = Cluster(orders=GOOD)
+    cluster.unreachable[TWO] = None
+    with pytest.raises(BootstrapError, match=r"broker 2 .* within 0.05 s.* host2: no answer yet"):
+        await check(cluster, ["orders"], None, SHORT)

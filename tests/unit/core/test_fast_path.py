@@ -1,0 +1,139 @@
+"""Where records come in, in Python and in C: who is served, and what becomes of the futures."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import weakref
+from typing import Any, Final
+
+import pytest
+
+from aioproducer.core.fast_path import PythonFastPath
+from aioproducer.records import builder as reference
+from aioproducer.records import route_cache
+from aioproducer.records.builder import RecordsBuilder
+
+speedups = pytest.importorskip(
+    "aioproducer.records._speedups", reason="installed without a compiler", exc_type=ImportError
+)
+
+FAST_PATHS: Final = [
+    (PythonFastPath, route_cache.RouteCache, route_cache.OpenBuilders, reference.RecordsBuilder),
+    (speedups.FastPath, speedups.RouteCache, speedups.OpenBuilders, speedups.RecordsBuilder),
+]
+
+
+def opened(
+    make: tuple[Any, ...], loop: asyncio.AbstractEventLoop, size: int = 300
+) -> tuple[PythonFastPath, RecordsBuilder]:
+    """With a batch for keyless records of the topic "t"."""
+    make_fast_path, make_routes, make_batches, make_builder = make
+    fast_path, routes, batches = make_fast_path(), make_routes(), make_batches()
+    batches.keyless = make_builder(bytearray(size), size)
+    routes.topics["t"] = batches
+    fast_path.open(loop, routes)
+    return fast_path, batches.keyless
+
+
+@pytest.mark.parametrize("make", FAST_PATHS)
+async def test_a_record_that_comes_in_has_a_future_and_the_present_time(make: Any) -> None:
+    fast_path, builder = opened(make, asyncio.get_running_loop())
+    before = time.time_ns() // 1_000_000
+    future = fast_path.send("t", b"value", None, None)
+    assert type(future) is asyncio.Future
+    assert future.get_loop() is asyncio.get_running_loop()
+    token = object()
+    assert fast_path.append(token, "t", b"value", None, None)
+    after = time.time_ns() // 1_000_000
+    assert builder.tokens == [future, token]
+    assert all(before <= run[1] <= after for run in builder.runs)
+    assert fast_path.send("other", b"value", None, None) is None
+    assert not fast_path.append(token, "other", b"value", None, None)
+    assert fast_path.send("t", bytes(300), None, None) is None
+    assert len(builder.tokens) == 2
+
+
+@pytest.mark.parametrize("make", FAST_PATHS)
+async def test_nobody_else_comes_in(make: Any) -> None:
+    loop = asyncio.get_running_loop()
+    fast_path, builder = opened(make, loop)
+
+    def refused() -> bool:
+        return not (
+            fast_path.serves()
+            or fast_path.send("t", b"v", None, None)
+            or fast_path.append(object(), "t", b"v", None, None)
+        )
+
+    assert await asyncio.to_thread(refused)
+    assert fast_path.serves()
+    fast_path.close()
+    assert refused()
+    assert not make[0]().serves()
+
+    other = asyncio.new_event_loop()
+    fast_path, builder = opened(make, other)
+    assert refused()
+    other.close()
+    assert builder.count == 0
+
+
+@pytest.mark.parametrize("make", FAST_PATHS)
+async def test_a_loop_may_have_futures_of_its_own(make: Any) -> None:
+    class Own(asyncio.Future[Any]):
+        pass
+
+    class Loop(asyncio.SelectorEventLoop):
+        def create_future(self) -> asyncio.Future[Any]:
+            return Own(loop=self)
+
+    def send() -> None:
+        loop = Loop()
+        fast_path, _ = opened(make, loop)
+        loop.call_soon(lambda: sent.append(fast_path.send("t", b"v", None, None)))
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+        loop.close()
+
+    sent: list[Any] = []
+    await asyncio.to_thread(send)
+    assert type(sent[0]) is Own
+
+
+@pytest.mark.parametrize("ends", ["delivered", "failed", "cancelled"])
+async def test_futures_do_not_stay(ends: str) -> None:
+    """The collector does not look at the compiled fast_path's pending ones; nothing leaks by it."""
+
+    class Witness:
+        pass
+
+    async def wait(future: asyncio.Future[Any], witness: Witness) -> None:
+        await future
+
+    loop = asyncio.get_running_loop()
+    fast_path, builder = opened(FAST_PATHS[1], loop)
+    future = fast_path.send("t", b"v", None, None)
+    assert not gc.is_tracked(future)
+    witness = Witness()
+    gone = weakref.ref(witness)
+    waiting = asyncio.create_task(wait(future, witness))
+    del witness
+    await asyncio.sleep(0)
+    match ends:
+        case "delivered":
+            speedups.deliver_records(builder.tokens, builder.runs, "t", 0, 0, -1)
+        case "failed":
+            speedups.fail_record(future, OSError("no"))
+            assert gc.is_tracked(future)
+        case "cancelled":
+            future.cancel()
+    await asyncio.wait([waiting])
+    if ends == "failed":
+        assert isinstance(waiting.exception(), OSError)
+    builder.tokens.clear()
+    del waiting, future
+    await asyncio.sleep(0)
+    gc.collect()
+    assert gone() is None

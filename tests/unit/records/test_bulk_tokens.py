@@ -1,0 +1,290 @@
+"""Values and rows that go into a batch together, and spans: in Python and in C."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aioproducer.errors import SerializationError
+from aioproducer.partitioning import murmur2_partition
+from aioproducer.records import builder as reference
+from aioproducer.records import bulk_tokens, delivery
+from aioproducer.records import columns as reference_columns
+from aioproducer.records.bulk_tokens import BulkToken, one_by_one
+from aioproducer.records.columns import ASTRAY, KEYLESS, Columns
+
+speedups = pytest.importorskip(
+    "aioproducer.records._speedups", reason="installed without a compiler", exc_type=ImportError
+)
+
+NOW: Final = 1_700_000_000_000
+BOTH: Final[list[Any]] = [reference_columns, speedups]
+
+
+class BulkOutcomes:
+    """Writes down what it is told."""
+
+    def __init__(self, *, cancelled: bool = False) -> None:
+        self.told: list[Any] = []
+        self.cancelled = cancelled
+
+    def done(self) -> bool:
+        return self.cancelled
+
+    def arrived(self, span: BulkToken, topic: str, partition: int, base_offset: int) -> None:
+        self.told.append((span.first, span.count, topic, partition, base_offset))
+
+    def one(self, index: int) -> int:
+        return index
+
+
+def outcome(function: Any, *arguments: Any) -> Any:
+    """What was returned, or the type of what was raised."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        return type(error)
+
+
+def state(builder: Any) -> tuple[Any, ...]:
+    return (
+        bytes(builder.buffer),
+        builder.position,
+        builder.count,
+        list(builder.tokens),
+        list(builder.runs),
+        builder.base_timestamp_ms,
+        builder.max_record_size,
+    )
+
+
+def twin_builders(size: int, limit: int) -> tuple[Any, Any]:
+    return (
+        reference.RecordsBuilder(bytearray(size), limit),
+        speedups.RecordsBuilder(bytearray(size), limit),
+    )
+
+
+# --- values --------------------------------------------------------------------------------
+
+some_values = st.lists(
+    st.one_of(
+        st.sampled_from([b"", b"ab", b"ab", b"ab", b"x" * 63, b"y" * 64, b"z" * 200]),
+        st.sampled_from([None, "text", bytearray(b"no"), 7]),
+    ),
+    max_size=12,
+)
+timestamps = st.sampled_from([NOW, NOW, NOW + 1, NOW - 70, 0, 2**63 - 1, True])
+wrong_timestamps = st.sampled_from([-1, 2**63, None, "now", 1.5])
+calls = st.lists(
+    st.tuples(timestamps | wrong_timestamps, some_values, st.integers(-3, 14)), max_size=6
+)
+
+
+@given(calls, st.integers(0, 600), st.integers(0, 600))
+@settings(max_examples=300)
+def test_values_that_go_in_together(calls: list[Any], size: int, limit: int) -> None:
+    first, second = twin_builders(size, limit)
+    singly, _ = twin_builders(size, limit)
+    for token, (timestamp, values, start) in enumerate(calls):
+        taken = outcome(first.append_values, token, timestamp, values, start)
+        assert outcome(second.append_values, token, timestamp, values, start) == taken
+        assert state(second) == state(first)
+        for value in values[start:][: 0 if isinstance(taken, type) else taken]:
+            assert singly.append(token, timestamp, None, value)
+        assert state(singly) == state(first)
+
+
+# --- columns -------------------------------------------------------------------------------
+
+
+def bitmap(rows: list[Any]) -> bytes | None:
+    bits = sum(1 << place for place, row in enumerate(rows) if row is not None)
+    return bits.to_bytes(len(rows) // 8 + 1, "little") if None in rows else None
+
+
+def binary_buffers(rows: list[bytes | None], *, wide: bool) -> tuple[Any, Any, Any]:
+    """Validity, offsets and data, as Arrow has them."""
+    offsets = array("q" if wide else "i", [0])
+    for row in rows:
+        offsets.append(offsets[-1] + len(row or b""))
+    return bitmap(rows), offsets, b"".join(row or b"" for row in rows)
+
+
+def binary(room: Any, rows: list[bytes | None], first: int, *, wide: bool) -> Any:
+    buffers = binary_buffers(rows, wide=wide)
+    return room.BinaryColumn(*buffers, first, len(rows) - first, wide=wide)
+
+
+def ints(room: Any, rows: list[int | None], first: int, *, wide: bool) -> Any:
+    data = array("q" if wide else "i", [row or 0 for row in rows])
+    return room.IntColumn(bitmap(rows), data, first, len(rows) - first, wide=wide)
+
+
+def twin_columns(
+    table: list[Any], first: int, has: tuple[bool, bool, bool], *, wide: bool
+) -> list[Columns]:
+    keys, values, partitions, stamps = ([row[place] for row in table] for place in range(4))
+    return [
+        Columns(
+            binary(room, values, first, wide=wide),
+            binary(room, keys, first, wide=wide) if has[0] else None,
+            ints(room, partitions, first, wide=False) if has[1] else None,
+            ints(room, stamps, first, wide=True) if has[2] else None,
+        )
+        for room in BOTH
+    ]
+
+
+fields = st.sampled_from([None, b"", b"k", b"key", b"key", b"x" * 70])
+numbers = st.none() | st.integers(-2, 6)
+row_timestamps = st.sampled_from([None, NOW, NOW, NOW + 3, 0, -1])
+tables = st.lists(st.tuples(fields, fields, numbers, row_timestamps), min_size=1, max_size=20)
+flags = st.tuples(st.booleans(), st.booleans(), st.booleans())
+
+
+@given(tables, st.integers(0, 3), flags, st.booleans())
+def test_what_is_in_columns(
+    table: list[Any], first: int, has: tuple[bool, bool, bool], wide: bool
+) -> None:
+    first = min(first, len(table))
+    for columns in twin_columns(table, first, has, wide=wide):
+        for name, place in (("keys", 0), ("values", 1), ("partitions", 2), ("timestamps", 3)):
+            column = getattr(columns, name)
+            if column is not None:
+                rows = [row[place] for row in table[first:]]
+                assert [column[row] for row in range(len(column))] == rows
+
+
+@given(st.lists(fields), st.integers(0, 3), st.booleans(), st.integers(1, 5))
+def test_partitions_of_keys(keys: list[bytes | None], first: int, wide: bool, count: int) -> None:
+    first = min(first, len(keys))
+    expected = [KEYLESS if key is None else murmur2_partition(key, count) for key in keys[first:]]
+    for room in BOTH:
+        column = binary(room, keys, first, wide=wide)
+        assert room.partitions_of_keys(column, count).tolist() == expected
+        with pytest.raises(ValueError, match="partitions"):
+            room.partitions_of_keys(column, 0)
+
+
+@given(tables, flags, st.booleans(), st.integers(1, 5), st.booleans(), st.integers(0, 700))
+@settings(max_examples=300)
+def test_rows_by_partition_and_in_batches(
+    table: list[Any],
+    has: tuple[bool, bool, bool],
+    wide: bool,
+    partitions: int,
+    ignore_keys: bool,
+    size: int,
+) -> None:
+    first, second = twin_columns(table, 0, has, wide=wide)
+    base, count = 1_000, len(table)
+    rows, groups = reference_columns.rows_by_partition(
+        first, base, 0, count, partitions, ignore_keys=ignore_keys
+    )
+    assert (rows, groups) == speedups.rows_by_partition(
+        second, base, 0, count, partitions, ignore_keys=ignore_keys
+    )
+    assert sorted(rows) == list(range(base, base + len(rows)))
+    assert len(rows) > 0
+    for partition, begin, end in groups:
+        assert list(rows[begin:end]) == sorted(rows[begin:end])
+        assert partition in (ASTRAY, KEYLESS) or 0 <= partition < partitions
+    assert len(groups) == 1 or KEYLESS not in [group[0] for group in groups]
+
+    builders = twin_builders(size, size)
+    for order, start, stop in [(None, base, base + count), *[(rows, *each[1:]) for each in groups]]:
+        span = BulkToken(BulkOutcomes(), start, order)
+        taken = [
+            builder.append_rows(span, NOW, columns, base, stop)
+            for builder, columns in zip(builders, (first, second), strict=True)
+        ]
+        assert taken[0] == taken[1]
+        assert state(builders[0]) == state(builders[1])
+
+
+@pytest.mark.parametrize("room", BOTH)
+@pytest.mark.parametrize("wide", [False, True])
+def test_columns_that_contradict_themselves(room: Any, wide: bool) -> None:
+    validity, offsets, data = binary_buffers([b"ab", None, b"c"], wide=wide)
+    column = room.BinaryColumn(validity, offsets, data, 0, 3, wide=wide)
+    with pytest.raises(IndexError):
+        column[3]
+    for first, count in ((0, 4), (1, 3), (4, 1), (-1, 2), (0, -1), (2**62, 2**62)):
+        with pytest.raises(SerializationError):
+            room.BinaryColumn(validity, offsets, data, first, count, wide=wide)
+    with pytest.raises(SerializationError):
+        room.BinaryColumn(b"", offsets, data, 0, 3, wide=wide)
+    with pytest.raises(SerializationError):
+        room.IntColumn(None, bytes(15), 0, 2 if wide else 4, wide=wide)
+    with pytest.raises(SerializationError):
+        room.IntColumn(None, None, 0, 1, wide=wide)
+    assert len(room.BinaryColumn(None, None, None, 0, 0, wide=wide)) == 0
+    for wrong in ([0, 2, 1, 3], [0, 2, 2, 4], [-1, 2, 2, 3]):
+        spoiled = room.BinaryColumn(None, array(offsets.typecode, wrong), data, 0, 3, wide=wide)
+        found = [outcome(spoiled.__getitem__, row) for row in range(3)]
+        assert SerializationError in found
+
+
+# --- spans ---------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=8),
+    st.sampled_from([-1, 0, 41]),
+    st.booleans(),
+)
+def test_a_span_is_told_once(counts: list[int], base_offset: int, cancelled: bool) -> None:
+    for deliver in (delivery.deliver_records, speedups.deliver_records):
+        fates = BulkOutcomes(cancelled=cancelled)
+        builder = reference.RecordsBuilder(bytearray(2_000), 2_000)
+        expected = []
+        for number, count in enumerate(counts):
+            span = BulkToken(fates, 10 * number, count=count)
+            if count:
+                offset = base_offset + builder.count if base_offset >= 0 else base_offset
+                expected.append((span.first, count, "t", 3, offset))
+            for each in range(count):
+                assert builder.append(span, NOW + each % 2, None, b"v")
+        deliver(builder.tokens, builder.runs, "t", 3, base_offset, -1)
+        assert fates.told == ([] if cancelled else expected)
+
+
+@given(
+    st.integers(0, 6),
+    st.integers(-1, 8),
+    st.integers(-1, 8),
+    st.none() | st.lists(st.integers(-1, 7), max_size=8),
+    st.sampled_from([-1, 0, 2**40]),
+)
+def test_places_are_filled_the_same(
+    records: int, first: int, count: int, rows: list[int] | None, base_offset: int
+) -> None:
+    filled = []
+    for fill in (bulk_tokens.fill_places, speedups.fill_places):
+        partitions, offsets = array("i", [-1]) * records, array("q", [-1]) * records
+        span = BulkToken(BulkOutcomes(), first, None if rows is None else array("q", rows), count)
+        result = outcome(fill, partitions, offsets, span, 2, base_offset)
+        filled.append((result, partitions, offsets))
+        if result is None:
+            chosen = range(first, first + count) if rows is None else rows[first : first + count]
+            assert [partitions[index] for index in chosen] == [2] * count
+    assert filled[0] == filled[1]
+
+
+@pytest.mark.parametrize("codes", ["qqq", "iiq", "iqi"])
+def test_arrays_of_other_types_are_refused(codes: str) -> None:
+    partitions, offsets, rows = (array(code, [0]) for code in codes)
+    with pytest.raises(TypeError):
+        speedups.fill_places(partitions, offsets, BulkToken(BulkOutcomes(), 0, rows, 1), 0, 0)
+
+
+def test_records_of_spans_one_by_one() -> None:
+    fates = BulkOutcomes()
+    plain, turned = BulkToken(fates, 7, count=3), BulkToken(fates, 1, array("q", [40, 41, 42]), 2)
+    tokens = ["a", plain, plain, plain, turned, turned, "b"]
+    assert list(one_by_one(tokens)) == ["a", 7, 8, 9, 41, 42, "b"]

@@ -1,0 +1,121 @@
+"""The route cache is the same in C as in its reference: where records go, and which are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aioproducer.partitioning import murmur2_partition
+from aioproducer.records import builder as reference
+from aioproducer.records import route_cache
+from aioproducer.records.builder import RecordsBuilder
+from aioproducer.records.route_cache import RouteCache
+from tests.unit.records.test_speedups_parity import (
+    NOW,
+    bad_fields,
+    bad_timestamps,
+    fields,
+    outcome,
+    state,
+    timestamps,
+)
+
+speedups = pytest.importorskip(
+    "aioproducer.records._speedups", reason="installed without a compiler", exc_type=ImportError
+)
+
+SHORT_WAYS: Final = [
+    (route_cache.RouteCache, route_cache.OpenBuilders, reference.RecordsBuilder),
+    (speedups.RouteCache, speedups.OpenBuilders, speedups.RecordsBuilder),
+]
+BATCHES: Final = ["none", "closed", "small", "large"]
+
+
+class Topic(str):
+    """A str of another class."""
+
+
+def short_ways(
+    partitions: list[str], keyless: str, *, ignore_keys: bool = False, is_open: bool = True
+) -> Iterator[tuple[RouteCache, list[RecordsBuilder | None]]]:
+    """Both, with the same batches of the topic "t"."""
+    for make_routes, make_batches, make_builder in SHORT_WAYS:
+
+        def builder(kind: str, make: Any = make_builder) -> RecordsBuilder | None:
+            if kind == "none":
+                return None
+            size = 200 if kind == "small" else 3_000
+            made: RecordsBuilder = make(bytearray(size), size)
+            if kind == "closed":
+                made.close()
+            return made
+
+        way, batches = make_routes(ignore_keys=ignore_keys), make_batches()
+        batches.partitions = [builder(kind) for kind in partitions]
+        batches.keyless = builder(keyless)
+        way.topics["t"] = batches
+        way.topics["new"] = make_batches()
+        way.is_open = is_open
+        yield way, [*batches.partitions, batches.keyless]
+
+
+def check_short_ways(sent: list[tuple[Any, ...]], *batches: Any, **options: Any) -> list[Any]:
+    """The results of the appends."""
+    seen = []
+    for way, builders in short_ways(*batches, **options):
+        results = [outcome(partial(way.append, *record)) for record in sent]
+        states = [None if builder is None else state(builder) for builder in builders]
+        seen.append((results, states))
+    assert seen[0] == seen[1]
+    return seen[0][0]
+
+
+topics = st.sampled_from(["t"] * 8 + ["new", "other", Topic("t"), b"t", None, 7])
+partitions_named = st.sampled_from([None] * 4 + [0, 1, 2, -1, True, 2.0, "1", 2**70])
+exact = st.sampled_from([None, b"", b"a", b"key-of-a-record", b"bc" * 40])
+way_fields = exact | fields | bad_fields
+appended = st.tuples(
+    st.integers(), timestamps | bad_timestamps, topics, way_fields, way_fields, partitions_named
+) | st.tuples(st.integers(), timestamps, st.just("t"), exact, exact, st.none())
+
+
+@given(
+    st.lists(appended, max_size=20),
+    st.lists(st.sampled_from(BATCHES), max_size=4),
+    st.sampled_from(BATCHES),
+    st.booleans(),
+    st.sampled_from([True] * 9 + [False]),
+)
+@settings(max_examples=600)
+def test_every_record_goes_the_same_short_way(
+    sent: list[tuple[Any, ...]],
+    partitions: list[str],
+    keyless: str,
+    ignore_keys: bool,
+    is_open: bool,
+) -> None:
+    check_short_ways(sent, partitions, keyless, ignore_keys=ignore_keys, is_open=is_open)
+
+
+def test_the_short_way_is_found() -> None:
+    """The twins do not agree on doing nothing at all."""
+    sent: list[tuple[Any, ...]] = [
+        (1, NOW, "t", b"value", None, None),
+        (2, NOW, "t", b"value", b"key", None),
+        (3, NOW, "t", None, b"key", 1),
+        (4, NOW, "t", b"value", None, 0),
+    ]
+    assert all(check_short_ways(sent, ["large"] * 2, "large"))
+
+
+@given(st.binary(max_size=40) | st.binary(min_size=200, max_size=300), st.integers(1, 300))
+def test_a_key_belongs_to_the_partition_of_its_hash(key: bytes, count: int) -> None:
+    for way, builders in short_ways(["large"] * count, "none"):
+        assert way.append(0, NOW, "t", b"", key, None)
+        (chosen,) = (number for number, each in enumerate(builders) if each and each.count)
+        assert chosen == murmur2_partition(key, count)

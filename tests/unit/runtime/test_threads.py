@@ -1,0 +1,109 @@
+"""Threads that begin when they are needed, are never too many, and keep nobody waiting."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, wait
+
+import pytest
+
+from aioproducer.runtime.threads import DaemonThreads, ThreadForEach
+
+PATIENCE = 60.0
+
+
+def alive() -> list[str]:
+    return sorted(each.name for each in threading.enumerate() if each.name.startswith("mine-"))
+
+
+@pytest.fixture
+def threads() -> Iterator[DaemonThreads]:
+    threads = DaemonThreads("mine", 2)
+    yield threads
+    threads.shutdown()
+
+
+def test_as_many_as_are_needed_and_no_more(threads: DaemonThreads) -> None:
+    assert alive() == []
+    gate, begun = threading.Event(), threading.Semaphore(0)
+
+    def job() -> str:
+        begun.release()
+        assert gate.wait(PATIENCE)
+        return threading.current_thread().name
+
+    futures: list[Future[str]] = []
+    for expected in (["mine-0"], ["mine-0", "mine-1"], ["mine-0", "mine-1"]):
+        futures.append(threads.submit(job))
+        assert alive() == expected
+    for _ in range(2):
+        assert begun.acquire(timeout=PATIENCE)
+    assert not futures[2].running()
+    gate.set()
+    assert {future.result(PATIENCE) for future in futures} == {"mine-0", "mine-1"}
+    assert threads.submit(lambda: 7).result(PATIENCE) == 7
+
+
+def test_what_a_call_raises_is_its_futures(threads: DaemonThreads) -> None:
+    with pytest.raises(ZeroDivisionError):
+        threads.submit(lambda: 1 / 0).result(PATIENCE)
+    assert threads.submit(divmod, 7, 4).result(PATIENCE) == (1, 3)
+
+
+def test_the_end_waits_for_nobody_and_drops_what_has_not_begun() -> None:
+    threads = DaemonThreads("mine", 1)
+    gate, begun = threading.Event(), threading.Event()
+
+    def run() -> bool:
+        begun.set()
+        return gate.wait(PATIENCE)
+
+    running = threads.submit(run)
+    waiting = threads.submit(lambda: "never")
+    assert begun.wait(PATIENCE)
+    (thread,) = (each for each in threading.enumerate() if each.name == "mine-0")
+    threads.shutdown(cancel_futures=True)
+    threads.shutdown(cancel_futures=True)
+    assert waiting.cancelled()
+    assert not running.done()
+    with pytest.raises(RuntimeError, match="ended"):
+        threads.submit(lambda: None)
+    gate.set()
+    assert running.result(PATIENCE) is True
+    thread.join(PATIENCE)
+    assert alive() == []
+
+
+def test_without_a_thread_calls_are_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    threads = DaemonThreads("mine", 2)
+    names = {threads.submit(lambda: threading.current_thread().name).result(0) for _ in range(3)}
+    assert names == {threading.current_thread().name}
+
+
+def test_one_that_hangs_holds_up_no_other() -> None:
+    lookups, gate = ThreadForEach("mine"), threading.Event()
+    hanging = [lookups.submit(gate.wait, PATIENCE) for _ in range(5)]
+    assert lookups.submit(lambda: 7).result(PATIENCE) == 7
+    gate.set()
+    assert not wait(hanging, PATIENCE).not_done
+
+
+def test_the_interpreters_exit_waits_for_none() -> None:
+    script = """
+        import threading
+        from aioproducer.runtime.threads import DaemonThreads, ThreadForEach
+
+        for threads in (DaemonThreads("mine", 1), ThreadForEach("mine")):
+            begun = threading.Event()
+            threads.submit(lambda: begun.set() or threading.Event().wait())
+            assert begun.wait(60)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=PATIENCE)

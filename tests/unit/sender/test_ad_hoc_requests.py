@@ -1,0 +1,183 @@
+"""Requests on behalf of a caller: whom they go to, and what the caller is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from aioproducer.cluster.metadata import Metadata
+from aioproducer.errors import (
+    AuthenticationError,
+    BrokerConnectionError,
+    ProducerClosedError,
+    ProducerError,
+    UnknownServerError,
+)
+from aioproducer.model import Node, NodeId, Peer
+from aioproducer.network.apis import Api
+from aioproducer.network.client import NetworkClient
+from aioproducer.network.request import Completion
+from aioproducer.sender.ad_hoc_requests import AdHocRequest, AdHocRequests
+
+ONE, TWO = (Node(number, f"host{number}", 9092) for number in (1, 2))
+LATER = 107.0
+
+
+@dataclass
+class Answer:
+    """The future of a caller."""
+
+    value: Any = None
+    told: int = 0
+    gave_up: bool = False
+
+    def done(self) -> bool:
+        return self.gave_up or self.told > 0
+
+    def set_result(self, result: Any, /) -> None:
+        assert not self.done()
+        self.value, self.told = result, self.told + 1
+
+
+@dataclass
+class Client:
+    """Stands in for the NetworkClient."""
+
+    usable: set[NodeId] = field(default_factory=set)
+    failed: dict[NodeId, ProducerError] = field(default_factory=dict)
+    refused: AuthenticationError | None = None
+    asked: list[tuple[NodeId, AdHocRequest]] = field(default_factory=list)
+    tried: list[NodeId] = field(default_factory=list)
+    later: float | None = LATER
+
+    def failures(self) -> dict[NodeId, ProducerError]:
+        return self.failed
+
+    def least_loaded(self, nodes: Iterable[Peer], now: float) -> Peer | None:
+        return next((node for node in nodes if node.id in self.usable), None)
+
+    def ready(self, node: Peer, now: float) -> bool:
+        self.tried.append(node.id)
+        return node.id in self.usable
+
+    def send(self, node: NodeId, inquiry: AdHocRequest) -> None:
+        self.asked.append((node, inquiry))
+
+    def refusal(self, nodes: Iterable[Peer]) -> AuthenticationError | None:
+        return self.refused
+
+    def next_chance(self, nodes: Iterable[Peer], now: float) -> float | None:
+        return self.later
+
+
+class Cluster:
+    peers = (ONE, TWO)
+
+
+@dataclass(frozen=True)
+class Ask:
+    api: Api = Api.METADATA
+    answered: bool = True
+
+    def build(self, version: int) -> Any:
+        return f"v{version}"
+
+    def read(self, response: Any) -> Any:
+        return f"read {response}"
+
+
+def world() -> tuple[Client, AdHocRequests, Answer]:
+    client = Client()
+    ad_hoc = AdHocRequests(cast(NetworkClient, client), cast(Metadata, Cluster()))
+    return client, ad_hoc, Answer()
+
+
+def test_any_broker_is_asked_as_soon_as_one_is_ready() -> None:
+    client, ad_hoc, answer = world()
+    ad_hoc.ask(Ask(), answer, None)
+    assert ad_hoc.step(100.0) == LATER
+    client.usable.add(2)
+    assert ad_hoc.step(101.0) is None
+    ((node, inquiry),) = client.asked
+    assert node == 2
+    assert inquiry.api is Api.METADATA
+    assert str(inquiry.build(9)) == "v9"
+    assert inquiry.read("it") == "read it"
+    ad_hoc.completed(inquiry, Completion(inquiry, node, "said", None, 0.1))
+    assert answer.value == "said"
+    assert ad_hoc.step(102.0) is None
+
+
+def test_a_broker_that_fails_for_the_first_time_is_an_answer() -> None:
+    client, ad_hoc, answer = world()
+    before = client.failed[1] = BrokerConnectionError("of yesterday")
+    ad_hoc.ask(Ask(), answer, ONE)
+    ad_hoc.step(100.0)
+    assert not answer.done(), "it is tried again first"
+    client.failed[1] = BrokerConnectionError("of today")
+    ad_hoc.step(101.0)
+    assert answer.value is client.failed[1] is not before
+
+
+def test_a_refused_login_is_an_answer_of_all_of_them() -> None:
+    client, ad_hoc, answer = world()
+    ad_hoc.ask(Ask(), answer, None)
+    ad_hoc.step(100.0)
+    client.refused = AuthenticationError("wrong password")
+    ad_hoc.step(101.0)
+    assert answer.value is client.refused
+
+
+def test_a_connection_that_is_lost_is_no_answer_where_another_broker_may_have_one() -> None:
+    client, ad_hoc, answer = world()
+    client.usable.add(1)
+    ad_hoc.ask(Ask(), answer, None)
+    ad_hoc.step(100.0)
+    ((_, inquiry),) = client.asked
+    ad_hoc.completed(inquiry, Completion(inquiry, 1, None, BrokerConnectionError("cut"), 0.1))
+    assert not answer.done()
+    ad_hoc.step(101.0)
+    assert len(client.asked) == 2
+    error = UnknownServerError("it failed")
+    ad_hoc.completed(inquiry, Completion(inquiry, 1, None, error, 0.1))
+    assert answer.value is error
+
+
+def test_of_a_named_broker_it_is_one() -> None:
+    client, ad_hoc, answer = world()
+    client.usable.add(1)
+    ad_hoc.ask(Ask(), answer, ONE)
+    ad_hoc.step(100.0)
+    ((_, inquiry),) = client.asked
+    lost = BrokerConnectionError("cut")
+    ad_hoc.completed(inquiry, Completion(inquiry, 1, None, lost, 0.1))
+    assert answer.value is lost
+
+
+def test_who_gave_up_is_not_asked_for_and_not_told() -> None:
+    client, ad_hoc, answer = world()
+    ad_hoc.ask(Ask(), answer, None)
+    answer.gave_up = True
+    client.usable.add(1)
+    assert ad_hoc.step(100.0) is None
+    assert client.asked == []
+
+
+def test_all_are_told_of_the_end() -> None:
+    _, ad_hoc, answer = world()
+    ad_hoc.ask(Ask(), answer, None)
+    closed = ProducerClosedError("closed")
+    ad_hoc.close(closed)
+    assert answer.value is closed
+    assert ad_hoc.step(100.0) is None
+
+
+def test_without_a_moment_to_wait_for_it_waits_to_be_woken() -> None:
+    client, ad_hoc, answer = world()
+    client.later = None
+    ad_hoc.ask(Ask(), answer, None)
+    assert ad_hoc.step(100.0) is None
+    client.usable.add(1)
+    ad_hoc.step(101.0)
+    assert len(client.asked) == 1

@@ -1,0 +1,433 @@
+"""Who gets memory, and in which order; the pool and the accumulator are real."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from random import Random
+
+import pytest
+
+from aioproducer.accumulator.batching_rules import BatchingRules
+from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.accumulator.memory_quota import STUCK_AFTER, Pressure
+from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
+from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.sticky import StickyChoice
+from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
+from aioproducer.errors import BufferExhaustedError, ProducerClosedError
+from aioproducer.interceptors import InterceptedFuture, Interceptors
+from aioproducer.metrics import ProducerMetrics
+from aioproducer.model import ProducerRecord, RecordMetadata
+from aioproducer.sender.memory_waiters import MemoryWaiters
+
+BATCH = 1000
+MAX_BLOCK = 60.0
+
+
+class Caller:
+    """Stands for a task or a thread."""
+
+
+class World:
+    """Partitions led by ``leaders``; the sender's rounds are calls of :meth:`round`."""
+
+    def __init__(self, batches: int, *leaders: int, line: int = 20_000) -> None:
+        rules = BatchingRules(
+            batch_size=BATCH,
+            max_request_size=100_000,
+            linger=0.0,
+            adaptive_linger=0.0,
+            delivery_timeout=120.0,
+        )
+        self.now = 0.0
+        self.rounds_asked_for = 0
+        self.pool = BufferPool(batches * BATCH, BATCH)
+        self.accumulator = RecordAccumulator(
+            rules,
+            self.pool,
+            PendingRecords(line, self.pool, self.pool.total),
+            StickyChoice(Random(1), BATCH, adaptive=False, unavailable=lambda _: False),
+            self.wake,
+            lambda _: 1.0,
+        )
+        self.memory_waiters = MemoryWaiters(
+            self.accumulator, ProducerMetrics(now=0.0), self.wake, lambda: self.now
+        )
+        self.learn(*leaders or (1, 1, 1, 1))
+
+    def learn(self, *leaders: int) -> None:
+        partitions = tuple(PartitionLeader(*each) for each in enumerate(leaders))
+        self.accumulator.update_topic(TopicInfo("orders", None, partitions), self.now)
+
+    def wake(self) -> None:
+        self.rounds_asked_for += 1
+
+    def send(
+        self, partition: int = 0, size: int = 900, *, caller: object = None, topic: str = "orders"
+    ) -> asyncio.Future[RecordMetadata]:
+        """A record that fills a batch by itself; ``caller`` stands for the task that sends it."""
+        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        value, accumulator = bytes(size), self.accumulator
+        if accumulator.append(topic, partition, 1, None, value, (), future, self.now) is None:
+            accumulator.wait_in_line(
+                PendingRecord(
+                    topic,
+                    partition,
+                    1,
+                    None,
+                    value,
+                    (),
+                    future,
+                    size=accumulator.sizes.checked(topic, None, value, ()),
+                    sent=self.now,
+                    deadline=self.now + MAX_BLOCK,
+                )
+            )
+            if caller is not None:
+                self.memory_waiters.stands_in_line(caller)
+        return future
+
+    def fill(self, partition: int, *, caller: object = None) -> None:
+        """Until the partition's leader has no room: one record stands in line."""
+        before = len(self.accumulator.line)
+        while len(self.accumulator.line) == before:
+            self.send(partition, caller=caller)
+
+    def crowd(self, partition: int, *, caller: object = None) -> None:
+        """Until the line of the partition's leader is half full."""
+        leader = self.accumulator._topics["orders"].partitions[partition].leader
+        while self.accumulator.memory_quota.pressure(leader) is not Pressure.CROWDED:
+            self.send(partition, caller=caller)
+
+    def has_room(self, caller: object) -> bool:
+        """What ``drain()`` looks at before it waits."""
+        accumulator = self.accumulator
+        return caller not in accumulator.stalled and accumulator.last_has_room()
+
+    def round(self) -> float | None:
+        return self.memory_waiters.serve(self.now)
+
+    async def deliver_first(self) -> None:
+        """The oldest batch is acknowledged and its memory comes back."""
+        batch = next(iter(self.accumulator.incomplete))
+        batch.deliver(0, -1)
+        self.accumulator.incomplete.complete(batch, self.now)
+        await self.settle()
+
+    async def settle(self) -> None:
+        for _ in range(5):
+            self.round()
+            await asyncio.sleep(0)
+
+
+async def test_a_record_in_line_gets_the_memory_that_comes_back() -> None:
+    world = World(1)
+    first, second = world.send(), world.send()
+    await world.settle()
+    assert len(world.accumulator.line) == 1
+    await world.deliver_first()
+    assert first.done()
+    assert len(world.accumulator.line) == 0
+    await world.deliver_first()
+    assert second.done()
+    assert world.pool.available == world.pool.total
+
+
+async def test_records_of_one_partition_keep_their_order() -> None:
+    world = World(1)
+    futures = [world.send() for _ in range(4)]
+    done = []
+    for index, future in enumerate(futures):
+        future.add_done_callback(lambda _, index=index: done.append(index))  # type: ignore[misc]
+    for _ in range(4):
+        await world.settle()
+        await world.deliver_first()
+    await world.settle()
+    assert done == [0, 1, 2, 3]
+
+
+async def test_a_cancelled_record_takes_no_memory() -> None:
+    world = World(1)
+    world.send()
+    cancelled, last = world.send(), world.send()
+    await world.settle()
+    cancelled.cancel()
+    await world.deliver_first()
+    await world.deliver_first()
+    assert last.done()
+    assert world.pool.available == world.pool.total
+
+
+async def test_a_record_with_interceptors_may_be_taken_back_too() -> None:
+    fates: list[object] = []
+
+    class Hook:
+        def on_acknowledgement(self, metadata: object, error: object) -> None:
+            fates.append(metadata)
+
+    world = World(1)
+    world.send()
+    future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+    token = InterceptedFuture(future, Interceptors([Hook()]), ProducerRecord("orders"))
+    world.accumulator.wait_in_line(
+        PendingRecord(
+            "orders", 0, 1, None, bytes(900), (), token,
+            size=900, sent=0.0, deadline=60, caller=future,
+        )
+    )  # fmt: skip
+    await world.settle()
+    future.cancel()
+    await world.deliver_first()
+    assert len(world.accumulator.line) == 0
+    assert not world.accumulator.incomplete, "it must not be sent"
+    assert world.pool.available == world.pool.total
+
+
+async def test_drain_waits_while_there_is_no_room_and_goes_on_when_there_is() -> None:
+    world = World(1)
+    world.send()
+    draining = asyncio.get_running_loop().create_task(
+        world.memory_waiters.drain(asyncio.current_task())
+    )
+    await world.settle()
+    assert not draining.done()
+    await world.deliver_first()
+    await asyncio.wait_for(draining, 60)
+
+
+async def test_records_in_line_come_before_drains_and_drains_in_turn() -> None:
+    world = World(1)
+    world.send()
+    world.send()
+    order: list[int] = []
+
+    async def drain(number: int) -> None:
+        await world.memory_waiters.drain(asyncio.current_task())
+        order.append(number)
+        world.send()
+
+    tasks = [asyncio.get_running_loop().create_task(drain(number)) for number in range(3)]
+    await world.settle()
+    await world.deliver_first()
+    assert order == [], "the record in line took the memory"
+    await world.deliver_first()
+    assert order == [0], "one batch is free, so one goes on"
+    await world.deliver_first()
+    await world.deliver_first()
+    assert order == [0, 1, 2]
+    await asyncio.gather(*tasks)
+
+
+async def test_a_cancelled_drain_lets_the_next_one_go() -> None:
+    world = World(1)
+    world.send()
+    tasks = [
+        asyncio.get_running_loop().create_task(world.memory_waiters.drain(asyncio.current_task()))
+        for _ in range(5)
+    ]
+    await world.settle()
+    for task in tasks[:4]:
+        task.cancel()
+    await world.settle()
+    await world.deliver_first()
+    await asyncio.wait_for(tasks[4], 60)
+
+
+async def test_close_wakes_every_drain_with_the_error() -> None:
+    world = World(1)
+    world.send()
+    tasks = [
+        asyncio.get_running_loop().create_task(world.memory_waiters.drain(asyncio.current_task()))
+        for _ in range(3)
+    ]
+    await world.settle()
+    error = ProducerClosedError("closed")
+    world.memory_waiters.close(error)
+    told = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [(type(each), str(each)) for each in told] == [(ProducerClosedError, "closed")] * 3
+    with pytest.raises(ProducerClosedError):
+        await world.memory_waiters.drain(asyncio.current_task())
+
+
+async def test_drains_that_gave_up_leave_the_line() -> None:
+    world = World(1)
+    world.fill(0)
+    for _ in range(1_000):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await world.memory_waiters.drain(asyncio.current_task())
+    await world.settle()
+    assert not world.memory_waiters._turns
+    assert not world.accumulator.memory_quota.wanted
+
+
+# --- each node by itself ---------------------------------------------------------------------
+
+
+async def test_a_caller_waits_for_the_node_of_its_last_record_alone() -> None:
+    world = World(32, 1, 2)
+    me = Caller()
+    world.fill(0, caller=me)
+    assert world.memory_waiters.turn(me) is not None
+    world.send(1)
+    assert world.has_room(me)
+    assert world.memory_waiters.turn(me) is None
+
+
+async def test_a_caller_waits_for_every_node_where_its_records_stand_in_line() -> None:
+    world = World(32, 1, 2, 3)
+    me = Caller()
+    world.fill(0, caller=me)
+    world.fill(1, caller=me)
+    world.send(2)
+    assert world.accumulator.last_has_room()
+    assert not world.has_room(me)
+    assert world.has_room(Caller())
+    assert [world.memory_waiters.turn(me) is not None for _ in range(3)] == [True, True, False]
+
+
+async def test_a_task_that_is_done_is_forgotten() -> None:
+    world = World(32, 1, 2)
+
+    async def send() -> None:
+        world.fill(0, caller=asyncio.current_task())
+
+    await asyncio.create_task(send())
+    await asyncio.sleep(0)
+    gc.collect()
+    assert not world.memory_waiters._stalled
+
+
+async def test_memory_that_comes_back_serves_whom_it_can() -> None:
+    """One node waits for its first batch; another may have what is free."""
+    world = World(32, 1, 2)
+    world.fill(0)
+    dead = len(world.accumulator.line)
+    alive = [world.send(1) for _ in range(20)]
+    for _ in range(100):
+        for batch in list(world.accumulator.incomplete):
+            if batch.topic_partition.partition == 1:
+                batch.deliver(0, -1)
+                world.accumulator.incomplete.complete(batch, world.now)
+        await world.settle()
+    assert all(future.done() for future in alive)
+    assert len(world.accumulator.line) == dead
+
+
+async def test_nobody_else_waits_for_a_node_that_is_stuck() -> None:
+    world = World(32, 1, 2)
+    owner, other = Caller(), Caller()
+    world.crowd(0, caller=owner)
+    turns = [world.memory_waiters.turn(caller) for caller in (owner, other, None)]
+    assert None not in turns
+    world.now = STUCK_AFTER
+    assert world.round() is None
+    assert [turn is not None and turn.done() for turn in turns] == [False, True, True]
+    assert world.memory_waiters.turn(other) is None
+    world.send(0, caller=owner)
+    assert world.memory_waiters.turn(owner) is not None
+
+
+async def test_a_stuck_node_is_not_waited_for_before_its_line_is_half_full() -> None:
+    world = World(32, 1, 2)
+    owner = Caller()
+    world.fill(0, caller=owner)
+    turn = world.memory_waiters.turn(owner)
+    assert turn is not None
+    assert world.round() == STUCK_AFTER
+    world.now = STUCK_AFTER
+    world.round()
+    assert turn.done()
+    assert world.memory_waiters.turn(owner) is None
+
+
+async def test_a_caller_that_need_not_wait_for_a_stuck_node_lets_others_have_their_turn() -> None:
+    world = World(32, 1, 2)
+    task = asyncio.current_task()
+    world.fill(0, caller=task)
+    world.now = STUCK_AFTER
+    others = 0
+
+    def count() -> None:
+        nonlocal others
+        others += 1
+
+    for _ in range(10):
+        asyncio.get_running_loop().call_soon(count)
+        world.memory_waiters.stands_in_line(task)
+        await world.memory_waiters.drain(task)
+    assert others == 10
+
+
+async def test_a_patient_caller_waits_for_a_stuck_node_until_it_has_room() -> None:
+    world = World(32, 1, 2)
+    thread = Caller()
+    world.fill(0, caller=thread)
+    turn = world.memory_waiters.turn(thread, patient=True)
+    assert turn is not None
+    world.now = 100 * STUCK_AFTER
+    world.round()
+    assert not turn.done()
+    for _ in range(3):
+        await world.deliver_first()
+    assert turn.done()
+
+
+async def test_a_delivery_shows_that_a_node_is_not_stuck() -> None:
+    world = World(32, 1, 2)
+    world.crowd(0, caller=world)
+    world.now = STUCK_AFTER
+    await world.deliver_first()
+    world.crowd(0, caller=world)
+    assert world.memory_waiters.turn(None) is not None
+
+
+async def test_a_record_beyond_the_capacity_stands_in_line_while_its_node_is_waited_for() -> None:
+    world = World(32, 1, 2, line=4_000)
+    world.crowd(0)
+    record = PendingRecord(
+        "orders", 0, 1, None, bytes(5_000), (), asyncio.get_running_loop().create_future(),
+        size=5_100, sent=0.0, deadline=MAX_BLOCK,
+    )  # fmt: skip
+    with pytest.raises(BufferExhaustedError, match=r"'orders'.*drain\(\)"):
+        world.accumulator.wait_in_line(record)
+    world.accumulator.wait_in_line(record, over_capacity=True)
+    assert record in world.accumulator.line
+
+
+async def test_who_waits_for_a_partition_that_moves_finds_out_where() -> None:
+    world = World(32, 1, 2)
+    world.fill(0)
+    turn = world.memory_waiters.turn(None)
+    assert turn is not None
+    world.learn(2, 2)
+    world.round()
+    assert turn.done()
+
+
+async def test_records_for_an_unknown_topic_make_only_their_own_callers_wait() -> None:
+    world = World(32, 1, 2, line=4_000)
+    owner = Caller()
+    while not world.accumulator.line.is_crowded(None):
+        world.send(0, topic="unknown", caller=owner)
+    assert world.memory_waiters.turn(owner) is not None
+    world.send(1)
+    assert world.accumulator.last_has_room()
+
+
+async def test_it_is_asked_for_a_round_as_long_as_callers_can_go_on() -> None:
+    """Four batches are free: four go on at once, and the rest in later rounds."""
+    world = World(32, 1)
+    world.fill(0)
+    turns = [world.memory_waiters.turn(None) for _ in range(6)]
+    for _ in range(5):
+        batch = next(iter(world.accumulator.incomplete))
+        batch.deliver(0, -1)
+        world.accumulator.incomplete.complete(batch, world.now)
+    world.round()
+    assert sum(turn is not None and turn.done() for turn in turns) == 4
+    asked = world.rounds_asked_for
+    world.round()
+    assert world.rounds_asked_for > asked
+    assert all(turn is not None and turn.done() for turn in turns)

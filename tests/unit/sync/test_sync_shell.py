@@ -1,0 +1,463 @@
+"""The blocking shell where no broker answers: what it refuses, and that it never hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from aioproducer.errors import (
+    BufferExhaustedError,
+    ConfigError,
+    IllegalStateError,
+    InvalidPartitionError,
+    InvalidTimestampError,
+    InvalidTopicError,
+    NetworkError,
+    ProducerBrokenError,
+    ProducerClosedError,
+    ProducerError,
+    ProducerTimeoutError,
+    RecordTooLargeError,
+    SerializationError,
+    WrongLoopError,
+)
+from aioproducer.model import ProducerRecord, RecordMetadata
+from aioproducer.sync import Producer
+from aioproducer.sync.inbox import Item
+
+NOBODY = "127.0.0.1:1"
+SMALL = 200_000
+RECORD = 1_512
+"""Bytes that a record of :func:`fill` takes in the inbox."""
+
+
+@pytest.fixture
+def producer() -> Iterator[Producer]:
+    producer = Producer(bootstrap_servers=NOBODY)
+    producer.start()
+    yield producer
+    producer.close(0)
+
+
+@pytest.fixture
+def small() -> Iterator[Producer]:
+    producer = Producer(bootstrap_servers=NOBODY, buffer_memory=SMALL)
+    producer.start()
+    yield producer
+    producer.close(0)
+
+
+def fill(producer: Producer) -> int:
+    """Send until that raises, which it does; how many records it was."""
+    for sent in range(1_000_000):
+        try:
+            producer.send("orders", b"x" * 1000)
+        except (ProducerClosedError, BufferExhaustedError):
+            return sent
+    raise AssertionError("memory is not bounded")
+
+
+def is_alive(producer: Producer) -> bool:
+    return any(t.name == f"aioproducer-{producer.client_id}" for t in threading.enumerate())
+
+
+def run_in_loop(producer: Producer, call: Callable[..., object], *args: object) -> None:
+    assert producer._loop is not None
+    producer._loop.call_soon_threadsafe(call, *args)
+
+
+# --- what is refused, and where ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"value": object()}, SerializationError),
+        ({"key": 3}, SerializationError),
+        ({"headers": {"h": "text"}}, SerializationError),
+        ({"headers": 7}, SerializationError),
+        ({"value": b"x" * 2_000_000}, RecordTooLargeError),
+        ({"headers": {"h": b"x" * 2_000_000}}, RecordTooLargeError),
+        ({"partition": -1}, InvalidPartitionError),
+        ({"timestamp_ms": 1.5}, InvalidTimestampError),
+        ({"topic": ""}, InvalidTopicError),
+        ({"topic": ["orders"]}, InvalidTopicError),
+    ],
+)
+def test_what_is_wrong_with_a_record_is_in_its_future(
+    producer: Producer, arguments: dict[str, Any], error: type[ProducerError]
+) -> None:
+    assert isinstance(producer.send(**{"topic": "orders", **arguments}).exception(5), error)
+    assert producer.close(0) == 0
+
+
+async def asynchronous() -> AsyncIterator[bytes]:
+    yield b"v"
+
+
+@pytest.mark.parametrize("values", ["abc", b"abc", bytearray(b"abc"), 5, None, asynchronous()])
+def test_send_many_takes_values_one_by_one(producer: Producer, values: Any) -> None:
+    with pytest.raises(SerializationError, match=r"an iterable(?! or async)"):
+        producer.send_many("orders", values)
+    assert producer.close(0) == 0
+
+
+def test_headers_of_send_many_that_are_wrong_are_so_for_the_call(producer: Producer) -> None:
+    with pytest.raises(SerializationError, match="headers"):
+        producer.send_many("orders", [b"v"], headers=5)  # type: ignore[arg-type]
+
+
+def test_a_record_comes_alone(producer: Producer) -> None:
+    extras: list[dict[str, Any]] = [{"value": b"v"}, {"key": b"k"}, {"headers": {}}]
+    for extra in extras:
+        with pytest.raises(SerializationError, match="only argument"):
+            producer.send(ProducerRecord("orders", b"secret"), **extra)
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(ConfigError):
+        Producer(bootstrap_servers=NOBODY, ackz="all")  # type: ignore[call-arg]
+
+
+def test_not_started() -> None:
+    producer = Producer(bootstrap_servers=NOBODY)
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: producer.send("orders", b"1"),
+        lambda: producer.send_many("orders", [b"1"]),
+        producer.flush,
+        producer.metrics,
+    )
+    for call in calls:
+        with pytest.raises(IllegalStateError, match="not started"):
+            call()
+    assert producer.close() == 0
+    with pytest.raises(IllegalStateError, match="once"):
+        producer.start()
+
+
+def test_a_start_that_fails_says_why() -> None:
+    producer = Producer(
+        bootstrap_servers="no.such.host.invalid:9092",
+        client_dns_lookup="resolve_canonical_bootstrap_servers_only",
+    )
+    with pytest.raises(NetworkError):
+        producer.start()
+    with pytest.raises(NetworkError):
+        producer.send("orders", b"1")
+    assert producer.close() == 0
+    assert not is_alive(producer)
+
+
+def test_closed(producer: Producer) -> None:
+    with pytest.raises(IllegalStateError, match="once"):
+        producer.start()
+    assert producer.close() == 0
+    assert producer.close() == 0
+    assert producer.metrics()
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: producer.send("orders", b"1"),
+        lambda: producer.send_many("orders", [b"1"]),
+        producer.flush,
+    )
+    for call in calls:
+        with pytest.raises(ProducerClosedError):
+            call()
+    assert not is_alive(producer)
+
+
+def test_callbacks_must_not_wait_for_their_own_thread(producer: Producer) -> None:
+    told: Future[list[object]] = Future()
+
+    def callback(_: object) -> None:
+        errors: list[object] = []
+        calls: tuple[Callable[[], object], ...] = (
+            producer.flush,
+            producer.close,
+            producer.metrics,
+            lambda: producer.send_many("orders", [b"1"]),
+        )
+        for call in calls:
+            try:
+                call()
+            except ProducerError as error:
+                errors.append(type(error))
+        errors.append(producer.send("orders", b"2").done())
+        told.set_result(errors)
+
+    free = threading.Event()
+    run_in_loop(producer, lambda: free.wait(60))
+    producer.send("orders", object()).add_done_callback(callback)
+    free.set()
+    assert told.result(5) == [IllegalStateError] * 4 + [False]
+
+
+def test_interceptors_and_serializers_run_in_the_producers_thread() -> None:
+    seen: list[tuple[object, ...]] = []
+
+    class Interceptor:
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            seen.append((threading.current_thread().name, record.value))
+            return record
+
+        def on_acknowledgement(
+            self, metadata: RecordMetadata | None, error: BaseException | None
+        ) -> None:
+            seen.append((metadata, type(error)))
+
+        def close(self) -> None:
+            seen.append(("closed",))
+
+    with Producer(
+        bootstrap_servers=NOBODY,
+        client_id="me",
+        interceptor_classes=[Interceptor],
+        value_serializer=lambda number: b"%d" % number,
+    ) as producer:
+        producer.send("orders", 1)
+        assert isinstance(producer.send("orders", "one").exception(5), SerializationError)
+        producer.close(0)
+    nowhere = RecordMetadata("orders", -1, -1, -1, -1, -1)
+    assert seen == [
+        ("aioproducer-me", 1),
+        ("aioproducer-me", "one"),
+        (nowhere, SerializationError),
+        (nowhere, ProducerClosedError),
+        ("closed",),
+    ]
+
+
+# --- it never hangs ----------------------------------------------------------------------------
+
+
+def test_close_is_bounded_and_counts_what_it_gave_up(producer: Producer) -> None:
+    futures = [producer.send("orders", b"1") for _ in range(1000)]
+    began = time.monotonic()
+    assert producer.close(0.2) == 1000
+    assert time.monotonic() - began < 5
+    for future in futures:
+        with pytest.raises(ProducerClosedError, match=r"^orders: .*give close"):
+            future.result(0)
+    assert producer.close() == 1000
+
+
+def test_what_the_thread_never_got_names_its_topic_too(small: Producer) -> None:
+    fill_until_it_waits = threading.Thread(target=fill, args=[small])
+    fill_until_it_waits.start()
+    deadline = time.monotonic() + 10
+    # what stalls stays there once the producer has no room, and nothing more gets in
+    while small._inbox.fits(fill_until_it_waits, RECORD) or not small._inbox.stalled(
+        fill_until_it_waits
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    last = small._inbox.stalled(fill_until_it_waits)[-1]
+    assert isinstance(last, Item)
+    small.close(0)
+    fill_until_it_waits.join(5)
+    with pytest.raises(ProducerClosedError, match=r"^orders: .*give close"):
+        last.future.result(5)
+
+
+def test_the_shortest_bound_of_several_closes_counts(producer: Producer) -> None:
+    producer.send("orders", b"1")
+    with ThreadPoolExecutor() as threads:
+        patient = threads.submit(producer.close)
+        assert producer.close(0) == 1
+        assert patient.result(5) == 1
+
+
+def test_flush_gives_up_in_time(producer: Producer) -> None:
+    future = producer.send("orders", b"1")
+    with pytest.raises(ProducerTimeoutError):
+        producer.flush(0.05)
+    assert not future.done()
+
+
+def test_memory_is_bounded_and_nobody_waits_for_it_in_a_callback(small: Producer) -> None:
+    sent: Future[int] = Future()
+    run_in_loop(small, lambda: sent.set_result(fill(small)))
+    assert 1 < sent.result(5) <= SMALL / 32 / 1000
+
+
+def test_blocked_senders_are_woken_by_close(small: Producer) -> None:
+    begun = threading.Barrier(5)
+
+    def send() -> None:
+        begun.wait(5)
+        fill(small)
+
+    with ThreadPoolExecutor() as threads:
+        senders = [threads.submit(send) for _ in range(4)]
+        begun.wait(5)
+        small.close(0.1)
+        for sender in senders:
+            sender.result(5)
+
+
+@pytest.mark.parametrize("blocking", ["flush", "close", "send", "send_many"])
+def test_an_interrupt_ends_whatever_blocks(small: Producer, blocking: str) -> None:
+    calls: dict[str, Callable[[], object]] = {
+        "flush": small.flush,
+        "close": small.close,
+        "send": lambda: fill(small),
+        "send_many": lambda: small.send_many("orders", (b"x" * 1000 for _ in range(10_000))),
+    }
+    future = small.send("orders", b"1")
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        timer.start()
+        calls[blocking]()
+    began = time.monotonic()
+    small.close(0)
+    assert time.monotonic() - began < 5
+    assert isinstance(future.exception(0), ProducerClosedError)
+    assert not is_alive(small)
+
+
+@pytest.mark.parametrize("count", [20, 10_000], ids=["for fates", "for room"])
+def test_an_interrupted_send_many_takes_back_what_waits(small: Producer, count: int) -> None:
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        timer.start()
+        small.send_many("orders", [b"x" * 1000] * count)
+    small.flush(5)
+    assert small.close(0) == 0
+
+
+def test_a_record_is_taken_back_before_the_thread_has_it(producer: Producer) -> None:
+    free = threading.Event()
+    run_in_loop(producer, free.wait, 5)
+    futures = [producer.send("orders", b"1") for _ in range(100)]
+    assert all(future.cancel() for future in futures[:40])
+    free.set()
+    assert not concurrent.futures.wait(futures[:40], 5).not_done
+    assert producer.close(0.1) == 60
+    assert isinstance(futures[50].exception(0), ProducerClosedError)
+    assert not futures[50].cancel()
+
+
+def test_the_loop_is_woken_once_for_a_burst(producer: Producer) -> None:
+    free = threading.Event()
+    wakes: list[object] = []
+    wake = producer._wakeup.set
+
+    def counted() -> None:
+        wakes.append(wake())
+
+    producer._wakeup.set = counted  # type: ignore[method-assign]
+    run_in_loop(producer, free.wait, 5)
+    for _ in range(100):
+        producer.send("orders", b"1")
+    free.set()
+    producer.metrics()
+    assert len(wakes) == 1
+
+
+@pytest.mark.parametrize("death", ["exit", "stop"])
+def test_when_the_thread_dies_nobody_waits_for_ever(producer: Producer, death: str) -> None:
+    future = producer.send("orders", b"1")
+    with ThreadPoolExecutor() as threads:
+        flushing = threads.submit(producer.flush)
+        assert producer._loop is not None
+        run_in_loop(producer, sys.exit if death == "exit" else producer._loop.stop)
+        assert isinstance(flushing.exception(5), ProducerBrokenError)
+    assert isinstance(future.exception(5), ProducerBrokenError)
+    for call in (lambda: producer.send("orders", b"1"), producer.flush):
+        with pytest.raises(ProducerBrokenError):
+            call()
+    assert producer.close() == 0
+
+
+def test_a_broken_core_breaks_the_shell(producer: Producer) -> None:
+    first = producer.send("orders", b"1")
+    run_in_loop(producer, producer._core._on_death, ValueError("boom"))
+    assert isinstance(first.exception(5), ProducerBrokenError)
+    with pytest.raises(ProducerBrokenError):
+        producer.send("orders", b"2").result(5)
+    with pytest.raises(ProducerBrokenError):
+        producer.flush()
+    producer.close()
+    assert not is_alive(producer)
+
+
+# --- processes, exits, other loops -------------------------------------------------------------
+
+
+def test_a_forked_child_is_told_so(producer: Producer) -> None:
+    producer.send("orders", b"1")
+    child = os.fork()
+    if child == 0:
+        told = 0
+        calls: tuple[Callable[[], object], ...] = (
+            lambda: producer.send("orders", b"1"),
+            lambda: producer.send_many("orders", [b"1"]),
+            producer.flush,
+            producer.close,
+        )
+        for call in calls:
+            try:
+                call()
+            except WrongLoopError:
+                told += 1
+        os._exit(told)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 4
+    assert producer.close(0) == 1
+
+
+def run(script: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_a_forked_child_exits_and_the_parent_goes_on() -> None:
+    script = f"""
+import os, sys, aioproducer.sync
+producer = aioproducer.sync.Producer(bootstrap_servers={NOBODY!r})
+producer.start()
+if os.fork() == 0:
+    sys.exit(0)
+os.wait()
+future = producer.send("orders", b"1")
+assert producer.close(0.2) == 1
+print(type(future.exception()).__name__)
+"""
+    assert run(script).stdout == "ProducerClosedError\n"
+
+
+def test_the_interpreter_exits_in_time_with_brokers_down() -> None:
+    script = f"""
+import aioproducer.sync
+aioproducer.sync._AT_EXIT = 0.2
+for _ in range(3):
+    producer = aioproducer.sync.Producer(bootstrap_servers={NOBODY!r})
+    producer.start()
+    producer.send("orders", b"1")
+"""
+    began = time.monotonic()
+    done = run(script)
+    assert time.monotonic() - began < 9
+    assert done.stderr.count("closed with 1 records undelivered") == 3
+
+
+async def test_it_works_in_the_thread_of_another_loop() -> None:
+    producer = Producer(bootstrap_servers=NOBODY)
+    producer.start()
+    future = asyncio.wrap_future(producer.send("orders", b"1"))
+    assert producer.close(0.1) == 1
+    with pytest.raises(ProducerClosedError):
+        await future
