@@ -26,7 +26,7 @@ from aioproducer.accumulator.topic import Topic
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.errors import InvalidPartitionError, ProducerError
 from aioproducer.model import Header, TopicPartition
-from aioproducer.partitioning import PartitionFunction, murmur2_partition
+from aioproducer.partitioning import STICKY, UNKNOWN, PartitionFunction, route
 from aioproducer.records.acceleration import RouteCache
 from aioproducer.records.builder import batch_size_bound
 
@@ -108,15 +108,12 @@ class RecordAccumulator:
         queues = self._topics.get(topic)
         if queues is None:
             return None
-        if partition is not None:
-            named = queues.existing(partition)
-            if named is None:
-                return None
-            queue = named
-        elif key is not None and not self._ignore_keys:
-            queue = queues.partitions[murmur2_partition(key, len(queues.partitions))]
-        else:
-            return self._append_keyless(queues, timestamp_ms, key, value, headers, token, now)
+        number = route(key, partition, len(queues.partitions), ignore_keys=self._ignore_keys)
+        if number == STICKY:
+            return self._append_sticky(queues, timestamp_ms, key, value, headers, token, now)
+        if number == UNKNOWN:
+            return None
+        queue = queues.partitions[number]
         batch = queue.open
         if batch is None or not batch.append(token, timestamp_ms, key, value, headers):
             if batch is not None:
@@ -142,7 +139,7 @@ class RecordAccumulator:
             now,
         )
 
-    def _append_keyless(
+    def _append_sticky(
         self,
         queues: Topic,
         timestamp_ms: int,
@@ -163,7 +160,7 @@ class RecordAccumulator:
                 batch = self._open_batch(queue, timestamp_ms, key, value, headers, token, now)
             queues.sticky_batch = batch
         if batch is not None:
-            queues.open_batches.keyless = batch.builder
+            queues.open_batches.sticky = batch.builder
             self.routes.last = batch.builder
         return batch
 
@@ -254,11 +251,10 @@ class RecordAccumulator:
 
     def _queue_of(self, queues: Topic, record: PendingRecord) -> Partition | None:
         partitions = queues.partitions
-        if record.partition is not None:
-            return queues.existing(record.partition)
-        if record.key is not None and not self._ignore_keys:
-            return partitions[murmur2_partition(record.key, len(partitions))]
-        return self._sticky.for_waiting(queues, record.size)
+        number = route(record.key, record.partition, len(partitions), ignore_keys=self._ignore_keys)
+        if number == STICKY:
+            return self._sticky.for_waiting(queues, record.size)
+        return None if number == UNKNOWN else partitions[number]
 
     def _stall(self, queue: Partition, record: PendingRecord, now: float) -> None:
         queue.waiting.append(record)

@@ -46,10 +46,6 @@ class Topic:
         """True if a batch or a record is here."""
         return any(queue.busy for queue in [*self.partitions, *self.retired.values()])
 
-    def existing(self, partition: int) -> Partition | None:
-        """The queue of the partition that a record names; None: it is beyond the known ones."""
-        return self.partitions[partition] if partition < len(self.partitions) else None
-
     def queue(self, partition: int) -> Partition:
         """The queue of a partition that the topic has, or had when its batches were begun."""
         if partition < len(self.partitions):

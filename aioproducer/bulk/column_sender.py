@@ -10,9 +10,10 @@ from aioproducer.bulk.send_report import SendReport
 from aioproducer.bulk.value_sender import ROWS_PER_TURN, BulkSender
 from aioproducer.errors import SerializationError
 from aioproducer.model import Headers
+from aioproducer.partitioning import STICKY, UNKNOWN
 from aioproducer.records.acceleration import rows_by_partition
 from aioproducer.records.bulk_tokens import BulkToken
-from aioproducer.records.columns import ASTRAY, KEYLESS, Columns
+from aioproducer.records.columns import Columns
 
 
 class ColumnSender(BulkSender):
@@ -52,7 +53,7 @@ class ColumnSender(BulkSender):
             rows.columns, rows.base, start, stop, count, ignore_keys=self._routes.ignore_keys
         )
         for partition, first, end in groups:
-            chosen = None if partition == KEYLESS else partition
+            chosen = None if partition == STICKY else partition
             await self._send_group(rows, first, end, chosen, order)
         return len(order)
 
@@ -68,7 +69,7 @@ class ColumnSender(BulkSender):
     ) -> None:
         """Send rows that belong together, the ``first`` to ``end - 1`` (of ``order``)."""
         producer = self._producer
-        fast = rows.fast and partition != ASTRAY and (rows.one_place or order is not None)
+        fast = rows.fast and partition != UNKNOWN and (rows.one_place or order is not None)
         place = first
         count = 0
         while place < end:

@@ -12,16 +12,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from aioproducer.errors import SerializationError
 from aioproducer.model import Header
-from aioproducer.partitioning import murmur2_partition
-
-KEYLESS: Final = -1
-"""Rows of no partition: they go to the partition of keyless records."""
-ASTRAY: Final = -2
-"""Rows that name a partition that is none of the topic's."""
+from aioproducer.partitioning import STICKY, route
 
 
 class _Column:
@@ -111,15 +106,12 @@ class Columns:
 
 
 def partitions_of_keys(keys: BinaryColumn, count: int) -> array[int]:
-    """The partition among ``count`` for each key; ``KEYLESS`` for a row without a key."""
+    """The partition among ``count`` for each key; ``STICKY`` for a row without a key."""
     if count < 1:
         raise ValueError("there are partitions")
     return array(
         "i",
-        (
-            KEYLESS if (key := keys[row]) is None else murmur2_partition(key, count)
-            for row in range(len(keys))
-        ),
+        (route(keys[row], None, count, ignore_keys=False) for row in range(len(keys))),
     )
 
 
@@ -131,22 +123,18 @@ def rows_by_partition(
     A row has the partition that it names, else that of its key. The rows are from ``start`` on, up
     to ``stop - 1`` at most: they end where keyless ones begin or end, for these may get into any
     partition, and the order is kept in each. It returns the numbers of the rows plus ``base``, and
-    for each partition among them its number (or ``ASTRAY``, ``KEYLESS``), the place
+    for each partition among them its number (or what :func:`route` returns in its place), the place
     of its first row and the place behind its last.
     """
     if count < 1 or start > stop:
         raise ValueError("there are rows and partitions")
-    partitions, keys = columns.partitions, None if ignore_keys else columns.keys
+    partitions, keys = columns.partitions, columns.keys
     found: dict[int, list[int]] = {}
     for row in range(start, stop):
-        partition = None if partitions is None else partitions[row]
-        if partition is not None:
-            if not 0 <= partition < count:
-                partition = ASTRAY
-        else:
-            key = None if keys is None else keys[row]
-            partition = KEYLESS if key is None else murmur2_partition(key, count)
-        if found and (partition == KEYLESS) != (KEYLESS in found):
+        key = None if keys is None else keys[row]
+        named = None if partitions is None else partitions[row]
+        partition = route(key, named, count, ignore_keys=ignore_keys)
+        if found and (partition == STICKY) != (STICKY in found):
             break
         found.setdefault(partition, []).append(base + row)
     rows = array("q")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioproducer.partitioning import murmur2_partition
+from aioproducer.partitioning import STICKY, route
 from aioproducer.records.builder import RecordsBuilder
 
 
@@ -19,10 +19,10 @@ class OpenBuilders:
     A closed builder takes nothing, so it does no harm here.
     """
 
-    __slots__ = ("keyless", "partitions")
+    __slots__ = ("partitions", "sticky")
 
     def __init__(self) -> None:
-        self.keyless: RecordsBuilder | None = None
+        self.sticky: RecordsBuilder | None = None
         """The builder for records whose partition is chosen neither by name nor by key."""
         self.partitions: list[RecordsBuilder | None] = []
         """The builders for other records, one for each partition of the topic."""
@@ -64,12 +64,9 @@ class RouteCache:
         batches = self.topics.get(topic)
         if batches is None:
             return None
-        if partition is None:
-            if key is None or self.ignore_keys:
-                return batches.keyless
-            if not batches.partitions:
-                return None
-            return batches.partitions[murmur2_partition(key, len(batches.partitions))]
-        if type(partition) is int and 0 <= partition < len(batches.partitions):
-            return batches.partitions[partition]
-        return None
+        if partition is not None and type(partition) is not int:
+            return None
+        number = route(key, partition, len(batches.partitions), ignore_keys=self.ignore_keys)
+        if number >= 0:
+            return batches.partitions[number]
+        return batches.sticky if number == STICKY else None

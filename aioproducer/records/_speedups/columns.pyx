@@ -6,7 +6,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t
 
-from aioproducer.records._speedups.murmur2 cimport partition_of
+from aioproducer.records._speedups.route cimport route
 
 from aioproducer.errors import SerializationError
 
@@ -118,7 +118,7 @@ def partitions_of_keys(BinaryColumn keys not None, int count):
     cdef Py_ssize_t row, size
     for row in range(keys.count):
         size = keys.read(row, &key)
-        partition_at[row] = -1 if size < 0 else <int>partition_of(key, size, count)
+        partition_at[row] = <int>route(key, size, False, 0, count)
     return partitions
 
 
@@ -138,12 +138,11 @@ def rows_by_partition(
     cdef Py_ssize_t taken = 0
     cdef const char* key = NULL
     cdef int64_t group, partition = 0
+    cdef bint named
     for place in range(stop - start):
-        if partitions is not None and partitions.read(start + place, &partition):
-            group = partition + 2 if 0 <= partition < count else 0
-        else:
-            size = -1 if keys is None else keys.read(start + place, &key)
-            group = 1 if size < 0 else 2 + partition_of(key, size, count)
+        named = partitions is not None and partitions.read(start + place, &partition)
+        size = -1 if named or keys is None else keys.read(start + place, &key)
+        group = 2 + route(key, size, named, partition, count)
         if place and (group == 1) != (group_of[0] == 1):
             break
         group_of[place] = group

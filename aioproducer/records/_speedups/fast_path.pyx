@@ -11,11 +11,12 @@ from libc.stdint cimport int64_t
 from libc.time cimport time_t
 
 from aioproducer.records._speedups.builder cimport RecordsBuilder
-from aioproducer.records._speedups.murmur2 cimport partition_of
+from aioproducer.records._speedups.route cimport route
 
 cdef extern from "Python.h":
     void PyObject_GC_UnTrack(PyObject*)
     unsigned long PyThread_get_thread_ident()
+    long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
 
 cdef extern from "time.h":
     struct timespec:
@@ -33,7 +34,7 @@ cdef type FUTURE = Future
 cdef class OpenBuilders:
     """See ``route_cache.OpenBuilders``."""
 
-    cdef public RecordsBuilder keyless
+    cdef public RecordsBuilder sticky
     cdef public list partitions
 
     def __init__(self):
@@ -63,7 +64,11 @@ cdef class RouteCache:
 
     cpdef RecordsBuilder find(self, topic, value, key, partition):
         cdef OpenBuilders batches
-        cdef Py_ssize_t number, count
+        cdef Py_ssize_t number
+        cdef int64_t named = 0
+        cdef int overflow = 0
+        cdef const char* data = NULL
+        cdef Py_ssize_t size = -1
         if (
             not self.is_open
             or type(topic) is not str
@@ -74,18 +79,18 @@ cdef class RouteCache:
         batches = self.topics.get(topic)
         if batches is None:
             return None
-        count = len(batches.partitions)
-        if partition is None:
-            if key is None or self.ignore_keys:
-                return batches.keyless
-            if count == 0:
+        if partition is not None:
+            if type(partition) is not int:
                 return None
-            number = partition_of(PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key), count)
-        elif type(partition) is not int or not 0 <= partition < count:
-            return None
-        else:
-            number = partition
-        return batches.partitions[number]
+            named = PyLong_AsLongLongAndOverflow(partition, &overflow)
+            if overflow:
+                return None
+        elif key is not None and not self.ignore_keys:
+            data, size = PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key)
+        number = route(data, size, partition is not None, named, len(batches.partitions))
+        if number >= 0:
+            return batches.partitions[number]
+        return batches.sticky if number == -1 else None
 
 
 cdef inline int64_t now_ms() noexcept:

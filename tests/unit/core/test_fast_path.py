@@ -31,10 +31,10 @@ def opened(
     """With a batch for keyless records of the topic "t"."""
     make_fast_path, make_routes, make_batches, make_builder = make
     fast_path, routes, batches = make_fast_path(), make_routes(), make_batches()
-    batches.keyless = make_builder(bytearray(size), size)
+    batches.sticky = make_builder(bytearray(size), size)
     routes.topics["t"] = batches
     fast_path.open(loop, routes)
-    return fast_path, batches.keyless
+    return fast_path, batches.sticky
 
 
 @pytest.mark.parametrize("make", FAST_PATHS)

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aioproducer.errors import SerializationError
-from aioproducer.partitioning import murmur2_partition
+from aioproducer.partitioning import STICKY, UNKNOWN, murmur2_partition
 from aioproducer.records import builder as reference
 from aioproducer.records import bulk_tokens, delivery
 from aioproducer.records import columns as reference_columns
 from aioproducer.records.bulk_tokens import BulkToken, one_by_one
-from aioproducer.records.columns import ASTRAY, KEYLESS, Columns
+from aioproducer.records.columns import Columns
 
 speedups = pytest.importorskip(
     "aioproducer.records._speedups", reason="installed without a compiler", exc_type=ImportError
@@ -163,7 +163,7 @@ def test_what_is_in_columns(
 @given(st.lists(fields), st.integers(0, 3), st.booleans(), st.integers(1, 5))
 def test_partitions_of_keys(keys: list[bytes | None], first: int, wide: bool, count: int) -> None:
     first = min(first, len(keys))
-    expected = [KEYLESS if key is None else murmur2_partition(key, count) for key in keys[first:]]
+    expected = [STICKY if key is None else murmur2_partition(key, count) for key in keys[first:]]
     for room in BOTH:
         column = binary(room, keys, first, wide=wide)
         assert room.partitions_of_keys(column, count).tolist() == expected
@@ -193,8 +193,8 @@ def test_rows_by_partition_and_in_batches(
     assert len(rows) > 0
     for partition, begin, end in groups:
         assert list(rows[begin:end]) == sorted(rows[begin:end])
-        assert partition in (ASTRAY, KEYLESS) or 0 <= partition < partitions
-    assert len(groups) == 1 or KEYLESS not in [group[0] for group in groups]
+        assert partition in (UNKNOWN, STICKY) or 0 <= partition < partitions
+    assert len(groups) == 1 or STICKY not in [group[0] for group in groups]
 
     builders = twin_builders(size, size)
     for order, start, stop in [(None, base, base + count), *[(rows, *each[1:]) for each in groups]]:

@@ -57,11 +57,11 @@ def short_ways(
 
         way, batches = make_routes(ignore_keys=ignore_keys), make_batches()
         batches.partitions = [builder(kind) for kind in partitions]
-        batches.keyless = builder(keyless)
+        batches.sticky = builder(keyless)
         way.topics["t"] = batches
         way.topics["new"] = make_batches()
         way.is_open = is_open
-        yield way, [*batches.partitions, batches.keyless]
+        yield way, [*batches.partitions, batches.sticky]
 
 
 def check_short_ways(sent: list[tuple[Any, ...]], *batches: Any, **options: Any) -> list[Any]:

@@ -1,6 +1,7 @@
-"""The twin of ``partitioning.murmur2_partition``, for those who have the key's bytes."""
+"""The twins of ``partitioning.murmur2_partition`` and ``partitioning.route``."""
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport int64_t, uint32_t
+
 
 
 cdef inline uint32_t murmur2(const char* key, Py_ssize_t rest) noexcept:
@@ -29,5 +30,12 @@ cdef inline uint32_t murmur2(const char* key, Py_ssize_t rest) noexcept:
     return digest ^ digest >> 15
 
 
-cdef inline Py_ssize_t partition_of(const char* key, Py_ssize_t size, Py_ssize_t count) noexcept:
-    return (murmur2(key, size) & 0x7FFFFFFF) % <uint32_t>count
+cdef inline Py_ssize_t route(
+    const char* key, Py_ssize_t size, bint named, int64_t partition, Py_ssize_t count
+) noexcept:
+    """``size`` -1: there is no key, or it is ignored. ``named``: the record names ``partition``."""
+    if named:
+        return partition if 0 <= partition < count else -2
+    if size < 0:
+        return -1
+    return (murmur2(key, size) & 0x7FFFFFFF) % <uint32_t>count if count else -2
