@@ -1,24 +1,14 @@
-"""The producer that users hold. Everything else is put together here, and only here."""
+"""The producer that users hold: its public methods, and the reference of them."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-import weakref
-from asyncio import current_task
-from collections.abc import AsyncIterable, Collection, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
-from functools import partial
-from itertools import count
-from time import monotonic, time_ns
-from typing import Any, Final, Self, Unpack
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, ClassVar, Self, Unpack
 
-from aioproducer.accumulator.pending_records import PendingRecord
-from aioproducer.accumulator.producer_batch import RecordFuture
-from aioproducer.bulk.column_sender import ColumnSender
+from aioproducer.bulk.send_many import send_many
 from aioproducer.bulk.send_report import SendReport
-from aioproducer.bulk.value_sender import Crowd
 from aioproducer.config import (
     ProducerConfig,
     ProducerOptions,
@@ -28,31 +18,18 @@ from aioproducer.config import (
 )
 from aioproducer.core.arguments import (
     check_handle,
-    check_partition,
     check_timeout,
-    check_timestamp,
     checked_group,
     checked_offsets,
     checked_places,
     checked_topic,
-    one_by_one,
     only_argument,
 )
 from aioproducer.core.check import ClusterCheck, check
-from aioproducer.core.engine import Engine
-from aioproducer.core.fast_path import FastPath
-from aioproducer.core.transaction_api import TransactionApi
-from aioproducer.errors import (
-    ConfigError,
-    IllegalStateError,
-    ProducerBrokenError,
-    ProducerClosedError,
-    ProducerError,
-    ProducerTimeoutError,
-    WrongLoopError,
-    anew,
-)
-from aioproducer.interceptors import InterceptedFuture, Interceptors, close_hooks, tell_partition
+from aioproducer.core.environment import SYSTEM, Environment
+from aioproducer.core.producer_core import ProducerCore
+from aioproducer.core.send_pipeline import RecordFields
+from aioproducer.errors import ConfigError
 from aioproducer.metrics import MetricsSnapshot
 from aioproducer.model import (
     ConsumerGroupMetadata,
@@ -64,25 +41,6 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
-from aioproducer.records.acceleration import RouteCache
-from aioproducer.records.arrow import is_arrow, read_columns
-from aioproducer.serialization import checked_headers, serialize, shared_headers
-
-logger = logging.getLogger(__name__)
-
-_NUMBERS: Final = count(1)
-
-
-class _Unstarted:
-    """Stands for the accumulator where there is none, or another process has it: whoever looks
-    waits, or is refused."""
-
-    crowded = True
-    stalled: Collection[object] = ()
-
-    def last_has_room(self) -> bool:
-        """No."""
-        return False
 
 
 class Producer:
@@ -103,6 +61,8 @@ class Producer:
     Raises:
         ConfigError: an option is unknown, out of range, or contradicts another one.
     """
+
+    _environment: ClassVar[Environment] = SYSTEM
 
     def __init__(
         self,
@@ -126,57 +86,14 @@ class Producer:
             config = config.replace(**options)
         if transaction is not None:
             config = _joining(config, transaction)
-        self.config = config
-        self._joined = transaction
-        self.client_id = config.client_id or f"producer-{next(_NUMBERS)}"
-        self._made: list[Any] = []
-        """Interceptors, and the other hooks that were classes."""
-        try:
-            for hook in config.interceptor_classes:
-                self._made.append(hook() if isinstance(hook, type) else hook)
-            self._interceptors = Interceptors(self._made)
-            self._key_serializer = self._make(config.key_serializer)
-            self._value_serializer = self._make(config.value_serializer)
-        except BaseException:
-            self.close_hooks()
-            raise
-        self._serializing = not (self._key_serializer is self._value_serializer is None)
-        self._partitioning = config.partitioner is not None
-        self._patience = min(config.max_block_ms, config.delivery_timeout_ms) / 1000
-        """Seconds that a record stands in line at most."""
-        self._engine: Engine | None = None
-        self._transactions: TransactionApi | None = None
-        self._crowd: Crowd = _Unstarted()
-        self._closing: asyncio.Task[int] | None = None
-        self._closed = False
-        self._broken: ProducerBrokenError | None = None
-        self._fast_path = FastPath()
-        self._process = os.getpid()
-
-    def _make(self, hook: Any) -> Any:
-        """An instance of ``hook`` if it is a class."""
-        if not isinstance(hook, type):
-            return hook
-        made = hook()
-        self._made.append(made)
-        return made
-
-    def close_hooks(self) -> None:
-        """Close interceptors, and the hooks that were made here; doing so twice does nothing."""
-        made, self._made = self._made, []
-        close_hooks(made)
+        self._core = core = ProducerCore(config, transaction, self._environment)
+        self.config = core.config
+        self.client_id = core.client_id
+        self._fast_path = core.fast_path
 
     def __repr__(self) -> str:
-        if not hasattr(self, "_process"):  # in a traceback, with an error of the configuration
-            return "<Producer that is being made>"
-        return f"<Producer {self.client_id!r} {self._state()}>"
-
-    def _state(self) -> str:
-        if self._broken is not None:
-            return "broken"
-        if self._closed:
-            return "closed" if self._closing is None or self._closing.done() else "closing"
-        return "not started" if self._engine is None else "started"
+        core = getattr(self, "_core", None)  # None: in a traceback, with an error of the options
+        return "<Producer that is being made>" if core is None else repr(core)
 
     # --- life ------------------------------------------------------------------------------
 
@@ -190,41 +107,7 @@ class Producer:
             IllegalStateError: it was started before.
             ProducerClosedError: it was closed meanwhile.
         """
-        if self._engine is not None or self._closed:
-            raise IllegalStateError(
-                f"the producer {self.client_id!r} is {self._state()}; it can be started once. "
-                "Make a new Producer"
-            )
-        self._process = os.getpid()
-        self._loop = asyncio.get_running_loop()
-        try:
-            partitioner = self._make(self.config.partitioner)
-            self._engine = engine = Engine(
-                self.config, self.client_id, partitioner, self._on_death, self._joined
-            )
-            await engine.resolve_bootstrap()
-        except BaseException:
-            self._engine = None
-            self._closed = True
-            self.close_hooks()
-            raise
-        if self._closed:
-            raise ProducerClosedError(f"the producer {self.client_id!r} was closed as it started")
-        self._transactions = engine.transactions
-        self._accumulator = self._crowd = engine.accumulator
-        self._append = engine.accumulator.append
-        self._known_topics = engine.accumulator.routes.topics
-        hooked = self._interceptors or self._serializing or self._partitioning
-        engine.start()
-        self._routes = RouteCache() if hooked else engine.accumulator.routes
-        self._fast_path.open(self._loop, self._routes)
-        _LIVING.add(self)
-        if self._transactions is not None:
-            try:
-                await self._transactions.initialize(None)
-            except BaseException:
-                await self.close(0)
-                raise
+        await self._core.start()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -243,60 +126,7 @@ class Producer:
         is given up at once.
         """
         check_timeout(timeout)
-        engine = self._engine
-        if engine is None:
-            self._closed = True
-            self.close_hooks()
-            return 0
-        if self._closing is None:
-            if os.getpid() != self._process:
-                raise WrongLoopError(self._why_forked())
-            if asyncio.get_running_loop() is not self._loop:
-                raise WrongLoopError(self._why_other_loop())
-            self._fast_path.close()
-            self._closed = True
-            self._closing = self._loop.create_task(
-                self._close(engine, timeout), name="aioproducer-close"
-            )
-        try:
-            await asyncio.wait([self._closing], timeout=timeout)
-        finally:
-            if not self._closing.done():
-                engine.hurry()
-                await asyncio.wait([self._closing])
-        return self._closing.result()
-
-    async def _close(self, engine: Engine, timeout: float | None) -> int:
-        bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
-        error = ProducerClosedError(
-            "the producer was closed before this record was delivered (close() waited for at most "
-            f"{bound:g} s, or was cancelled); give close() more time, or flush() first"
-        )
-        try:
-            undelivered = await engine.close(bound, error)
-        finally:
-            self.close_hooks()
-        if undelivered:
-            logger.error(
-                "Producer %r was closed with %d records undelivered", self.client_id, undelivered
-            )
-        return undelivered
-
-    def _on_death(self, cause: BaseException) -> None:
-        if self._broken is not None or self._closed or self._engine is None:
-            return
-        self._fast_path.close()
-        why = f"{type(cause).__name__}: {cause}"
-        if isinstance(cause, asyncio.CancelledError):
-            why = f"{cause}; was its event loop ended before `await producer.close()`?"
-        error = ProducerBrokenError(
-            f"the producer {self.client_id!r} is broken and sends no more: {why} "
-            "Close it and make a new one"
-        )
-        error.__cause__ = cause
-        self._broken = error
-        logger.error("%s", error, exc_info=cause)
-        self._engine.break_down(error)
+        return await self._core.close(timeout)
 
     # --- sending ---------------------------------------------------------------------------
 
@@ -340,112 +170,14 @@ class Producer:
             sent = self._fast_path.send(topic, value, key, partition)
             if sent is not None:
                 return sent
-        self.check_usable()
+        core = self._core
+        core.check_usable()
+        fields: RecordFields = (topic, value, key, partition, headers, timestamp_ms)
         if isinstance(topic, ProducerRecord):
-            topic, value, key, partition, headers, timestamp_ms = only_argument(
-                topic, value, key, partition, headers, timestamp_ms
-            )
-        future = self._loop.create_future()
-        self.put(topic, value, key, partition, headers, timestamp_ms, future)
+            fields = only_argument(topic, *fields[1:])
+        future = core.new_future()
+        core.put(fields, future)
         return future
-
-    def put(
-        self,
-        topic: Any,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        headers: Headers | None,
-        timestamp_ms: int | None,
-        token: RecordFuture,
-        *,
-        over_capacity: bool = False,
-        caller: object = None,
-    ) -> None:
-        """:meth:`send` for those who bring the future: ``token`` gets the record's fate.
-
-        For ``send_many()`` and the blocking shell; called on the event loop, by a running producer.
-        ``over_capacity``: a record that finds the line full is not refused, because its caller
-        waits for room before the next one. ``caller``: who waits then, if not the present task.
-        """
-        if self._transactions is not None:
-            self._transactions.check_open()
-        hooked: InterceptedFuture | None = None
-        try:
-            if self._interceptors:
-                record = self._interceptors.on_send(
-                    ProducerRecord(topic, value, key, partition, headers, timestamp_ms)
-                )
-                topic, value, key, partition, headers, timestamp_ms = record.fields()
-                token = hooked = InterceptedFuture(token, self._interceptors, record)
-            self._put_serialized(
-                topic, value, key, partition, headers, timestamp_ms, token, over_capacity, caller
-            )
-        except ProducerError as error:
-            if hooked is not None:
-                hooked.refused(error)
-            if self._transactions is not None and not over_capacity:  # bulk tells at its end
-                self._transactions.record_refused(error)
-            raise
-
-    def _put_serialized(
-        self,
-        topic: Any,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        headers: Headers | None,
-        timestamp_ms: int | None,
-        token: RecordFuture,
-        over_capacity: bool,
-        caller: object,
-    ) -> None:
-        if type(topic) is not str or topic not in self._known_topics:
-            topic = checked_topic(topic)
-        if self._serializing or (value is not None and type(value) is not bytes):
-            value = serialize(value, self._value_serializer, topic, "value")
-        if self._serializing or (key is not None and type(key) is not bytes):
-            key = serialize(key, self._key_serializer, topic, "key")
-        pairs = () if headers is None else checked_headers(headers, topic)
-        if timestamp_ms is None:
-            timestamp_ms = _now_ms()
-        else:
-            check_timestamp(timestamp_ms, topic)
-        if partition is not None:
-            check_partition(partition, topic)
-        elif self._partitioning:
-            partition = self._accumulator.choose_partition(topic, key, value)
-            tell_partition(token, partition)
-        now = monotonic()
-        if self._append(topic, partition, timestamp_ms, key, value, pairs, token, now) is not None:
-            return
-        record = PendingRecord(
-            topic,
-            partition,
-            timestamp_ms,
-            key,
-            value,
-            pairs,
-            token,
-            size=self._accumulator.sizes.checked(topic, key, value, pairs),
-            sent=now,
-            deadline=now + self._patience,
-            caller=token.caller if isinstance(token, InterceptedFuture) else None,
-        )
-        engine = self._engine
-        assert engine is not None
-        engine.wait_in_line(record, now, caller or current_task(), over_capacity=over_capacity)
-        if isinstance(record.caller, asyncio.Future):
-            record.caller.add_done_callback(partial(self._on_caller_done, record))
-
-    def _on_caller_done(self, record: PendingRecord, caller: asyncio.Future[Any]) -> None:
-        if caller.cancelled() and self._engine is not None:
-            self._engine.withdraw(record)
-
-    def take_back_cancelled(self) -> None:
-        """Take all records that were cancelled out of the line."""
-        if self._engine is not None:
-            self._engine.take_back_cancelled()
 
     async def drain(self) -> None:
         """Return at once while there is memory for more records; else wait for it, in turn.
@@ -464,18 +196,7 @@ class Producer:
             ProducerClosedError, ProducerBrokenError: there will be no room any more.
             IllegalStateError, WrongLoopError: not now, or not here.
         """
-        crowd = self._crowd
-        if crowd.crowded and (crowd.stalled or not crowd.last_has_room()):
-            admission = self._running().memory_waiters
-            await admission.drain(current_task())
-
-    def turn(self, caller: object) -> asyncio.Future[None] | None:
-        """A future for when ``caller`` may send more; None: now. For the blocking shell."""
-        return (
-            self._running().memory_waiters.turn(caller, patient=True)
-            if self._crowd.crowded
-            else None
-        )
+        await self._core.drain()
 
     async def check(
         self,
@@ -503,9 +224,8 @@ class Producer:
             KafkaError: a topic does not exist, or the principal lacks a right; one class each.
         """
         check_timeout(timeout)
-        engine = self._running()
         bound = self.config.max_block_ms / 1000 if timeout is None else timeout
-        return await check(engine, topics, transactional_id, bound)
+        return await check(self._core.engine, topics, transactional_id, bound)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until every record sent before has its fate, delivered or failed.
@@ -516,24 +236,7 @@ class Producer:
                 record failed.
         """
         check_timeout(timeout)
-        engine = self._running()
-        future = self._loop.create_future()
-        engine.accumulator.flush(future)
-        began = monotonic()
-        try:
-            async with asyncio.timeout(timeout):
-                await future
-        except TimeoutError:
-            raise ProducerTimeoutError(
-                f"flush() gave up after {timeout} s: {len(engine.accumulator.incomplete)} batches "
-                f"and {len(engine.accumulator.line)} waiting records have no fate yet"
-            ) from None
-        finally:
-            engine.accumulator.flushes.give_up(future)
-            now = monotonic()
-            engine.metrics.flushed(now - began, now)
-        if self._transactions is not None:
-            self._transactions.check_own_part("flush")
+        await self._core.flush(timeout)
 
     async def send_many(
         self,
@@ -570,32 +273,7 @@ class Producer:
             IllegalStateError: there is a ``transactional_id``, and no transaction is open.
             ProducerClosedError, ProducerBrokenError: there was an end to it midway.
         """
-        self._running()
-        columns = read_columns(values) if is_arrow(values) else None
-        if columns is None and not isinstance(values, AsyncIterable):
-            values = one_by_one(values, "an iterable or async iterable")
-        if headers is not None:
-            headers = shared_headers(headers, topic)
-        future = self._loop.create_future()
-        sender = ColumnSender(self, self._fast_path, self._routes, future, _now_ms)
-        with self.bulk():
-            report: SendReport | None = None
-            try:
-                if columns is None:
-                    report = await sender.send_all(topic, values, partition, headers)
-                else:
-                    report = await sender.send_columns(topic, columns, partition, headers)
-                return report
-            except BaseException as error:
-                report = SendReport.of(error)
-                raise
-            finally:
-                if report is not None and report.first_failure is not None:
-                    self.record_failed(report.first_failure)
-
-    def bulk(self) -> AbstractContextManager[None]:
-        """A ``send_many()`` is under way in it; its transaction is not committed before."""
-        return nullcontext() if self._transactions is None else self._transactions.bulk()
+        return await send_many(self._core, topic, values, partition, headers)
 
     async def partitions_for(self, topic: str) -> tuple[int, ...]:
         """The numbers of the topic's partitions, in order. Source: ``partitionsFor``.
@@ -608,8 +286,7 @@ class Producer:
             ProducerClosedError, ProducerBrokenError, IllegalStateError, WrongLoopError: not now,
                 not here, or not any more.
         """
-        info = await self._running().topic(checked_topic(topic), self._patience)
-        return tuple(each.partition for each in info.partitions)
+        return await self._core.partitions_for(checked_topic(topic))
 
     async def partition_infos_for(self, topic: str) -> tuple[PartitionInfo, ...]:
         """The topic's partitions with leader, replicas and in-sync replicas, in order.
@@ -618,15 +295,7 @@ class Producer:
         refreshes, and nothing here keeps them. An answer is waited for as by
         :meth:`partitions_for`, and the call raises the same errors.
         """
-        return await self._running().partition_infos(checked_topic(topic), self._patience)
-
-    def record_failed(self, error: BaseException) -> None:
-        """A record failed, and no call has raised it: a transaction can't be committed then.
-
-        For ``send_many()`` and the blocking shell.
-        """
-        if self._transactions is not None and isinstance(error, ProducerError):
-            self._transactions.record_failed(error)
+        return await self._core.partition_infos_for(checked_topic(topic))
 
     # --- transactions ----------------------------------------------------------------------
 
@@ -641,7 +310,7 @@ class Producer:
             FatalTransactionError: the brokers refuse the transactional id, or the timeout.
         """
         check_timeout(timeout)
-        await self._transactional().initialize(timeout)
+        await self._core.transactions.initialize(timeout)
 
     def transaction(self, *, shared: bool = False) -> AbstractAsyncContextManager[None]:
         """A transaction: what is sent in its block becomes visible as a whole, or never.
@@ -675,7 +344,7 @@ class Producer:
                 producer was closed meanwhile. It goes on, if it can.
             IllegalStateError: a transaction is open already.
         """
-        return self._transactional().block(shared=shared)
+        return self._core.transactions.block(shared=shared)
 
     async def begin_transaction(self, *, shared: bool = False) -> None:
         """Open a transaction; better :meth:`transaction`, which never forgets to end it.
@@ -688,7 +357,7 @@ class Producer:
             FatalTransactionError, ProducerTimeoutError, IllegalStateError: see
                 :meth:`transaction`.
         """
-        await self._transactional().begin(shared=shared)
+        await self._core.transactions.begin(shared=shared)
 
     async def commit_transaction(self, timeout: float | None = None) -> None:
         """Deliver what was sent in the transaction, and commit it.
@@ -704,7 +373,7 @@ class Producer:
             IllegalStateError: no transaction is open, or a ``send_many()`` is under way in it.
         """
         check_timeout(timeout)
-        await self._transactional().commit(timeout)
+        await self._core.transactions.commit(timeout)
 
     async def abort_transaction(self, timeout: float | None = None) -> None:
         """Drop what was not sent, wait for what was, and abort.
@@ -717,7 +386,7 @@ class Producer:
             IllegalStateError: no transaction is open, or its commit is under way.
         """
         check_timeout(timeout)
-        await self._transactional().abort(timeout)
+        await self._core.transactions.abort(timeout)
 
     async def send_offsets_to_transaction(
         self,
@@ -741,7 +410,7 @@ class Producer:
                 :meth:`commit_transaction`.
         """
         check_timeout(timeout)
-        calls = self._transactional()
+        calls = self._core.transactions
         await calls.send_offsets(checked_offsets(offsets), checked_group(group), timeout)
 
     async def committed_offsets(
@@ -767,7 +436,7 @@ class Producer:
         """
         check_timeout(timeout)
         group, places = checked_group(group_id), checked_places(partitions)
-        return await self._transactional().fetch_offsets(group.group_id, places, timeout)
+        return await self._core.transactions.fetch_offsets(group.group_id, places, timeout)
 
     def transaction_handle(self, *, hand_over: bool = False) -> TransactionHandle:
         """The open transaction, for producers elsewhere: ``Producer(..., transaction=handle)``.
@@ -787,69 +456,13 @@ class Producer:
         Raises:
             IllegalStateError: no transaction is open, or it is not shared.
         """
-        return self._transactional().share(over=hand_over)
-
-    def _transactional(self) -> TransactionApi:
-        self.check_usable()
-        if self._transactions is None:
-            raise IllegalStateError(
-                f"the producer {self.client_id!r} has no transactional_id: give it one, unique "
-                "among the producers of the cluster and the same after a restart"
-            )
-        return self._transactions
-
-    def check_usable(self) -> None:
-        """Raise the reason if the producer can't be used here and now."""
-        if not self._fast_path.serves():
-            self._refuse()
+        return self._core.transactions.share(over=hand_over)
 
     # --- looking at it ---------------------------------------------------------------------
 
     def metrics(self) -> MetricsSnapshot:
         """The Java producer's metrics by group and name; see ``docs/reference/metrics.md``."""
-        if self._engine is None:
-            raise IllegalStateError("the producer was not started, so there are no metrics yet")
-        return self._engine.snapshot_metrics()
-
-    # --- refusing --------------------------------------------------------------------------
-
-    def _running(self) -> Engine:
-        self.check_usable()
-        assert self._engine is not None
-        return self._engine
-
-    def _refuse(self) -> None:
-        """Raise the reason why the producer can't be used here and now."""
-        if os.getpid() != self._process:
-            raise WrongLoopError(self._why_forked())
-        if self._broken is not None:
-            raise anew(self._broken)
-        if self._closed:
-            raise ProducerClosedError(
-                f"the producer {self.client_id!r} is {self._state()}; make a new Producer"
-            )
-        if self._engine is None:
-            raise IllegalStateError(
-                f"the producer {self.client_id!r} was not started: use `async with Producer(...)` "
-                "or `await producer.start()`"
-            )
-        raise WrongLoopError(self._why_other_loop())
-
-    def _why_forked(self) -> str:
-        return (
-            f"the producer {self.client_id!r} was made in another process (before a fork); "
-            "make a new one in each process"
-        )
-
-    def _why_other_loop(self) -> str:
-        return (
-            f"the producer {self.client_id!r} belongs to the event loop it was started on, and "
-            "was used from another loop or thread; make one there, or use aioproducer.sync.Producer"
-        )
-
-
-def _now_ms() -> int:
-    return time_ns() // 1_000_000
+        return self._core.metrics()
 
 
 def _joining(config: ProducerConfig, transaction: TransactionHandle) -> ProducerConfig:
@@ -861,15 +474,3 @@ def _joining(config: ProducerConfig, transaction: TransactionHandle) -> Producer
             f"({transaction.transactional_id!r}): leave it out"
         )
     return config.replace(transactional_id=transaction.transactional_id)
-
-
-_LIVING: Final[weakref.WeakSet[Producer]] = weakref.WeakSet()
-
-
-def _disown_after_fork() -> None:
-    for producer in _LIVING:
-        producer._fast_path.close()
-        producer._crowd = _Unstarted()
-
-
-os.register_at_fork(after_in_child=_disown_after_fork)

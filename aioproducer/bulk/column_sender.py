@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable
 
 from aioproducer.bulk.send_report import SendReport
-from aioproducer.bulk.value_sender import ROWS_PER_TURN, BulkSender
+from aioproducer.bulk.value_sender import ROWS_PER_TURN, ValueSender
 from aioproducer.errors import SerializationError
 from aioproducer.model import Headers
 from aioproducer.partitioning import STICKY, UNKNOWN
@@ -16,7 +16,7 @@ from aioproducer.records.bulk_tokens import BulkToken
 from aioproducer.records.columns import Columns
 
 
-class ColumnSender(BulkSender):
+class ColumnSender(ValueSender):
     """Puts rows straight into open batches; only a row that opens a batch becomes objects."""
 
     async def send_columns(
@@ -27,7 +27,7 @@ class ColumnSender(BulkSender):
         headers: Headers | None,
     ) -> SendReport:
         """Send each row of ``batches`` and wait for all outcomes, as :meth:`send_all` does."""
-        return await self._told(self._send_columns(topic, batches, partition, headers))
+        return await self._reported(self._send_columns(topic, batches, partition, headers))
 
     async def _send_columns(
         self,
@@ -68,7 +68,7 @@ class ColumnSender(BulkSender):
         self, rows: _Rows, first: int, end: int, partition: int | None, order: array[int] | None
     ) -> None:
         """Send rows that belong together, the ``first`` to ``end - 1`` (of ``order``)."""
-        producer = self._producer
+        core = self._core
         fast = rows.fast and partition != UNKNOWN and (rows.one_place or order is not None)
         place = first
         count = 0
@@ -83,8 +83,8 @@ class ColumnSender(BulkSender):
                 self._put_row(rows, index)
                 place += 1
                 self._worked_on_one(before)
-            if producer._crowd.crowded:
-                await producer.drain()
+            if core.room.crowded:
+                await core.drain()
             if self._work >= ROWS_PER_TURN:
                 self._work = 0
                 await asyncio.sleep(0)
@@ -100,7 +100,7 @@ class ColumnSender(BulkSender):
             return 0
         span = BulkToken(self._result, place, order)
         self._routes.last = builder
-        span.count = builder.append_rows(span, self._now_ms(), rows.columns, rows.base, end)
+        span.count = builder.append_rows(span, self._core.now_ms(), rows.columns, rows.base, end)
         self._given += span.count
         return span.count
 
@@ -109,8 +109,7 @@ class ColumnSender(BulkSender):
         columns, row = rows.columns, index - rows.base
         try:
             headers = rows.headers if columns.headers is None else columns.headers[row]
-            self._put_fields(
-                index,
+            fields = (
                 rows.topic,
                 columns.values[row],
                 None if columns.keys is None else columns.keys[row],
@@ -118,6 +117,7 @@ class ColumnSender(BulkSender):
                 headers,
                 None if columns.timestamps is None else columns.timestamps[row],
             )
+            self._put_fields(index, fields)
         except SerializationError as error:
             self._given += 1
             self._result.failed(index, error)

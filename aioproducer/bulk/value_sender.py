@@ -1,16 +1,17 @@
-"""Many records under one awaitable, as ``send_many()`` sends them."""
+"""The values of one ``send_many()``, put into batches as fast as there is room for them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Collection, Coroutine, Iterable
+from collections.abc import AsyncIterable, Coroutine, Iterable
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aioproducer.bulk.send_report import BulkResult, OneRecord, SendReport, carry, note
+from aioproducer.core.producer_core import ProducerCore
+from aioproducer.core.send_pipeline import RecordFields
 from aioproducer.errors import ProducerError
 from aioproducer.model import Headers, ProducerRecord
-from aioproducer.records.acceleration import RouteCache
 from aioproducer.records.bulk_tokens import BulkToken
 
 _RECORDS_PER_TURN: Final = 500
@@ -24,74 +25,14 @@ _AHEAD_AT_LEAST: Final = 8
 batch at once, twice as many as went there are taken, up to ``_RECORDS_PER_TURN``."""
 
 
-class Crowd(Protocol):
-    """Says whether there is room for more records."""
-
-    crowded: bool
-
-    @property
-    def stalled(self) -> Collection[object]:
-        """The callers whose records had to stand in line since they asked for room last."""
-
-    def last_has_room(self) -> bool:
-        """True if there is room for more records like the one that was sent last."""
-
-
-class BulkProducer(Protocol):
-    """The methods of a producer that sending many needs."""
-
-    _crowd: Crowd
-
-    def check_usable(self) -> None:
-        """Raise if it is closed, or not here."""
-
-    def put(
-        self,
-        topic: Any,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        headers: Headers | None,
-        timestamp_ms: int | None,
-        token: Any,
-        *,
-        over_capacity: bool,
-    ) -> None:
-        """Send one record."""
-
-    def take_back_cancelled(self) -> None:
-        """Take cancelled records that still wait out of the line."""
-
-    async def drain(self) -> None:
-        """Wait for room."""
-
-
-class EntranceOfOne(Protocol):
-    """The methods of an ``FastPath`` that sending many needs."""
-
-    def serves(self) -> bool:
-        """True if the caller is in the thread and the loop to be served."""
-
-    def append(self, token: Any, topic: Any, value: Any, key: Any, partition: Any) -> int:
-        """Put a record into its batch, if nothing else has to be asked; else return 0."""
-
-
-class BulkSender:
+class ValueSender:
     """Sends many records of one ``send_many()`` as fast as there is room for them."""
 
-    def __init__(
-        self,
-        producer: BulkProducer,
-        entrance: EntranceOfOne,
-        routes: RouteCache,
-        future: asyncio.Future[None],
-        now_ms: Callable[[], int],
-    ) -> None:
-        self._now_ms = now_ms
-        self._producer = producer
-        self._fast_path = entrance
-        self._routes = routes
-        self._result = BulkResult(future)
+    def __init__(self, core: ProducerCore) -> None:
+        self._core = core
+        self._fast_path = core.fast_path
+        self._routes = core.routes
+        self._result = BulkResult(core.new_future())
         self._given = 0
         """The number of the tally's records that were sent, or were refused."""
         self._work = 0
@@ -106,26 +47,26 @@ class BulkSender:
     ) -> SendReport:
         """Send ``values`` and wait for all outcomes. Cancelled, it takes back waiting records."""
         if isinstance(values, AsyncIterable):
-            return await self._told(self._send_each(topic, values, partition, headers))
-        return await self._told(self._send_chunks(topic, values, partition, headers))
+            return await self._reported(self._send_each(topic, values, partition, headers))
+        return await self._reported(self._send_chunks(topic, values, partition, headers))
 
-    async def _told(self, sending: Coroutine[Any, Any, None]) -> SendReport:
-        tally = self._result
+    async def _reported(self, sending: Coroutine[Any, Any, None]) -> SendReport:
+        result = self._result
         try:
             try:
                 await sending
             except Exception as error:  # the producer's end, or what the values raised
-                carry(error, tally)
-                await tally.end(tally.count - self._given)
+                carry(error, result)
+                await result.end(result.count - self._given)
                 note(error)
                 raise
-            return await tally.finish()
+            return await result.finish()
         except asyncio.CancelledError as error:
-            carry(error, tally)
-            tally.drop(tally.count - self._given)
-            tally.cancel()
-            self._producer.take_back_cancelled()
-            tally.listen()
+            carry(error, result)
+            result.drop(result.count - self._given)
+            result.cancel()
+            self._core.take_back_cancelled()
+            result.listen()
             raise
 
     async def _send_each(
@@ -135,12 +76,12 @@ class BulkSender:
         partition: int | None,
         headers: Headers | None,
     ) -> None:
-        producer, tally, put = self._producer, self._result, self._put
+        core, result, put = self._core, self._result, self._put
         async for value in values:
-            index = tally.add()
+            index = result.add()
             put(index, topic, value, partition, headers)
-            if producer._crowd.crowded:
-                await producer.drain()
+            if core.room.crowded:
+                await core.drain()
             elif not index % _RECORDS_PER_TURN:
                 await asyncio.sleep(0)
 
@@ -177,7 +118,7 @@ class BulkSender:
         self, topic: str, chunk: list[Any], partition: int | None, headers: Headers | None
     ) -> int:
         """Send ``chunk``; returns the most records of it that went into one batch in one call."""
-        producer, put = self._producer, self._put
+        core, put = self._core, self._put
         first = self._result.add(len(chunk))
         at = count = most = 0
         while at < len(chunk):
@@ -193,8 +134,8 @@ class BulkSender:
                 put(first + at, topic, chunk[at], partition, headers)
                 self._worked_on_one(before)
                 at += 1
-            if producer._crowd.crowded:
-                await producer.drain()
+            if core.room.crowded:
+                await core.drain()
             if self._work >= ROWS_PER_TURN:
                 self._work = 0
                 await asyncio.sleep(0)
@@ -215,7 +156,7 @@ class BulkSender:
             return 0
         span = BulkToken(self._result, index)
         self._routes.last = builder
-        span.count = builder.append_values(span, self._now_ms(), values, at)
+        span.count = builder.append_values(span, self._core.now_ms(), values, at)
         self._given += span.count
         return span.count
 
@@ -224,20 +165,12 @@ class BulkSender:
     ) -> None:
         """Send a value, or a whole record."""
         if isinstance(value, ProducerRecord):
-            self._put_fields(index, *value.fields())
+            self._put_fields(index, value.fields())
         else:
-            self._put_fields(index, topic, value, None, partition, headers, None)
+            self._put_fields(index, (topic, value, None, partition, headers, None))
 
-    def _put_fields(
-        self,
-        index: int,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        headers: Headers | None,
-        timestamp_ms: int | None,
-    ) -> None:
+    def _put_fields(self, index: int, fields: RecordFields) -> None:
+        topic, value, key, partition, headers, timestamp_ms = fields
         token = OneRecord(self._result, index)
         if (
             headers is None
@@ -246,11 +179,9 @@ class BulkSender:
         ):
             self._given += 1
             return
-        self._producer.check_usable()
+        self._core.check_usable()
         self._given += 1
         try:
-            self._producer.put(
-                topic, value, key, partition, headers, timestamp_ms, token, over_capacity=True
-            )
+            self._core.put(fields, token, over_capacity=True)
         except ProducerError as error:
             token.set_exception(error)

@@ -16,6 +16,7 @@ from aioproducer.errors import (
 )
 from aioproducer.model import (
     ConsumerGroupMetadata,
+    Headers,
     OffsetAndMetadata,
     ProducerRecord,
     TopicPartition,
@@ -196,7 +197,9 @@ def _check_text(text: Any, what: str) -> None:
         raise InvalidOffsetError(f"{what} has at most 32,767 bytes, not {size}")
 
 
-def only_argument(record: ProducerRecord, *others: object) -> tuple[Any, ...]:
+def only_argument(
+    record: ProducerRecord, *others: object
+) -> tuple[str, Any, Any, int | None, Headers | None, int | None]:
     """The fields of ``record``; raises :class:`SerializationError` if another argument is there."""
     if any(other is not None for other in others):
         raise SerializationError(

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from random import Random
-from time import monotonic, time
 from typing import Any, Final, TypeVar
 
 from aioproducer.accumulator.batching_rules import BatchingRules
@@ -20,8 +19,9 @@ from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
+from aioproducer.core.environment import Environment
 from aioproducer.core.transaction_api import TransactionApi
-from aioproducer.errors import ProducerClosedError, ProducerError, anew
+from aioproducer.errors import ProducerClosedError, ProducerError, ProducerTimeoutError, anew
 from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
 from aioproducer.model import BootstrapId, BootstrapServer, Node, PartitionInfo, TransactionHandle
 from aioproducer.network.client import NetworkClient
@@ -48,7 +48,6 @@ from aioproducer.sender.record_expiry import RecordExpiry
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.sender import Sender, SenderSettings
 from aioproducer.sender.transaction_driver import TransactionDriver
-from aioproducer.sender.wakeup import Wakeup
 from aioproducer.transactions.group_offsets import GroupOffsets
 from aioproducer.transactions.manager import TransactionManager
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
@@ -76,13 +75,16 @@ class Engine:
         client_id: str,
         partitioner: Any,
         on_death: Callable[[BaseException], None],
+        environment: Environment,
         joined: TransactionHandle | None = None,
     ) -> None:
         self._config = config
-        self._random = Random()
+        self._environment = environment
+        self._clock = clock = environment.clock
+        self._random = environment.random()
         self._owner = TaskOwner(on_death)
-        self._wakeup = Wakeup(monotonic)
-        now = monotonic()
+        self._wakeup = environment.wakeup(clock)
+        now = clock()
         self.metrics = ProducerMetrics(
             num_samples=config.metrics_num_samples,
             sample_window=max(config.metrics_sample_window_ms, 1) / 1000,
@@ -105,13 +107,13 @@ class Engine:
         self.transactions: TransactionApi | None = None
         """The calls of a transactional producer; None: there is no ``transactional_id``."""
         self.accumulator = self._make_accumulator(config, partitioner)
-        self._tls, self._mechanism = _security(config)
+        self._tls, self._mechanism = _security(config, environment)
         self.client = self._make_client(config, client_id)
         self.memory_waiters = MemoryWaiters(
             self.accumulator,
             self.metrics,
             self._wakeup.wake,
-            monotonic,
+            self._clock,
         )
         self._refresher = MetadataRefresher(
             self.metadata, self.client, self.accumulator, self._ratios, self._login_refused
@@ -119,7 +121,7 @@ class Engine:
         self._ad_hoc = AdHocRequests(self.client, self.metadata)
         self._sender = self._make_sender(config)
         self._sender_task: asyncio.Task[None] | None = None
-        self._hurried: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._closing_now: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def _login_refused(self, error: ProducerError) -> None:
         if self.transactions is not None:
@@ -187,7 +189,7 @@ class Engine:
 
     def _make_client(self, config: ProducerConfig, client_id: str) -> NetworkClient:
         idle = config.connections_max_idle_ms
-        return NetworkClient(
+        return self._environment.network(
             ClientSettings(
                 connection=ConnectionSettings(
                     client_id=client_id,
@@ -207,7 +209,7 @@ class Engine:
                 max_idle=float("inf") if idle < 0 else idle / 1000,
             ),
             self._owner,
-            monotonic,
+            self._clock,
             self._random,
             self._wakeup.wake,
             self.metrics,
@@ -246,7 +248,7 @@ class Engine:
             metrics=self.metrics,
             owner=self._owner,
             wakeup=self._wakeup,
-            clock=monotonic,
+            clock=self._clock,
             serve_waiters=self.memory_waiters.serve,
             elsewhere=self._compressors.run,
             ad_hoc=self._ad_hoc,
@@ -274,7 +276,7 @@ class Engine:
             lambda obstacle: _because(obstacle or self._why_unreachable()),
             config.max_block_ms / 1000,
             self.metrics,
-            monotonic,
+            self._clock,
         )
         calls.changed()
         return TransactionDriver(
@@ -363,7 +365,7 @@ class Engine:
         """
         known = self.metadata.snapshot.topics.get(topic)
         if known is not None:
-            self.metadata.use(topic, monotonic())
+            self.metadata.use(topic, self._clock())
             return known
         return await self._wait_for(
             topic, patience, self.metadata.wait_for, self.metadata.wait_no_longer
@@ -385,7 +387,7 @@ class Engine:
         wait: Callable[[str, asyncio.Future[_T | ProducerError], float], None],
         wait_no_longer: Callable[[str, asyncio.Future[_T | ProducerError]], None],
     ) -> _T:
-        began = monotonic()
+        began = self._clock()
         told: asyncio.Future[_T | ProducerError] = asyncio.get_running_loop().create_future()
         wait(topic, told, began)
         self._wakeup.wake()
@@ -393,14 +395,36 @@ class Engine:
             async with asyncio.timeout(patience):
                 found = await told
         except TimeoutError:
-            raise self._refresher.why_no_metadata(topic, began, monotonic()) from None
+            raise self._refresher.why_no_metadata(topic, began, self._clock()) from None
         finally:
             wait_no_longer(topic, told)
-            now = monotonic()
+            now = self._clock()
             self.metrics.metadata_waited(now - began, now)
         if isinstance(found, ProducerError):
             raise anew(found)
         return found
+
+    async def flush(self, timeout: float | None) -> None:
+        """Wait for the outcome of every record that is here now.
+
+        Raises:
+            ProducerTimeoutError: not within ``timeout`` seconds; the records go on.
+        """
+        accumulator, began = self.accumulator, self._clock()
+        future = asyncio.get_running_loop().create_future()
+        accumulator.flush(future)
+        try:
+            async with asyncio.timeout(timeout):
+                await future
+        except TimeoutError:
+            raise ProducerTimeoutError(
+                f"flush() gave up after {timeout} s: {len(accumulator.incomplete)} batches "
+                f"and {len(accumulator.line)} waiting records have no outcome yet"
+            ) from None
+        finally:
+            accumulator.flushes.give_up(future)
+            now = self._clock()
+            self.metrics.flushed(now - began, now)
 
     def withdraw(self, record: PendingRecord) -> None:
         """Take a cancelled record out of the line, if it still stands there."""
@@ -417,11 +441,11 @@ class Engine:
         if self.transactions is not None:
             self.transactions.leave()
         self.accumulator.close()
-        end = monotonic() + timeout
+        end = self._clock() + timeout
         try:
             await self._deliver(timeout)
             if self._config.acks == "0" and (partings := self.client.part()):
-                left = min(end - monotonic(), self._config.request_timeout_ms / 1000)
+                left = min(end - self._clock(), self._config.request_timeout_ms / 1000)
                 await asyncio.wait(partings, timeout=max(left, 0.0))
             if self._sender_task is not None:
                 self._owner.cancel(self._sender_task)
@@ -446,13 +470,13 @@ class Engine:
 
     async def _deliver(self, timeout: float) -> None:
         """Wait for the sender's end, but leave time to tell the futures: half of it at most."""
-        task, began = self._sender_task, monotonic()
-        while task is not None and not task.done() and not self._hurried.done():
-            left = began + timeout - min(self._telling(), timeout / 2) - monotonic()
+        task, began = self._sender_task, self._clock()
+        while task is not None and not task.done() and not self._closing_now.done():
+            left = began + timeout - min(self._telling(), timeout / 2) - self._clock()
             if left <= 0:
                 return
             await asyncio.wait(
-                [task, self._hurried], timeout=left, return_when=asyncio.FIRST_COMPLETED
+                [task, self._closing_now], timeout=left, return_when=asyncio.FIRST_COMPLETED
             )
 
     def _telling(self) -> float:
@@ -460,10 +484,10 @@ class Engine:
         batched = sum(batch.count for batch in self.accumulator.incomplete)
         return batched * _TELLING_BATCHED + len(self.accumulator.line) * _TELLING_WAITING
 
-    def hurry(self) -> None:
+    def close_now(self) -> None:
         """End a :meth:`close` under way before its timeout."""
-        if not self._hurried.done():
-            self._hurried.set_result(None)
+        if not self._closing_now.done():
+            self._closing_now.set_result(None)
 
     def break_down(self, error: ProducerError) -> None:
         """A part died: everything that waits gets ``error``."""
@@ -506,7 +530,7 @@ class Engine:
 
     def snapshot_metrics(self) -> MetricsSnapshot:
         """All metrics as they are now."""
-        now = monotonic()
+        now = self._clock()
         updated = self.metadata.last_full_update
         return self.metrics.snapshot(
             now,
@@ -523,13 +547,15 @@ class Engine:
         )
 
 
-def _security(config: ProducerConfig) -> tuple[TlsContexts | None, Mechanism | None]:
+def _security(
+    config: ProducerConfig, environment: Environment
+) -> tuple[TlsContexts | None, Mechanism | None]:
     """TLS and the login. Without either, nothing that they need is imported."""
     if config.security_protocol == "PLAINTEXT":
         return None, None
     from aioproducer.auth.configured import mechanism_of, tls_of
 
-    mechanism = mechanism_of(config, time)
+    mechanism = mechanism_of(config, lambda: environment.wall_clock_ns() / 1e9)
     return tls_of(config), mechanism
 
 

@@ -68,7 +68,7 @@ async def publish_dataframe(
             "publish_dataframe() takes an aioproducer.Producer that was started on this event "
             "loop; with blocking code use df.write.format('aioproducer')"
         )
-    producer.check_usable()
+    producer._core.check_usable()
     publication = _Publication(producer)
     rows = PackedRows(df, topic, local_properties or {})
     async with ReadAhead(rows.read, rows.cancel, "aioproducer-publish") as cells:

@@ -96,22 +96,17 @@ def test_what_carries_out_outcomes_neither_waits_nor_reads_a_clock(room: str) ->
     assert not modules & {"asyncio", "time", "socket", "threading", "ssl"}
 
 
-def test_only_the_shells_and_the_producer_read_a_clock() -> None:
+def test_only_the_shells_and_the_environment_read_a_clock() -> None:
     reading = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
         if "time" in imported(path)
     }
     shells = {each for each in reading if each.split("/")[0] in ("cli", "testing", "spark")}
-    assert reading - shells <= {
-        "core/engine.py",
-        "core/fast_path.py",
-        "producer.py",
-        "sync/__init__.py",
-    }
+    assert reading - shells <= {"core/environment.py", "core/fast_path.py"}
 
 
-def test_only_the_owner_and_the_producer_start_tasks() -> None:
+def test_only_the_owner_and_the_core_start_tasks() -> None:
     starting = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
@@ -119,7 +114,7 @@ def test_only_the_owner_and_the_producer_start_tasks() -> None:
         if isinstance(node, ast.Attribute) and node.attr in ("create_task", "ensure_future")
     }
     core = {each for each in starting if each.split("/")[0] not in ("cli", "testing", "spark")}
-    assert core <= {"runtime/tasks.py", "producer.py", "sync/__init__.py"}
+    assert core <= {"runtime/tasks.py", "core/producer_core.py"}
 
 
 def test_importing_the_package_loads_no_shell_and_no_extra() -> None:

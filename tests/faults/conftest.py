@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from random import Random
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -28,8 +27,6 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 
-from aioproducer import producer as producer_module
-from aioproducer.core import engine
 from aioproducer.testing.fault_proxy import FaultProxy
 from aioproducer.testing.held_port import HeldPort
 from tests.faults.fake_logins import SASL_VERSIONS, ConnectionLogin, FakeLogins
@@ -651,13 +648,6 @@ async def start_proxy() -> AsyncIterator[StartProxy]:
 
 
 @pytest.fixture
-def simulated_time(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """A producer reads the clock of the loop it runs on, and draws the same numbers each time."""
-
-    def now() -> float:
-        return asyncio.get_running_loop().time()
-
-    monkeypatch.setattr(engine, "monotonic", now)
-    monkeypatch.setattr(producer_module, "monotonic", now)
-    monkeypatch.setattr(engine, "Random", lambda: Random(5))
+def without_logs(caplog: pytest.LogCaptureFixture) -> None:
+    """Thousands of faults are not logged."""
     caplog.set_level(logging.CRITICAL, "aioproducer")

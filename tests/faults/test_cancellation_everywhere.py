@@ -18,7 +18,9 @@ import pytest
 
 from aioproducer import Producer, ProducerClosedError, ProducerError, RecordMetadata
 from tests.faults.conftest import FakeKafka
+from tests.faults.simulated import SimulatedProducer
 from tests.faults.simulated_loop import SimulatedLoop
+from tests.inside import core_of, engine_of, lifecycle_of, running_engine
 
 INIT_PRODUCER_ID = 22
 PATIENCE = 1000.0
@@ -29,7 +31,7 @@ SMALL: dict[str, Any] = {"buffer_memory": 12_000, "batch_size": 1_000}
 BIG = bytes(900)
 QUICK_CLOSE = 1.0
 
-pytestmark = pytest.mark.usefixtures("simulated_time")
+pytestmark = pytest.mark.usefixtures("without_logs")
 
 
 @dataclass
@@ -60,10 +62,10 @@ class World:
     def cancel(self, waiting: asyncio.Future[Any]) -> bool:
         """Cancel a task or future, and look who stands in line and is cancelled with it."""
         cancelled = waiting.cancel()
-        if self.producer._engine is not None:
+        if running_engine(self.producer) is not None:
             self.taken_back += [
                 record.value or b""
-                for record in self.producer._engine.accumulator.line
+                for record in engine_of(self.producer).accumulator.line
                 if record.caller.done()
             ]
         return cancelled
@@ -138,8 +140,8 @@ class World:
 
     def check_taken_out(self, *, cancelled: bool) -> None:
         """What was cancelled in line does not stand there any more."""
-        if self.producer._engine is not None:
-            line = self.producer._engine.accumulator.line
+        if running_engine(self.producer) is not None:
+            line = engine_of(self.producer).accumulator.line
             assert not [record for record in line if record.caller.done()]
             if cancelled:
                 numbers = [int((record.value or b"").split()[0]) for record in line]
@@ -148,16 +150,15 @@ class World:
 
     def check_hooks(self) -> None:
         """They heard once of each record, and once of its fate."""
-        for hook in self.producer._interceptors._chain:
+        for hook in core_of(self.producer).hooks.interceptors._chain:
             assert set(hook.heard.values()) == {1}
             assert hook.fates == len(hook.heard)
 
     def check_memory(self) -> None:
         """All of it is free, and nobody stands in line."""
-        assert self.producer._engine is not None
-        assert not self.producer._engine.metadata._awaited.topics
-        assert not self.producer._engine.metadata.detailed
-        accumulator = self.producer._engine.accumulator
+        assert not engine_of(self.producer).metadata._awaited.topics
+        assert not engine_of(self.producer).metadata.detailed
+        accumulator = engine_of(self.producer).accumulator
         assert not accumulator.incomplete
         assert not accumulator.line
         assert accumulator.line.bytes == 0
@@ -165,7 +166,7 @@ class World:
         assert accumulator.pool.quota.used == accumulator.memory_quota.futures.used == 0
         accumulator.admit(0.0)
         assert not accumulator.memory_quota._waiting
-        assert not self.producer._engine.memory_waiters._turns
+        assert not engine_of(self.producer).memory_waiters._turns
 
     async def check_usable(self) -> None:
         """Everybody else comes to a good end, and the producer goes on."""
@@ -447,7 +448,7 @@ async def play(scenario: Scenario, loop: SimulatedLoop, *moments: int) -> bool:
     kafka = FakeKafka(1, {"orders": 2})
     await kafka.start()
     options: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap_servers, **scenario.options}
-    producer = Producer(**options)
+    producer = SimulatedProducer(**options)
     world = World(kafka, producer)
     if scenario.started:
         await producer.start()
@@ -472,7 +473,8 @@ async def play(scenario: Scenario, loop: SimulatedLoop, *moments: int) -> bool:
     if not cancelled:
         caller.result()
     if scenario.closes:
-        assert producer._closing is None or producer._closing.done() or len(moments) > 1
+        closing = lifecycle_of(producer).closing
+        assert closing is None or closing.done() or len(moments) > 1
         assert loop.time() - began < QUICK_CLOSE or not cancelled
         await end(world)
     elif scenario.started:
@@ -543,7 +545,7 @@ async def play_close_during_start(loop: SimulatedLoop, moment: int) -> bool:
     kafka = FakeKafka(1, {"orders": 2})
     await kafka.start()
     options: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap_servers, **CANONICAL}
-    producer = Producer(**options)
+    producer = SimulatedProducer(**options)
     starting = loop.create_task(producer.start())
     for _ in range(moment):
         await asyncio.sleep(0)

@@ -34,13 +34,15 @@ from tests.faults.fake_transactions import (
     OFFSET_FETCH,
     Fault,
 )
+from tests.faults.simulated import SimulatedProducer
 from tests.faults.simulated_loop import SimulatedLoop
+from tests.inside import lifecycle_of, running_engine
 
 SOON = 100.0
 """Seconds of a clock that jumps."""
 
 
-pytestmark = pytest.mark.usefixtures("simulated_time")
+pytestmark = pytest.mark.usefixtures("without_logs")
 
 
 @dataclass
@@ -257,7 +259,7 @@ async def play(
     """Cancel the caller at ``moments``, in steps since its start; whether there was time for it."""
     kafka = FakeKafka(1, {"orders": 2}, transaction_version=version)
     await kafka.start()
-    producer = Producer(
+    producer = SimulatedProducer(
         bootstrap_servers=kafka.bootstrap_servers, transactional_id="me", max_block_ms=20_000
     )
     world = World(kafka, producer)
@@ -282,15 +284,15 @@ async def play(
     assert task.cancelled() is cancelled
     if not cancelled:
         task.result()
-    if producer._closed or caller in CLOSING:
+    if lifecycle_of(producer).closed or caller in CLOSING:
         await producer.close()
         with pytest.raises(ProducerClosedError):
             producer.transaction()
-        producer = world.producer = Producer(
+        producer = world.producer = SimulatedProducer(
             bootstrap_servers=kafka.bootstrap_servers, transactional_id="me"
         )
         await producer.start()
-    elif not is_started and producer._engine is None:  # cancelled before the first step
+    elif not is_started and running_engine(producer) is None:  # cancelled before the first step
         await producer.start()
     async with asyncio.timeout(SOON):
         await world.recover()

@@ -30,6 +30,7 @@ from aioproducer.errors import (
 )
 from aioproducer.sender.sender import Sender
 from tests.faults.fake_transactions import END, FIND_COORDINATOR, OFFSET_FETCH, Fault
+from tests.inside import engine_of, lifecycle_of
 
 if TYPE_CHECKING:
     from tests.faults.conftest import FakeKafka, StartKafka
@@ -55,14 +56,13 @@ async def started(kafka: FakeKafka, **options: Any) -> AsyncIterator[Producer]:
     try:
         await transact(producer, 7)
         yield producer
-        if not producer._closed:
+        if not lifecycle_of(producer).closed:
             async with asyncio.timeout(PATIENCE):
                 await transact(producer, 8)
                 assert await producer.committed_offsets("readers", [INPUT]) == {
                     INPUT: OffsetAndMetadata(8)
                 }
-            assert producer._engine is not None
-            assert producer._engine._group_offsets.next_question() is None
+            assert engine_of(producer)._group_offsets.next_question() is None
     finally:
         await producer.close(0)
 

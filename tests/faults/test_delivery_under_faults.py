@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aioproducer import DeliveryTimeoutError, Producer, RecordMetadata, errors
+from tests.inside import accumulator_of
 
 if TYPE_CHECKING:
     from tests.faults.conftest import FakeKafka, StartKafka
@@ -50,8 +51,8 @@ async def test_order_across_the_memory_wait(kafka: FakeKafka) -> None:
         for number, value in enumerate(numbers(5000)):
             # every third time by way of the line, without drain
             producer.send("orders", value)
-            waited += bool(producer._accumulator.line)
-            if number % 300 == 0 or producer._accumulator.crowded:
+            waited += bool(accumulator_of(producer).line)
+            if number % 300 == 0 or accumulator_of(producer).crowded:
                 await producer.drain()
         await producer.flush(PATIENCE)
         assert waited > 20

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from aioproducer import Producer, ProducerClosedError, ProducerError
+from aioproducer import ProducerClosedError, ProducerError
 from tests.faults.conftest import FakeKafka
+from tests.faults.simulated import SimulatedProducer
 from tests.faults.simulated_loop import SimulatedLoop
 from tests.faults.test_cancellation_everywhere import (
     CANONICAL,
@@ -24,7 +25,7 @@ from tests.faults.test_cancellation_everywhere import (
     World,
 )
 
-pytestmark = pytest.mark.usefixtures("simulated_time")
+pytestmark = pytest.mark.usefixtures("without_logs")
 
 SCHEDULES = int(os.environ.get("AIOPRODUCER_SCHEDULES", "150"))
 SEEDS = [int(seed) for seed in os.environ.get("AIOPRODUCER_SEED", "").split()]
@@ -83,7 +84,7 @@ class Schedule:
             options |= chosen
         if not self.for_good:
             options |= {"delivery_timeout_ms": 3_600_000, "max_block_ms": 3_600_000}
-        producer = Producer(**options)
+        producer = SimulatedProducer(**options)
         await producer.start()
         self.world = World(kafka, producer)
         self.callers = [self.loop.create_task(self.call()) for _ in range(CALLERS)]

@@ -18,6 +18,7 @@ from aioproducer.errors import (
     TopicAuthorizationFailedError,
 )
 from aioproducer.sender.sender import Sender
+from tests.inside import engine_of
 
 if TYPE_CHECKING:
     from tests.faults.conftest import FakeKafka
@@ -92,7 +93,7 @@ async def test_waits_of_transactions_that_are_over(
     async with Producer(
         bootstrap_servers=kafka.bootstrap_servers, transactional_id="t"
     ) as producer:
-        calls = producer._transactions
+        calls = engine_of(producer).transactions
         assert isinstance(calls, TransactionApi)
         calls.close(ProducerClosedError("closed"))
         await check(

@@ -72,6 +72,6 @@ def test_the_blocking_shell_needs_no_executor(servers: str) -> None:
     ) as producer:
         report = producer.send_many("orders", [bytes(COMPRESS_ELSEWHERE_BYTES)] * 4)
         assert report.delivered == 4
-        assert producer._loop is not None
+        assert producer._thread._loop is not None
         with suppress(AttributeError):  # private, of asyncio's own loop
-            assert producer._loop._default_executor is None  # type: ignore[attr-defined]
+            assert producer._thread._loop._default_executor is None  # type: ignore[attr-defined]

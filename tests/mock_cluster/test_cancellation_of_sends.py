@@ -11,6 +11,7 @@ import pytest
 
 from aioproducer import Producer, ProducerRecord, RecordMetadata
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+from tests.inside import accumulator_of
 
 PRODUCE = 0
 PATIENCE = 60.0
@@ -106,7 +107,7 @@ async def test_a_record_that_waits_for_memory_is_taken_out(orders: MockCluster) 
     producer = await started(orders, buffer_memory=8_000, batch_size=1_000)
     orders.set_broker_rtt(ALL_BROKERS, 100)
     futures = [producer.send("orders", b"%d" % n * 900, partition=0) for n in range(8)]
-    assert len(producer._accumulator.line) == 2
+    assert len(accumulator_of(producer).line) == 2
     futures[6].cancel()
     await producer.flush(PATIENCE)
     assert futures[7].result().offset == 7

@@ -11,6 +11,7 @@ import pytest
 
 from aioproducer import Producer, RecordMetadata
 from aioproducer.testing.mock_cluster import ALL_BROKERS, DISCONNECT, MockCluster
+from tests.inside import accumulator_of
 
 PRODUCE, METADATA, INIT_PRODUCER_ID = 0, 3, 22
 PATIENCE = 60.0
@@ -53,7 +54,7 @@ async def test_metadata_wait_memory_wait_and_fast_path(orders: MockCluster) -> N
             headers = {"h": b"v"} if number % 5 == 0 else None
             futures.append(producer.send("orders", value, partition=partition, headers=headers))
             sent[partition].append(value)
-            accumulator = producer._accumulator
+            accumulator = accumulator_of(producer)
             ways.add(
                 "metadata" if not accumulator._topics else "memory" if accumulator.line else "fast"
             )

@@ -152,7 +152,7 @@ def test_a_blocking_producer_that_is_closed_midway(orders: MockCluster, kind: st
     )
     producer.start()
     producer.send("orders", b"known").result(PATIENCE)
-    loop = producer._loop
+    loop = producer._thread._loop
     assert loop is not None
 
     def send() -> SendReport | None:

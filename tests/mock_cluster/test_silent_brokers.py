@@ -13,6 +13,7 @@ import pytest
 
 from aioproducer import BufferExhaustedError, Producer, ProducerError, RecordMetadata, sync
 from aioproducer.testing.mock_cluster import MockCluster
+from tests.inside import accumulator_of
 
 PATIENCE = 60.0
 VALUE = bytes(200)
@@ -100,7 +101,7 @@ async def test_the_healthy_ones_go_on(cluster: MockCluster, way: Any, brokers: i
         silent = silence(cluster, brokers)
         stuck = [asyncio.create_task(flood(producer, partition)) for partition in silent]
         stuck += [asyncio.create_task(never_ending(producer, way, part)) for part in silent]
-        await until(lambda: producer._accumulator.crowded)
+        await until(lambda: accumulator_of(producer).crowded)
         async with asyncio.timeout(PATIENCE):
             await way(producer, ALIVE, RECORDS)
         for task in stuck:
@@ -127,7 +128,7 @@ async def test_threads_with_records_for_healthy_brokers_go_on(cluster: MockClust
     threads = [threading.Thread(target=write, args=[partition]) for partition in silent]
     for thread in threads:
         thread.start()
-    await until(lambda: all(map(producer._inbox.stalled, threads)))
+    await until(lambda: all(map(producer._thread._inbox.stalled, threads)))
     futures: list[Future[RecordMetadata]] = [
         producer.send("orders", VALUE, partition=ALIVE) for _ in range(RECORDS)
     ]

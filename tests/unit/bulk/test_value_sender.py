@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from aioproducer.bulk.send_report import BulkResult, OffsetRange, SendReport
-from aioproducer.bulk.value_sender import BulkSender, Crowd
+from aioproducer.bulk.value_sender import ValueSender
 from aioproducer.core.fast_path import PythonFastPath
+from aioproducer.core.send_pipeline import RecordFields
 from aioproducer.model import RecordMetadata, TopicPartition
 from aioproducer.records.acceleration import RouteCache
 from aioproducer.records.bulk_tokens import BulkToken
@@ -139,23 +140,24 @@ async def test_it_takes_every_fate_as_a_batch_gives_it() -> None:
     await counted.finish()
 
 
-class Roomy:
-    """Delivers at once, and always has room."""
+class Core:
+    """Delivers at once, and always has room. Its fast path is closed."""
 
     crowded = False
-    stalled = ()
-
-    def last_has_room(self) -> bool:
-        return True
 
     def __init__(self) -> None:
-        self._crowd: Crowd = self
+        self.fast_path = PythonFastPath()
+        self.routes = RouteCache()
+        self.room = self
+
+    def new_future(self) -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().create_future()
 
     def check_usable(self) -> None:
         """Always."""
 
-    def put(self, *record: Any, over_capacity: bool) -> None:
-        record[-1].set_result(metadata(0, 0))
+    def put(self, fields: RecordFields, token: Any, *, over_capacity: bool) -> None:
+        token.set_result(metadata(0, 0))
 
     async def drain(self) -> None:
         raise AssertionError
@@ -164,10 +166,9 @@ class Roomy:
         raise AssertionError
 
 
-def bulk_sender(producer: Any) -> BulkSender:
-    """Without a short way."""
-    loop = asyncio.get_running_loop()
-    return BulkSender(producer, PythonFastPath(), RouteCache(), loop.create_future(), lambda: 0)
+def value_sender() -> ValueSender:
+    core: Any = Core()
+    return ValueSender(core)
 
 
 @pytest.mark.parametrize("kind", ["iterable", "async iterable"])
@@ -186,7 +187,7 @@ async def test_values_that_never_suspend_let_others_have_their_turn(kind: str) -
             turns += 1
 
     counting = asyncio.create_task(count())
-    report = await bulk_sender(Roomy()).send_all("orders", values, None, None)
+    report = await value_sender().send_all("orders", values, None, None)
     counting.cancel()
     assert report.delivered == 10_000
     assert turns >= 19

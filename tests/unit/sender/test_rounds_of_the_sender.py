@@ -8,15 +8,14 @@ import importlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
 from aioproducer import BufferExhaustedError, Producer, RecordMetadata
-from aioproducer import producer as producer_module
-from aioproducer.core import engine
+from aioproducer.core.environment import Environment
 from aioproducer.errors import BrokerConnectionError, ProducerError
 from aioproducer.model import Node
 from aioproducer.network.apis import Api, response_type
@@ -24,6 +23,7 @@ from aioproducer.network.request import Completion
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import MetadataRequest
 from aioproducer.sender.wakeup import Wakeup
+from tests.inside import accumulator_of, in_environment
 from tests.unit.sender.world import metadata_answer
 
 NOTHING = i32Timedelta.parse(datetime.timedelta(0))
@@ -101,7 +101,7 @@ class Network:
 class World:
     """A producer, its clock, and what it does with both."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.now = START
         self.sleeps: list[float | None] = []
         self.network: Network
@@ -119,10 +119,9 @@ class World:
                 sleeps.append(deadline)
                 await super().wait(deadline)
 
-        monkeypatch.setattr(engine, "monotonic", lambda: self.now)
-        monkeypatch.setattr(producer_module, "monotonic", lambda: self.now)
-        monkeypatch.setattr(engine, "NetworkClient", connect)
-        monkeypatch.setattr(engine, "Wakeup", Watched)
+        self.environment = Environment(
+            clock=lambda: self.now, network=cast(Any, connect), wakeup=Watched
+        )
 
     async def turn(self, later: float = 0.0) -> None:
         """Let ``later`` seconds go by and wake the sender."""
@@ -188,14 +187,13 @@ def metadata_response(leaders: Sequence[int], code: int) -> Any:
 
 @asynccontextmanager
 async def running(
-    monkeypatch: pytest.MonkeyPatch,
     *,
     known: bool = True,
     leaders: Sequence[int] = (1, 1),
     **options: Any,
 ) -> AsyncIterator[World]:
     """``known``: the producer knows the topic ``orders`` and its ``leaders`` since START."""
-    world = World(monkeypatch)
+    world = World()
     config: dict[str, Any] = {
         "bootstrap_servers": "boot:9092",
         "enable_idempotence": False,
@@ -205,7 +203,7 @@ async def running(
         "metadata_max_idle_ms": 1_000_000_000,
         **options,
     }
-    world.producer = Producer(**config)
+    world.producer = in_environment(world.environment)(**config)
     await world.producer.start()
     if known:
         first = world.send()
@@ -218,29 +216,23 @@ async def running(
     await world.producer.close(0)
 
 
-async def test_metadata_that_is_due_is_asked_for_before_any_batch_leaves(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with running(monkeypatch) as world:
+async def test_metadata_that_is_due_is_asked_for_before_any_batch_leaves() -> None:
+    async with running() as world:
         world.send()
         await world.turn(MAX_AGE)
         assert world.kinds() == [MetadataRequest, ProduceRequest]
 
 
-async def test_batches_do_not_wait_for_metadata_that_nobody_can_be_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with running(monkeypatch) as world:
+async def test_batches_do_not_wait_for_metadata_that_nobody_can_be_asked_for() -> None:
+    async with running() as world:
         world.network.asks_nobody = True
         world.send()
         await world.turn(MAX_AGE)
         assert world.kinds() == [ProduceRequest]
 
 
-async def test_it_sleeps_until_the_first_thing_that_is_due(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with running(monkeypatch, known=False) as world:
+async def test_it_sleeps_until_the_first_thing_that_is_due() -> None:
+    async with running(known=False) as world:
         await world.turn()
         assert world.sleeps[-1] is None, "there is nothing to do"
         world.send()
@@ -262,11 +254,11 @@ async def test_it_sleeps_until_the_first_thing_that_is_due(
         assert world.sleeps[-1] == START + MAX_AGE, "metadata grows old"
 
 
-async def test_one_deadline_for_both_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_deadline_for_both_waits() -> None:
     """Topic known after 40 s, no memory for 20 s more: that makes ``max_block_ms``."""
-    async with running(monkeypatch, known=False, buffer_memory=4_000) as world:
+    async with running(known=False, buffer_memory=4_000) as world:
         future = world.send()
-        accumulator = world.producer._accumulator
+        accumulator = accumulator_of(world.producer)
         assert accumulator.pool.try_allocate(3_000, 1), "somebody else has all memory"
         world.now += 40.0
         await world.tell_metadata()
@@ -280,11 +272,9 @@ async def test_one_deadline_for_both_waits(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("leader", [-1, 3], ids=["no leader", "an unknown broker"])
-async def test_a_missing_leader_is_asked_for_in_the_round_that_misses_it(
-    monkeypatch: pytest.MonkeyPatch, leader: int
-) -> None:
+async def test_a_missing_leader_is_asked_for_in_the_round_that_misses_it(leader: int) -> None:
     """Nothing else may happen for minutes, so nobody else would wake the sender."""
-    async with running(monkeypatch, leaders=(1, leader)) as world:
+    async with running(leaders=(1, leader)) as world:
         world.now += 1.0
         future = world.producer.send("orders", b"v", partition=1)
         for _ in range(3):
@@ -300,11 +290,9 @@ async def test_a_missing_leader_is_asked_for_in_the_round_that_misses_it(
         assert not future.done()
 
 
-async def test_a_broker_that_hangs_up_on_records_without_acks_is_asked_about(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_broker_that_hangs_up_on_records_without_acks_is_asked_about() -> None:
     """With ``acks=0`` an error has no answer: the closed connection is all that tells of it."""
-    async with running(monkeypatch, acks=0, linger_ms=0) as world:
+    async with running(acks=0, linger_ms=0) as world:
         world.network.unreachable.add(1)
         world.network.reasons[1] = BrokerConnectionError("broker 1 closed the connection")
         world.now += 1.0
@@ -313,10 +301,8 @@ async def test_a_broker_that_hangs_up_on_records_without_acks_is_asked_about(
         assert world.kinds() == [MetadataRequest]
 
 
-async def test_records_without_acks_go_to_the_new_leader_after_the_broker_hung_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with running(monkeypatch, acks=0, linger_ms=0) as world:
+async def test_records_without_acks_go_to_the_new_leader_after_the_broker_hung_up() -> None:
+    async with running(acks=0, linger_ms=0) as world:
         world.network.unreachable.add(1)
         world.network.reasons[1] = BrokerConnectionError("broker 1 closed the connection")
         future = world.send()
@@ -327,10 +313,8 @@ async def test_records_without_acks_go_to_the_new_leader_after_the_broker_hung_u
         assert (await future).offset == -1
 
 
-async def test_metadata_is_refreshed_when_a_connection_ends_with_requests_on_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with running(monkeypatch, linger_ms=0) as world:
+async def test_metadata_is_refreshed_when_a_connection_ends_with_requests_on_it() -> None:
+    async with running(linger_ms=0) as world:
         world.now += 1.0
         future = world.send()
         await world.settle()
@@ -345,10 +329,10 @@ async def test_metadata_is_refreshed_when_a_connection_ends_with_requests_on_it(
 
 @pytest.mark.parametrize("code", [3, 5], ids=["unknown topic", "no leader"])
 async def test_a_topic_that_cannot_be_written_to_yet_is_logged_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: int
+    caplog: pytest.LogCaptureFixture, code: int
 ) -> None:
     caplog.set_level(logging.INFO, "aioproducer")
-    async with running(monkeypatch, known=False) as world:
+    async with running(known=False) as world:
         world.send()
         for _ in range(3):
             await world.tell_metadata(code=code)

@@ -73,8 +73,8 @@ def is_alive(producer: Producer) -> bool:
 
 
 def run_in_loop(producer: Producer, call: Callable[..., object], *args: object) -> None:
-    assert producer._loop is not None
-    producer._loop.call_soon_threadsafe(call, *args)
+    assert producer._thread._loop is not None
+    producer._thread._loop.call_soon_threadsafe(call, *args)
 
 
 # --- what is refused, and where ----------------------------------------------------------------
@@ -256,12 +256,11 @@ def test_what_the_thread_never_got_names_its_topic_too(small: Producer) -> None:
     fill_until_it_waits.start()
     deadline = time.monotonic() + 10
     # what stalls stays there once the producer has no room, and nothing more gets in
-    while small._inbox.fits(fill_until_it_waits, RECORD) or not small._inbox.stalled(
-        fill_until_it_waits
-    ):
+    inbox = small._thread._inbox
+    while inbox.fits(fill_until_it_waits, RECORD) or not inbox.stalled(fill_until_it_waits):
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    last = small._inbox.stalled(fill_until_it_waits)[-1]
+    last = inbox.stalled(fill_until_it_waits)[-1]
     assert isinstance(last, Item)
     small.close(0)
     fill_until_it_waits.join(5)
@@ -350,12 +349,12 @@ def test_a_record_is_taken_back_before_the_thread_has_it(producer: Producer) -> 
 def test_the_loop_is_woken_once_for_a_burst(producer: Producer) -> None:
     free = threading.Event()
     wakes: list[object] = []
-    wake = producer._wakeup.set
+    wake = producer._thread._wakeup.set
 
     def counted() -> None:
         wakes.append(wake())
 
-    producer._wakeup.set = counted  # type: ignore[method-assign]
+    producer._thread._wakeup.set = counted  # type: ignore[method-assign]
     run_in_loop(producer, free.wait, 5)
     for _ in range(100):
         producer.send("orders", b"1")
@@ -369,8 +368,8 @@ def test_when_the_thread_dies_nobody_waits_for_ever(producer: Producer, death: s
     future = producer.send("orders", b"1")
     with ThreadPoolExecutor() as threads:
         flushing = threads.submit(producer.flush)
-        assert producer._loop is not None
-        run_in_loop(producer, sys.exit if death == "exit" else producer._loop.stop)
+        assert producer._thread._loop is not None
+        run_in_loop(producer, sys.exit if death == "exit" else producer._thread._loop.stop)
         assert isinstance(flushing.exception(5), ProducerBrokenError)
     assert isinstance(future.exception(5), ProducerBrokenError)
     for call in (lambda: producer.send("orders", b"1"), producer.flush):
@@ -441,8 +440,8 @@ print(type(future.exception()).__name__)
 
 def test_the_interpreter_exits_in_time_with_brokers_down() -> None:
     script = f"""
-import aioproducer.sync
-aioproducer.sync._AT_EXIT = 0.2
+import aioproducer.sync.loop_thread
+aioproducer.sync.loop_thread._AT_EXIT = 0.2
 for _ in range(3):
     producer = aioproducer.sync.Producer(bootstrap_servers={NOBODY!r})
     producer.start()

@@ -1,0 +1,41 @@
+"""The asynchronous ``send_many()``: values one by one, or Arrow columns."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable
+from typing import Any
+
+from aioproducer.bulk.column_sender import ColumnSender
+from aioproducer.bulk.send_report import SendReport
+from aioproducer.core.arguments import one_by_one
+from aioproducer.core.producer_core import ProducerCore
+from aioproducer.model import Headers
+from aioproducer.records.arrow import is_arrow, read_columns
+from aioproducer.serialization import shared_headers
+
+
+async def send_many(
+    core: ProducerCore, topic: str, values: Any, partition: int | None, headers: Headers | None
+) -> SendReport:
+    """Send every value and wait for all outcomes; see :meth:`aioproducer.Producer.send_many`."""
+    core.check_usable()
+    columns = read_columns(values) if is_arrow(values) else None
+    if columns is None and not isinstance(values, AsyncIterable):
+        values = one_by_one(values, "an iterable or async iterable")
+    if headers is not None:
+        headers = shared_headers(headers, topic)
+    sender = ColumnSender(core)
+    with core.bulk():
+        report: SendReport | None = None
+        try:
+            if columns is None:
+                report = await sender.send_all(topic, values, partition, headers)
+            else:
+                report = await sender.send_columns(topic, columns, partition, headers)
+            return report
+        except BaseException as error:
+            report = SendReport.of(error)
+            raise
+        finally:
+            if report is not None and report.first_failure is not None:
+                core.record_failed(report.first_failure)

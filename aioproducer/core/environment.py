@@ -1,0 +1,32 @@
+"""The world around a producer: clocks, chance, the network. Tests give a producer another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from time import monotonic, time_ns
+from typing import Final
+
+from aioproducer.network.client import NetworkClient
+from aioproducer.sender.wakeup import Wakeup
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The parts of a producer that reach outside of it."""
+
+    clock: Callable[[], float] = monotonic
+    """Seconds, for every deadline and duration."""
+    wall_clock_ns: Callable[[], int] = time_ns
+    """Nanoseconds since the epoch, for timestamps of records and the expiry of tokens."""
+    random: Callable[[], Random] = Random
+    """Makes the generator for backoffs and the choice of partitions."""
+    network: Callable[..., NetworkClient] = NetworkClient
+    """Makes the client of the brokers; it takes the arguments of :class:`NetworkClient`."""
+    wakeup: Callable[[Callable[[], float]], Wakeup] = Wakeup
+    """Makes the sleep of the sender, by ``clock``."""
+
+
+SYSTEM: Final = Environment()
+"""The machine's clocks, true chance and real brokers."""

@@ -1,0 +1,90 @@
+"""The states of a producer, and the error of a call that its state or its place forbids."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import NoReturn
+
+from aioproducer.errors import (
+    IllegalStateError,
+    ProducerBrokenError,
+    ProducerClosedError,
+    WrongLoopError,
+    anew,
+)
+
+
+class Lifecycle:
+    """Not started, started, closing, closed or broken; on one event loop of one process."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+        self._process = os.getpid()
+        self._started = False
+        self.closed = False
+        """True once no more records are taken."""
+        self.closing: asyncio.Task[int] | None = None
+        """The task that closes the producer."""
+        self.broken: ProducerBrokenError | None = None
+        """The error of all calls, once a part of the producer has died."""
+        self.loop: asyncio.AbstractEventLoop
+        """The event loop on which it was started."""
+
+    def __str__(self) -> str:
+        if self.broken is not None:
+            return "broken"
+        if self.closed:
+            return "closed" if self.closing is None or self.closing.done() else "closing"
+        return "started" if self._started else "not started"
+
+    def start(self) -> None:
+        """Note the present loop and process. Raises :class:`IllegalStateError` the second time."""
+        if self._started or self.closed:
+            raise IllegalStateError(
+                f"the producer {self._client_id!r} is {self}; it can be started once. "
+                "Make a new Producer"
+            )
+        self._started = True
+        self._process = os.getpid()
+        self.loop = asyncio.get_running_loop()
+
+    def start_failed(self) -> None:
+        """The producer was not started, and can't be any more."""
+        self._started = False
+        self.closed = True
+
+    def check_same_place(self) -> None:
+        """Raise :class:`WrongLoopError` on another event loop, or in another process."""
+        self._check_process()
+        if asyncio.get_running_loop() is not self.loop:
+            raise self._other_loop()
+
+    def refuse(self) -> NoReturn:
+        """Raise the reason why the producer can't be used here and now."""
+        self._check_process()
+        if self.broken is not None:
+            raise anew(self.broken)
+        if self.closed:
+            raise ProducerClosedError(
+                f"the producer {self._client_id!r} is {self}; make a new Producer"
+            )
+        if not self._started:
+            raise IllegalStateError(
+                f"the producer {self._client_id!r} was not started: use `async with Producer(...)` "
+                "or `await producer.start()`"
+            )
+        raise self._other_loop()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise WrongLoopError(
+                f"the producer {self._client_id!r} was made in another process (before a fork); "
+                "make a new one in each process"
+            )
+
+    def _other_loop(self) -> WrongLoopError:
+        return WrongLoopError(
+            f"the producer {self._client_id!r} belongs to the event loop it was started on, and "
+            "was used from another loop or thread; make one there, or use aioproducer.sync.Producer"
+        )

@@ -1,0 +1,303 @@
+"""The core of a producer, which both shells and ``send_many()`` hold: its life, and its parts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import weakref
+from asyncio import current_task
+from collections.abc import Collection
+from contextlib import AbstractContextManager, nullcontext
+from itertools import count
+from typing import Any, Final, Protocol
+
+from aioproducer.accumulator.producer_batch import RecordFuture
+from aioproducer.config import ProducerConfig
+from aioproducer.core.engine import Engine
+from aioproducer.core.environment import Environment
+from aioproducer.core.fast_path import FastPath
+from aioproducer.core.hooks import Hooks
+from aioproducer.core.lifecycle import Lifecycle
+from aioproducer.core.send_pipeline import RecordFields, SendPipeline
+from aioproducer.core.transaction_api import TransactionApi
+from aioproducer.errors import (
+    IllegalStateError,
+    ProducerBrokenError,
+    ProducerClosedError,
+    ProducerError,
+)
+from aioproducer.metrics import MetricsSnapshot
+from aioproducer.model import PartitionInfo, TransactionHandle
+from aioproducer.records.acceleration import RouteCache
+
+logger = logging.getLogger(__name__)
+
+_NUMBERS: Final = count(1)
+
+
+class Room(Protocol):
+    """Says whether there is room for more records."""
+
+    crowded: bool
+
+    @property
+    def stalled(self) -> Collection[object]:
+        """The callers whose records had to stand in line since they asked for room last."""
+
+    def last_has_room(self) -> bool:
+        """True if there is room for more records like the one that was sent last."""
+
+
+class _NoRoom:
+    """Stands for the accumulator where there is none, or another process has it.
+
+    Callers look closer then, and are refused.
+    """
+
+    crowded = True
+    stalled: Collection[object] = ()
+
+    def last_has_room(self) -> bool:
+        """No."""
+        return False
+
+
+class ProducerCore:
+    """A producer without the methods that users call.
+
+    ``transaction``: another producer's transaction in which this one takes part.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        transaction: TransactionHandle | None,
+        environment: Environment,
+    ) -> None:
+        self.config = config
+        self.client_id = config.client_id or f"producer-{next(_NUMBERS)}"
+        self.hooks = Hooks(config)
+        self.fast_path = FastPath()
+        self.routes = RouteCache()
+        """The routes of the fast path; empty if hooks rule it out."""
+        self.room: Room = _NoRoom()
+        """The accumulator, as far as callers ask whether there is room."""
+        self._lifecycle = Lifecycle(self.client_id)
+        self._transaction = transaction
+        self._environment = environment
+        self._max_block = min(config.max_block_ms, config.delivery_timeout_ms) / 1000
+        self._engine: Engine | None = None
+        self._pipeline: SendPipeline
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "_lifecycle"):  # in a traceback, with an error of the configuration
+            return "<Producer that is being made>"
+        return f"<Producer {self.client_id!r} {self._lifecycle}>"
+
+    # --- life ------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start the parts on the running loop, and get a transactional producer its epoch."""
+        life = self._lifecycle
+        life.start()
+        try:
+            self._engine = engine = Engine(
+                self.config,
+                self.client_id,
+                self.hooks.partitioner(),
+                self._on_death,
+                self._environment,
+                self._transaction,
+            )
+            await engine.resolve_bootstrap()
+        except BaseException:
+            self._engine = None
+            life.start_failed()
+            self.hooks.close()
+            raise
+        if life.closed:
+            raise ProducerClosedError(f"the producer {self.client_id!r} was closed as it started")
+        self._pipeline = SendPipeline(
+            engine, self.hooks, self._max_block, self._environment.clock, self.now_ms
+        )
+        self.room = engine.accumulator
+        engine.start()
+        if not self.hooks:
+            self.routes = engine.accumulator.routes
+        self.fast_path.open(life.loop, self.routes)
+        _LIVING.add(self)
+        if engine.transactions is not None:
+            try:
+                await engine.transactions.initialize(None)
+            except BaseException:
+                await self.close(0)
+                raise
+
+    async def close(self, timeout: float | None) -> int:
+        """Deliver for ``timeout`` seconds (None: ``delivery_timeout_ms``), and end.
+
+        Returns the number of records that were given up.
+        """
+        life, engine = self._lifecycle, self._engine
+        if engine is None:
+            life.closed = True
+            self.hooks.close()
+            return 0
+        if life.closing is None:
+            life.check_same_place()
+            self.fast_path.close()
+            life.closed = True
+            life.closing = life.loop.create_task(
+                self._close(engine, timeout), name="aioproducer-close"
+            )
+        try:
+            await asyncio.wait([life.closing], timeout=timeout)
+        finally:
+            if not life.closing.done():
+                engine.close_now()
+                await asyncio.wait([life.closing])
+        return life.closing.result()
+
+    async def _close(self, engine: Engine, timeout: float | None) -> int:
+        bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
+        error = ProducerClosedError(
+            "the producer was closed before this record was delivered (close() waited for at most "
+            f"{bound:g} s, or was cancelled); give close() more time, or flush() first"
+        )
+        try:
+            undelivered = await engine.close(bound, error)
+        finally:
+            self.hooks.close()
+        if undelivered:
+            logger.error(
+                "Producer %r was closed with %d records undelivered", self.client_id, undelivered
+            )
+        return undelivered
+
+    def _on_death(self, cause: BaseException) -> None:
+        life = self._lifecycle
+        if life.broken is not None or life.closed or self._engine is None:
+            return
+        self.fast_path.close()
+        why = f"{type(cause).__name__}: {cause}"
+        if isinstance(cause, asyncio.CancelledError):
+            why = f"{cause}; was its event loop ended before `await producer.close()`?"
+        error = ProducerBrokenError(
+            f"the producer {self.client_id!r} is broken and sends no more: {why} "
+            "Close it and make a new one"
+        )
+        error.__cause__ = cause
+        life.broken = error
+        logger.error("%s", error, exc_info=cause)
+        self._engine.break_down(error)
+
+    def check_usable(self) -> None:
+        """Raise the reason if the producer can't be used here and now."""
+        if not self.fast_path.serves():
+            self._lifecycle.refuse()
+
+    @property
+    def engine(self) -> Engine:
+        """The running parts. Raises the reason if the producer can't be used here and now."""
+        self.check_usable()
+        assert self._engine is not None
+        return self._engine
+
+    @property
+    def transactions(self) -> TransactionApi:
+        """The transactional calls. Raises IllegalStateError without a ``transactional_id``."""
+        transactions = self.engine.transactions
+        if transactions is None:
+            raise IllegalStateError(
+                f"the producer {self.client_id!r} has no transactional_id: give it one, unique "
+                "among the producers of the cluster and the same after a restart"
+            )
+        return transactions
+
+    # --- records ---------------------------------------------------------------------------
+
+    def new_future(self) -> asyncio.Future[Any]:
+        """A future of the producer's loop."""
+        return self._lifecycle.loop.create_future()
+
+    def now_ms(self) -> int:
+        """The timestamp of a record that is sent now, in milliseconds since the epoch."""
+        return self._environment.wall_clock_ns() // 1_000_000
+
+    def put(
+        self,
+        fields: RecordFields,
+        token: RecordFuture,
+        *,
+        over_capacity: bool = False,
+        caller: object = None,
+    ) -> None:
+        """Send a record of a running producer; see :meth:`SendPipeline.put`."""
+        self._pipeline.put(fields, token, over_capacity=over_capacity, caller=caller)
+
+    def take_back_cancelled(self) -> None:
+        """Take all records that were cancelled out of the line."""
+        if self._engine is not None:
+            self._engine.take_back_cancelled()
+
+    async def drain(self) -> None:
+        """Wait until there is room for more records of the present task."""
+        room = self.room
+        if room.crowded and (room.stalled or not room.last_has_room()):
+            await self.engine.memory_waiters.drain(current_task())
+
+    def turn(self, caller: object) -> asyncio.Future[None] | None:
+        """A future for when ``caller``, a thread, may send more; None: now."""
+        if not self.room.crowded:
+            return None
+        return self.engine.memory_waiters.turn(caller, patient=True)
+
+    def bulk(self) -> AbstractContextManager[None]:
+        """A ``send_many()`` is under way in it; its transaction is not committed before."""
+        transactions = None if self._engine is None else self._engine.transactions
+        return nullcontext() if transactions is None else transactions.bulk()
+
+    def record_failed(self, error: BaseException) -> None:
+        """A record failed, and no call has raised it: a transaction can't be committed then."""
+        transactions = None if self._engine is None else self._engine.transactions
+        if transactions is not None and isinstance(error, ProducerError):
+            transactions.record_failed(error)
+
+    async def flush(self, timeout: float | None) -> None:
+        """Wait for the outcome of every record sent before."""
+        engine = self.engine
+        await engine.flush(timeout)
+        if engine.transactions is not None:
+            engine.transactions.check_own_part("flush")
+
+    async def partitions_for(self, topic: str) -> tuple[int, ...]:
+        """The numbers of the topic's partitions, in order; they are waited for as by a record."""
+        info = await self.engine.topic(topic, self._max_block)
+        return tuple(each.partition for each in info.partitions)
+
+    async def partition_infos_for(self, topic: str) -> tuple[PartitionInfo, ...]:
+        """The topic's partitions as the cluster has them now."""
+        return await self.engine.partition_infos(topic, self._max_block)
+
+    def metrics(self) -> MetricsSnapshot:
+        """All metrics as they are now."""
+        if self._engine is None:
+            raise IllegalStateError("the producer was not started, so there are no metrics yet")
+        return self._engine.snapshot_metrics()
+
+    def disown(self) -> None:
+        """Refuse every call: this process is a fork of the one that has the producer."""
+        self.fast_path.close()
+        self.room = _NoRoom()
+
+
+_LIVING: Final[weakref.WeakSet[ProducerCore]] = weakref.WeakSet()
+
+
+def _disown_after_fork() -> None:
+    for core in _LIVING:
+        core.disown()
+
+
+os.register_at_fork(after_in_child=_disown_after_fork)

@@ -1,0 +1,129 @@
+"""The long way of a record: interceptors, serializers, partitioner, then its batch or its line.
+
+The fast path is the short cut of a record that needs none of these. Source: ``doSend`` of Kafka's
+``KafkaProducer``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import current_task
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+from aioproducer.accumulator.pending_records import PendingRecord
+from aioproducer.accumulator.producer_batch import RecordFuture
+from aioproducer.core.arguments import check_partition, check_timestamp, checked_topic
+from aioproducer.core.engine import Engine
+from aioproducer.core.hooks import Hooks
+from aioproducer.errors import ProducerError
+from aioproducer.interceptors import InterceptedFuture, tell_partition
+from aioproducer.model import Headers, ProducerRecord
+from aioproducer.serialization import checked_headers, serialize
+
+RecordFields: TypeAlias = tuple[Any, Any, Any, int | None, Headers | None, int | None]
+"""Topic, value, key, partition, headers and timestamp: see :meth:`ProducerRecord.fields`."""
+
+
+class SendPipeline:
+    """Puts records of users into the accumulator of a running producer.
+
+    ``max_block``: seconds that a record waits for metadata or memory at most.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        hooks: Hooks,
+        max_block: float,
+        clock: Callable[[], float],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._engine = engine
+        self._accumulator = engine.accumulator
+        self._append = engine.accumulator.append
+        self._known_topics = engine.accumulator.routes.topics
+        self._transactions = engine.transactions
+        self._hooks = hooks
+        self._interceptors = hooks.interceptors
+        self._max_block = max_block
+        self._clock = clock
+        self._now_ms = now_ms
+
+    def put(
+        self,
+        fields: RecordFields,
+        token: RecordFuture,
+        *,
+        over_capacity: bool = False,
+        caller: object = None,
+    ) -> None:
+        """Send a record; ``token`` gets its outcome.
+
+        ``over_capacity``: a record that finds the line full is not refused, because its caller
+        waits for room before the next one. ``caller``: the one that waits then, if it is not the
+        present task.
+        """
+        if self._transactions is not None:
+            self._transactions.check_open()
+        intercepted: InterceptedFuture | None = None
+        try:
+            if self._interceptors:
+                record = self._interceptors.on_send(ProducerRecord(*fields))
+                fields = record.fields()
+                token = intercepted = InterceptedFuture(token, self._interceptors, record)
+            self._put_intercepted(fields, token, over_capacity, caller)
+        except ProducerError as error:
+            if intercepted is not None:
+                intercepted.refused(error)
+            if self._transactions is not None and not over_capacity:  # send_many() does at its end
+                self._transactions.record_refused(error)
+            raise
+
+    def _put_intercepted(
+        self, fields: RecordFields, token: RecordFuture, over_capacity: bool, caller: object
+    ) -> None:
+        topic, value, key, partition, headers, timestamp_ms = fields
+        hooks = self._hooks
+        if type(topic) is not str or topic not in self._known_topics:
+            topic = checked_topic(topic)
+        if hooks.serializing or (value is not None and type(value) is not bytes):
+            value = serialize(value, hooks.value_serializer, topic, "value")
+        if hooks.serializing or (key is not None and type(key) is not bytes):
+            key = serialize(key, hooks.key_serializer, topic, "key")
+        pairs = () if headers is None else checked_headers(headers, topic)
+        if timestamp_ms is None:
+            timestamp_ms = self._now_ms()
+        else:
+            check_timestamp(timestamp_ms, topic)
+        if partition is not None:
+            check_partition(partition, topic)
+        elif hooks.partitioning:
+            partition = self._accumulator.choose_partition(topic, key, value)
+            tell_partition(token, partition)
+        now = self._clock()
+        if self._append(topic, partition, timestamp_ms, key, value, pairs, token, now) is not None:
+            return
+        record = PendingRecord(
+            topic,
+            partition,
+            timestamp_ms,
+            key,
+            value,
+            pairs,
+            token,
+            size=self._accumulator.sizes.checked(topic, key, value, pairs),
+            sent=now,
+            deadline=now + self._max_block,
+            caller=token.caller if isinstance(token, InterceptedFuture) else None,
+        )
+        self._engine.wait_in_line(
+            record, now, caller or current_task(), over_capacity=over_capacity
+        )
+        if isinstance(record.caller, asyncio.Future):
+            record.caller.add_done_callback(partial(self._on_caller_done, record))
+
+    def _on_caller_done(self, record: PendingRecord, caller: asyncio.Future[Any]) -> None:
+        if caller.cancelled():
+            self._engine.withdraw(record)

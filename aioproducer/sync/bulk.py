@@ -1,0 +1,109 @@
+"""The blocking ``send_many()``: values through the inbox, or Arrow columns in the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+
+from aioproducer import errors
+from aioproducer.bulk.send_report import BulkResult, OneRecord, SendReport, carry, note
+from aioproducer.core.arguments import one_by_one
+from aioproducer.core.producer_core import ProducerCore
+from aioproducer.core.send_pipeline import RecordFields
+from aioproducer.model import Headers, ProducerRecord
+from aioproducer.serialization import shared_headers
+from aioproducer.sync.loop_thread import LoopThread
+
+
+def send_values(
+    thread: LoopThread,
+    core: ProducerCore,
+    topic: str,
+    values: Any,
+    partition: int | None,
+    headers: Headers | None,
+) -> SendReport:
+    """Put each value into the inbox, and wait for all outcomes."""
+
+    async def begin() -> tuple[BulkResult, AbstractContextManager[None]]:
+        under_way = core.bulk()
+        under_way.__enter__()
+        return BulkResult(asyncio.get_running_loop().create_future()), under_way
+
+    async def finish() -> SendReport:
+        await thread.catch_up()
+        return await result.finish()
+
+    async def end() -> None:
+        await thread.catch_up()
+        await result.end(0)
+
+    def take_back() -> None:
+        core.take_back_cancelled()
+        result.listen()
+
+    values = one_by_one(values, "an iterable")
+    if headers is not None:
+        headers = shared_headers(headers, topic)
+    result, under_way = thread.ask(begin)
+    try:
+        for value in values:
+            fields: RecordFields = (topic, value, None, partition, headers, None)
+            if isinstance(value, ProducerRecord):
+                fields = value.fields()
+            thread.enter(fields, _BulkRecord(result))
+        return thread.ask(finish)
+    except KeyboardInterrupt as error:
+        carry(error, result)
+        result.cancel()
+        thread.call_soon(take_back)
+        raise
+    except Exception as error:  # the producer's end, or what the values raised
+        carry(error, result)
+        with suppress(errors.ProducerError):  # closed: all have their outcome by then
+            thread.ask(end)
+        note(error)
+        raise
+    finally:
+        thread.call_soon(under_way.__exit__, None, None, None)
+
+
+def send_columns(
+    thread: LoopThread, call: Callable[[], Coroutine[Any, Any, SendReport]]
+) -> SendReport:
+    """Run the asynchronous ``send_many()`` of Arrow columns on the loop."""
+    raised: list[BaseException] = []
+
+    async def send() -> SendReport:
+        await thread.catch_up()
+        try:
+            return await call()
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    try:
+        return thread.ask(send)
+    except (errors.ProducerError, KeyboardInterrupt) as error:
+        if thread.ended:
+            thread.join()  # then the call has raised, too
+        report = SendReport.of(raised[0]) if raised else None
+        if report is not None and SendReport.of(error) is None:
+            carry(error, report)
+            note(error)
+        raise
+
+
+class _BulkRecord(OneRecord):
+    """A stand-in for a future in the inbox: the record is counted once it leaves there."""
+
+    def __init__(self, result: BulkResult) -> None:
+        super().__init__(result, -1)
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """True if the record is to be sent."""
+        if not self.cancelled():
+            self._index = self._result.add()
+        return not self.cancelled()

@@ -1,0 +1,252 @@
+"""The blocking producer that users hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
+from typing import Any, Self, Unpack
+
+from aioproducer import errors, producer
+from aioproducer.bulk.send_report import SendReport
+from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
+from aioproducer.core.arguments import check_timeout, only_argument
+from aioproducer.core.check import ClusterCheck
+from aioproducer.core.send_pipeline import RecordFields
+from aioproducer.metrics import MetricsSnapshot
+from aioproducer.model import (
+    ConsumerGroupMetadata,
+    Headers,
+    OffsetAndMetadata,
+    PartitionInfo,
+    ProducerRecord,
+    RecordMetadata,
+    TopicPartition,
+    TransactionHandle,
+)
+from aioproducer.records.arrow import is_arrow
+from aioproducer.sync import bulk
+from aioproducer.sync.loop_thread import LoopThread
+
+
+class Producer:
+    """Sends records to Kafka from code without an event loop; any thread may use it.
+
+    Options, arguments and errors are those of :class:`aioproducer.Producer`. Serializers,
+    partitioners, interceptors and the callbacks of futures run in the producer's own thread: they
+    must not block, and whatever waits raises :class:`IllegalStateError` there. Records on their way
+    to that thread take up to a sixteenth of ``buffer_memory`` beside it.
+
+    Close it. The interpreter's exit closes what nobody closed, within 10 s each, but ``os._exit``
+    and signals do not. A forked child makes its own.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig | None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        hide_secrets(options)
+        config = hidden_mapping(config)
+        self._producer = producer.Producer(config, transaction=transaction, **options)
+        self._core = self._producer._core
+        self.config = self._producer.config
+        self.client_id = self._producer.client_id
+        self._thread = LoopThread(self._core)
+
+    def start(self) -> None:
+        """Start the producer's thread. Raises :class:`IllegalStateError` if it was before."""
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self, timeout: float | None = None) -> int:
+        """Close: see :meth:`aioproducer.Producer.close`. Ctrl-C gives up what is left at once."""
+        check_timeout(timeout)
+        bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
+        return self._thread.close(bound)
+
+    def send(
+        self,
+        topic: str | ProducerRecord,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Future[RecordMetadata]:
+        """Put a record into memory to be sent; the future has its fate.
+
+        Blocks for up to ``max_block_ms`` while memory is used up. Records of one thread keep their
+        order. ``future.cancel()`` is True where the record is taken back, and False once the
+        producer's thread has it. What is wrong with the record is found there, so that is in the
+        future too; only what follows is raised here.
+
+        Raises:
+            SerializationError: a :class:`ProducerRecord` is not the only argument.
+            BufferExhaustedError: no memory within ``max_block_ms``; in a callback, no memory now.
+            ProducerClosedError, ProducerBrokenError, IllegalStateError, WrongLoopError: not now,
+                not in this process, or not any more.
+        """
+        future = _RecordFuture()
+        fields: RecordFields = (topic, value, key, partition, headers, timestamp_ms)
+        if isinstance(topic, ProducerRecord):
+            fields = only_argument(topic, *fields[1:])
+        self._thread.enter(fields, future, self.config.max_block_ms / 1000)
+        return future
+
+    def send_many(
+        self,
+        topic: str,
+        values: Any,
+        *,
+        partition: int | None = None,
+        headers: Headers | None = None,
+    ) -> SendReport:
+        """Send as :meth:`aioproducer.Producer.send_many` does, but not from an async iterable.
+
+        Ctrl-C cancels it.
+        """
+
+        if is_arrow(values):
+            call = partial(self._producer.send_many, topic, values)
+            return bulk.send_columns(
+                self._thread, partial(call, partition=partition, headers=headers)
+            )
+        return bulk.send_values(self._thread, self._core, topic, values, partition, headers)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait for all records: see :meth:`aioproducer.Producer.flush`."""
+        check_timeout(timeout)
+
+        async def flush() -> None:
+            await self._thread.catch_up()
+            await self._producer.flush()
+
+        self._thread.ask(flush, timeout)
+
+    def partitions_for(self, topic: str) -> tuple[int, ...]:
+        """The partitions of ``topic``: see :meth:`aioproducer.Producer.partitions_for`."""
+        return self._thread.ask(lambda: self._producer.partitions_for(topic))
+
+    def partition_infos_for(self, topic: str) -> tuple[PartitionInfo, ...]:
+        """Partitions and their brokers: see :meth:`aioproducer.Producer.partition_infos_for`."""
+        return self._thread.ask(lambda: self._producer.partition_infos_for(topic))
+
+    def check(
+        self,
+        timeout: float | None = None,
+        *,
+        topics: Iterable[str] = (),
+        transactional_id: str | None = None,
+    ) -> ClusterCheck:
+        """Check the cluster and ``topics``: see :meth:`aioproducer.Producer.check`."""
+        return self._thread.ask(
+            lambda: self._producer.check(timeout, topics=topics, transactional_id=transactional_id)
+        )
+
+    # --- transactions ----------------------------------------------------------------------
+
+    @contextmanager
+    def transaction(self, *, shared: bool = False) -> Iterator[None]:
+        """A ``with`` block in a transaction: see :meth:`aioproducer.Producer.transaction`."""
+
+        async def enter() -> AbstractAsyncContextManager[None]:
+            await self._thread.catch_up()
+            block = self._producer.transaction(shared=shared)
+            await block.__aenter__()
+            return block
+
+        async def leave(error: BaseException | None) -> None:
+            await self._thread.catch_up()
+            await block.__aexit__(type(error) if error else None, error, None)
+
+        block = self._thread.ask(enter)
+        try:
+            yield
+        except BaseException as raised:
+            error = raised
+            self._thread.ask(lambda: leave(error))
+            raise
+        self._thread.ask(lambda: leave(None))
+
+    def init_transactions(self, timeout: float | None = None) -> None:
+        """Initialize transactions: see :meth:`aioproducer.Producer.init_transactions`."""
+        self._thread.ask(lambda: self._producer.init_transactions(timeout))
+
+    def begin_transaction(self, *, shared: bool = False) -> None:
+        """Begin a transaction: see :meth:`aioproducer.Producer.begin_transaction`."""
+        self._after_all_sent(lambda: self._producer.begin_transaction(shared=shared))
+
+    def commit_transaction(self, timeout: float | None = None) -> None:
+        """Commit the transaction: see :meth:`aioproducer.Producer.commit_transaction`."""
+        self._after_all_sent(lambda: self._producer.commit_transaction(timeout))
+
+    def abort_transaction(self, timeout: float | None = None) -> None:
+        """Abort the transaction: see :meth:`aioproducer.Producer.abort_transaction`."""
+        self._after_all_sent(lambda: self._producer.abort_transaction(timeout))
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[Any, OffsetAndMetadata | int] | Iterable[Any],
+        group: ConsumerGroupMetadata | str,
+        timeout: float | None = None,
+    ) -> None:
+        """Send consumed offsets: see :meth:`aioproducer.Producer.send_offsets_to_transaction`."""
+        self._thread.ask(
+            lambda: self._producer.send_offsets_to_transaction(offsets, group, timeout)
+        )
+
+    def committed_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        timeout: float | None = None,
+    ) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """The committed offsets of a group: see :meth:`aioproducer.Producer.committed_offsets`."""
+        return self._thread.ask(
+            lambda: self._producer.committed_offsets(group_id, partitions, timeout)
+        )
+
+    def transaction_handle(self, *, hand_over: bool = False) -> TransactionHandle:
+        """The handle of the transaction: see :meth:`aioproducer.Producer.transaction_handle`."""
+
+        async def handle() -> TransactionHandle:
+            return self._producer.transaction_handle(hand_over=hand_over)
+
+        return self._thread.ask(handle)
+
+    def _after_all_sent(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def caught_up() -> None:
+            await self._thread.catch_up()
+            await call()
+
+        self._thread.ask(caught_up)
+
+    def metrics(self) -> MetricsSnapshot:
+        """The metrics of the producer: see :meth:`aioproducer.Producer.metrics`."""
+
+        async def metrics() -> MetricsSnapshot:
+            return self._producer.metrics()
+
+        return self._producer.metrics() if not self._thread.running else self._thread.ask(metrics)
+
+
+class _RecordFuture(Future[RecordMetadata]):
+    """The fate of one record; a failure may be that of its whole batch, as one object."""
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        error = self.exception(timeout)
+        if isinstance(error, errors.ProducerError):
+            raise errors.anew(error)
+        return super().result(0)
