@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from aioproducer.accumulator.batching_rules import BatchingRules
+from aioproducer.accumulator.serialized_record import SerializedRecord
 from aioproducer.errors import RecordTooLargeError
-from aioproducer.model import Header
 from aioproducer.records.builder import batch_size_bound
 
 
@@ -29,21 +29,19 @@ class BatchSizes:
         size = int(self._rules.batch_size * self._expansion(topic))
         return min(size, self._rules.max_request_size, self._memory)
 
-    def checked(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Sequence[Header]
-    ) -> int:
-        """An upper bound of the bytes of a batch with this record alone.
+    def checked(self, record: SerializedRecord) -> int:
+        """An upper bound of the bytes of a batch with ``record`` alone.
 
         Raises :class:`RecordTooLargeError`.
         """
-        needed = batch_size_bound(key, value, headers)
+        needed = batch_size_bound(record.key, record.value, record.headers)
         for limit, option in (
             (self._rules.max_request_size, "max_request_size"),
             (self._memory, "the share of buffer_memory that batches may use"),
         ):
             if needed > limit:
                 raise RecordTooLargeError(
-                    f"a record of {needed} bytes for topic {topic!r} is larger than the "
+                    f"a record of {needed} bytes for topic {record.topic!r} is larger than the "
                     f"{limit} bytes of {option}: raise it (and the topic's max.message.bytes), "
                     "or send smaller records"
                 )

@@ -6,73 +6,60 @@ They stand in order of arrival, so the oldest is first to reach its ``max_block_
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from itertools import islice, takewhile
 
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.node_quota import NodeKey, NodeQuota
-from aioproducer.accumulator.producer_batch import RecordFuture
+from aioproducer.accumulator.serialized_record import SerializedRecord
 from aioproducer.errors import BufferExhaustedError, ProducerError
-from aioproducer.interceptors import tell_partition
-from aioproducer.model import Header
+from aioproducer.interceptors import InterceptedFuture, tell_partition
 
 
 class PendingRecord:
-    """One record in the line, ready to be appended."""
+    """A record that waits for metadata or memory."""
 
     __slots__ = (
+        "awaits_metadata",
         "caller",
         "deadline",
         "generation",
-        "headers",
-        "key",
         "node",
-        "partition",
+        "record",
         "sent",
         "settled",
         "size",
-        "timestamp_ms",
-        "token",
-        "topic",
-        "value",
     )
 
-    def __init__(
-        self,
-        topic: str,
-        partition: int | None,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        token: RecordFuture,
-        *,
-        size: int,
-        sent: float,
-        deadline: float,
-        caller: RecordFuture | None = None,
-    ) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.timestamp_ms = timestamp_ms
-        self.key = key
-        self.value = value
-        self.headers = headers
-        self.token = token
-        self.caller = token if caller is None else caller
-        """The future that the caller may cancel; not ``token`` if that also tells interceptors."""
+    def __init__(self, record: SerializedRecord, size: int, sent: float, deadline: float) -> None:
+        self.record = record
+        token = record.token
+        self.caller = token.caller if isinstance(token, InterceptedFuture) else token
+        """The future that the caller may cancel; not the token if that also tells interceptors."""
         self.size = size
         """The bytes that it counts for: an upper bound of a batch with it alone."""
         self.sent = sent
         """The time of the ``send()`` call, in the clock's seconds."""
         self.deadline = deadline
-        """The time when it expires in the line, in the clock's seconds."""
+        """The time when the record expires, in the clock's seconds."""
+        self.awaits_metadata = False
+        """True while its topic or partition is unknown."""
         self.generation = 0
-        """The generation of flushes that wait for it; see ``flush.py``."""
+        """The generation of flushes that wait for it; see :class:`Flushes`."""
         self.node: NodeKey = None
-        """The leader of its partition, for which it counts in the line."""
+        """The leader of its partition, whose quota it uses."""
         self.settled = False
-        """True once it has left the line: appended, failed or cancelled."""
+        """True once it waits no more: it was appended, failed or cancelled."""
+
+    @property
+    def topic(self) -> str:
+        """The topic."""
+        return self.record.topic
+
+    @property
+    def partition(self) -> int | None:
+        """The partition, if the caller or the partitioner has chosen it."""
+        return self.record.partition
 
     @property
     def cancelled(self) -> bool:
@@ -81,10 +68,11 @@ class PendingRecord:
 
     def fail(self, error: Exception) -> None:
         """Fail its future, unless that has an outcome."""
-        if not self.token.done():
-            tell_partition(self.token, self.partition)
-            self.token.set_exception(error)
-            self.token.exception()
+        token = self.record.token
+        if not token.done():
+            tell_partition(token, self.record.partition)
+            token.set_exception(error)
+            token.exception()
 
     def take_back(self) -> None:
         """Fail the record because its caller cancelled it, which tells interceptors."""
@@ -167,6 +155,7 @@ class PendingRecords:
 
     def await_topic(self, record: PendingRecord) -> None:
         """Note that ``record`` waits for the metadata of its topic."""
+        record.awaits_metadata = True
         self._awaiting_topic.setdefault(record.topic, {})[record] = None
 
     @property
@@ -180,7 +169,10 @@ class PendingRecords:
 
     def topic_known(self, topic: str) -> list[PendingRecord]:
         """The records that waited for the metadata of ``topic``; they wait no longer."""
-        return list(self._awaiting_topic.pop(topic, ()))
+        known = list(self._awaiting_topic.pop(topic, ()))
+        for record in known:
+            record.awaits_metadata = False
+        return known
 
     def remove(self, record: PendingRecord) -> None:
         """Take ``record`` out; doing so twice does nothing."""

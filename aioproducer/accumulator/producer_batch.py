@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import Final
 
+from aioproducer.accumulator.serialized_record import SerializedRecord
 from aioproducer.interceptors import tell_partition
-from aioproducer.model import Place, RecordMetadata, TopicPartition
+from aioproducer.model import Place, TopicPartition
 from aioproducer.records.acceleration import RecordsBuilder, deliver_records, fail_record
 from aioproducer.records.builder import BATCH_OVERHEAD
 from aioproducer.records.bulk_tokens import one_by_one
@@ -22,22 +23,6 @@ from aioproducer.records.record_batch import (
 _WHOLE: Final = Fraction(1)
 
 
-class RecordFuture(Protocol):
-    """All that a batch knows of the future that ``send()`` returned."""
-
-    def done(self) -> bool:
-        """True if the record has an outcome, or its caller cancelled it."""
-
-    def set_result(self, metadata: RecordMetadata, /) -> None:
-        """The record is in the log."""
-
-    def set_exception(self, error: BaseException, /) -> None:
-        """The record failed."""
-
-    def exception(self) -> BaseException | None:
-        """Look at the outcome, so that asyncio does not complain if nobody else does."""
-
-
 class ProducerBatch:
     """The records of one batch, their futures, and how far the batch has come.
 
@@ -45,7 +30,7 @@ class ProducerBatch:
     """
 
     __slots__ = (
-        "append",
+        "_append",
         "attempts",
         "buffer",
         "builder",
@@ -78,7 +63,7 @@ class ProducerBatch:
         self.topic_partition = topic_partition
         self.buffer: bytearray | None = buffer
         self.builder = RecordsBuilder(buffer, limit)
-        self.append = self.builder.append
+        self._append = self.builder.append
         self.created = now
         self.deadline = deadline
         self.attempts = 0
@@ -108,6 +93,14 @@ class ProducerBatch:
 
     def __repr__(self) -> str:
         return f"<ProducerBatch {self.topic_partition} records={self.count} order={self.order}>"
+
+    def append(self, record: SerializedRecord) -> bool:
+        """Add ``record``; False: it does not fit, or the batch is closed."""
+        return bool(
+            self._append(
+                record.token, record.timestamp_ms, record.key, record.value, record.headers
+            )
+        )
 
     @property
     def count(self) -> int:

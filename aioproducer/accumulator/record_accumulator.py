@@ -6,7 +6,7 @@ the business of the waiting line and of whoever calls :meth:`RecordAccumulator.a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
@@ -20,12 +20,13 @@ from aioproducer.accumulator.memory_quota import Grant, MemoryQuota
 from aioproducer.accumulator.node_quota import NodeKey
 from aioproducer.accumulator.partition import Partition
 from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
-from aioproducer.accumulator.producer_batch import ProducerBatch, RecordFuture
+from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.accumulator.serialized_record import SerializedRecord
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.accumulator.topic import Topic
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.errors import InvalidPartitionError, ProducerError
-from aioproducer.model import Header, TopicPartition
+from aioproducer.model import TopicPartition
 from aioproducer.partitioning import STICKY, UNKNOWN, PartitionFunction, route
 from aioproducer.records.acceleration import RouteCache
 from aioproducer.records.builder import batch_size_bound
@@ -89,75 +90,44 @@ class RecordAccumulator:
 
     # --- records come in -------------------------------------------------------------------
 
-    def append(
-        self,
-        topic: str,
-        partition: int | None,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        token: RecordFuture,
-        now: float,
-    ) -> ProducerBatch | None:
-        """Put a record into a batch, which is returned; None: not now, it has to stand in line.
+    def append(self, record: SerializedRecord, now: float) -> ProducerBatch | None:
+        """Put ``record`` into a batch, which is returned; None: it has to be enqueued.
 
-        ``token`` gets the record's fate. ``now`` is the clock's time of the ``send()``.
-        Raises :class:`RecordTooLargeError`.
+        ``now`` is the clock's time of the ``send()``. Raises :class:`RecordTooLargeError`.
         """
-        queues = self._topics.get(topic)
+        queues = self._topics.get(record.topic)
         if queues is None:
             return None
-        number = route(key, partition, len(queues.partitions), ignore_keys=self._ignore_keys)
+        count = len(queues.partitions)
+        number = route(record.key, record.partition, count, ignore_keys=self._ignore_keys)
         if number == STICKY:
-            return self._append_sticky(queues, timestamp_ms, key, value, headers, token, now)
+            return self._append_sticky(queues, record, now)
         if number == UNKNOWN:
             return None
         queue = queues.partitions[number]
         batch = queue.open
-        if batch is None or not batch.append(token, timestamp_ms, key, value, headers):
+        if batch is None or not batch.append(record):
             if batch is not None:
                 self.incomplete.full(batch)
-            batch = self._open_batch(queue, timestamp_ms, key, value, headers, token, now)
+            batch = self._open_batch(queue, record, now)
         if batch is not None:
-            queues.open_batches.partitions[queue.topic_partition.partition] = batch.builder
+            queues.open_batches.partitions[number] = batch.builder
             self.routes.last = batch.builder
         return batch
 
-    def append_waiting(self, record: PendingRecord, now: float) -> ProducerBatch | None:
-        """:meth:`append` for a record that could not be in a batch before."""
-        if record.partition is None:
-            record.partition = self.choose_partition(record.topic, record.key, record.value)
-        return self.append(
-            record.topic,
-            record.partition,
-            record.timestamp_ms,
-            record.key,
-            record.value,
-            record.headers,
-            record.token,
-            now,
-        )
-
     def _append_sticky(
-        self,
-        queues: Topic,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        token: RecordFuture,
-        now: float,
+        self, queues: Topic, record: SerializedRecord, now: float
     ) -> ProducerBatch | None:
         queue = queues.sticky or self._sticky.choose(queues)
         batch = queue.open
-        if batch is None or not batch.append(token, timestamp_ms, key, value, headers):
+        if batch is None or not batch.append(record):
             if batch is not None:
                 self.incomplete.full(batch)
-            queue = self._sticky.for_batch(queues, batch_size_bound(key, value, headers))
+            size = batch_size_bound(record.key, record.value, record.headers)
+            queue = self._sticky.for_batch(queues, size)
             batch = queue.open
-            if batch is None or not batch.append(token, timestamp_ms, key, value, headers):
-                batch = self._open_batch(queue, timestamp_ms, key, value, headers, token, now)
+            if batch is None or not batch.append(record):
+                batch = self._open_batch(queue, record, now)
             queues.sticky_batch = batch
         if batch is not None:
             queues.open_batches.sticky = batch.builder
@@ -179,18 +149,10 @@ class RecordAccumulator:
         return queues.ask(self._partitioner, key, value)
 
     def _open_batch(
-        self,
-        queue: Partition,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        token: RecordFuture,
-        now: float,
+        self, queue: Partition, record: SerializedRecord, now: float
     ) -> ProducerBatch | None:
-        topic = queue.topic_partition.topic
-        needed = self.sizes.checked(topic, key, value, headers)
-        size = max(self.memory_quota.fair(self.sizes.full(topic)), needed)
+        needed = self.sizes.checked(record)
+        size = max(self.memory_quota.fair(self.sizes.full(record.topic)), needed)
         if queue.waiting:
             return None
         buffer = self.memory_quota.allocate(queue, size, now)
@@ -199,33 +161,37 @@ class RecordAccumulator:
             return None
         batch = self.incomplete.begin(queue, buffer, now, now + self.rules.delivery_timeout)
         self._wake()
-        batch.append(token, timestamp_ms, key, value, headers)
+        batch.append(record)
         if self._one_record_each:
             queue.close_full_batch()
         return batch
 
     # --- the waiting line ------------------------------------------------------------------
 
-    def wait_in_line(self, record: PendingRecord, *, over_capacity: bool = False) -> bool:
-        """Put ``record`` in line; True if it waits for its topic or partition to become known.
+    def enqueue(
+        self, record: SerializedRecord, now: float, deadline: float, *, over_capacity: bool = False
+    ) -> PendingRecord:
+        """Let ``record`` wait until its topic, its partition or memory is there.
 
-        ``over_capacity``: see :meth:`PendingRecords.add`.
+        It expires at ``deadline``. ``over_capacity``: see :meth:`PendingRecords.add`.
 
         Raises:
-            BufferExhaustedError: the line is full.
+            RecordTooLargeError: no batch can ever hold it.
+            BufferExhaustedError: no more records can wait.
         """
+        pending = PendingRecord(record, self.sizes.checked(record), now, deadline)
         queues = self._topics.get(record.topic)
-        queue = None if queues is None else self._queue_of(queues, record)
+        queue = None if queues is None else self._queue_of(queues, pending)
         node = None if queue is None else queue.leader
-        self.memory_quota.begin(node, record.sent)
+        self.memory_quota.begin(node, now)
         self.routes.last = None
         self.last_waiting = queue
         self._note_pressure(node)
-        self.line.add(record, node, over_capacity=over_capacity)
-        self.flushes.began(record)
-        self._line_up(queue, record, record.sent)
+        self.line.add(pending, node, over_capacity=over_capacity)
+        self.flushes.began(pending)
+        self._line_up(queue, pending, now)
         self._note_pressure(node)
-        return queue is None
+        return pending
 
     def _line_up(self, queue: Partition | None, record: PendingRecord, now: float) -> None:
         """Let ``record`` wait for memory, or until its partition is known."""
@@ -251,7 +217,8 @@ class RecordAccumulator:
 
     def _queue_of(self, queues: Topic, record: PendingRecord) -> Partition | None:
         partitions = queues.partitions
-        number = route(record.key, record.partition, len(partitions), ignore_keys=self._ignore_keys)
+        key, partition = record.record.key, record.record.partition
+        number = route(key, partition, len(partitions), ignore_keys=self._ignore_keys)
         if number == STICKY:
             return self._sticky.for_waiting(queues, record.size)
         return None if number == UNKNOWN else partitions[number]
@@ -299,9 +266,7 @@ class RecordAccumulator:
         deadline = record.sent + self.rules.delivery_timeout
         batch = self.incomplete.begin(queue, grant.buffer, now, deadline)
         self._wake()
-        while record is not None and batch.append(
-            record.token, record.timestamp_ms, record.key, record.value, record.headers
-        ):
+        while record is not None and batch.append(record.record):
             if self._one_record_each:
                 queue.close_full_batch()
             queue.waiting.popleft()
@@ -380,7 +345,12 @@ class RecordAccumulator:
             self._drop(record)
             return
         try:
-            batch = self.append_waiting(record, now)
+            serialized = record.record
+            if serialized.partition is None:
+                serialized.partition = self.choose_partition(
+                    serialized.topic, serialized.key, serialized.value
+                )
+            batch = self.append(serialized, now)
             if batch is None:
                 self._line_up(self._queue_of(queues, record), record, now)
                 return

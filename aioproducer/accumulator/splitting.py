@@ -19,11 +19,11 @@ def split_batch(batch: ProducerBatch, size: int) -> list[ProducerBatch]:
     parts: list[ProducerBatch] = []
     tokens = one_by_one(batch.builder.tokens)
     for token, record in zip(tokens, read_records(batch.builder), strict=True):
-        if not parts or not parts[-1].append(token, *record):
+        if not parts or not parts[-1].builder.append(token, *record):
             part = _part(batch, size)
-            if not part.append(token, *record):
+            if not part.builder.append(token, *record):
                 part = _part(batch, batch_size_bound(record.key, record.value, record.headers))
-                part.append(token, *record)
+                part.builder.append(token, *record)
                 part.builder.close()
             parts.append(part)
     _number(batch, parts)

@@ -12,6 +12,7 @@ from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.serialized_record import SerializedRecord
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.auth.tls import TlsContexts
@@ -310,23 +311,28 @@ class Engine:
         """Run the sender on the running loop."""
         self._sender_task = self._owner.start(self._sender.run(), name="aioproducer-sender")
 
-    def wait_in_line(
-        self, record: PendingRecord, now: float, caller: object, *, over_capacity: bool
-    ) -> None:
+    def enqueue(
+        self,
+        record: SerializedRecord,
+        now: float,
+        deadline: float,
+        caller: object,
+        *,
+        over_capacity: bool,
+    ) -> PendingRecord:
         """Let a record of ``caller`` wait for its topic, its partition or memory.
 
-        ``over_capacity``: see :meth:`PendingRecords.add`.
-
-        Raises:
-            BufferExhaustedError: the line is full.
+        See :meth:`RecordAccumulator.enqueue`, also for what it raises.
         """
         try:
-            if self.accumulator.wait_in_line(record, over_capacity=over_capacity):
+            pending = self.accumulator.enqueue(record, now, deadline, over_capacity=over_capacity)
+            if pending.awaits_metadata:
                 self.metadata.seek(record.topic, now)
         finally:
             if self.accumulator.crowded:
                 self.memory_waiters.stands_in_line(caller)
         self._wakeup.wake()
+        return pending
 
     async def inquire(self, request: Request, node: Node | None = None) -> Any:
         """The answer of ``node``, or of any broker.

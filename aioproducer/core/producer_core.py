@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import Any, Final, Protocol
 
-from aioproducer.accumulator.producer_batch import RecordFuture
+from aioproducer.accumulator.serialized_record import RecordFuture
 from aioproducer.config import ProducerConfig
 from aioproducer.core.engine import Engine
 from aioproducer.core.environment import Environment

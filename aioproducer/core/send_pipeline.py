@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from aioproducer.accumulator.pending_records import PendingRecord
-from aioproducer.accumulator.producer_batch import RecordFuture
+from aioproducer.accumulator.serialized_record import RecordFuture, SerializedRecord
 from aioproducer.core.arguments import check_partition, check_timestamp, checked_topic
 from aioproducer.core.engine import Engine
 from aioproducer.core.hooks import Hooks
@@ -103,26 +103,14 @@ class SendPipeline:
             partition = self._accumulator.choose_partition(topic, key, value)
             tell_partition(token, partition)
         now = self._clock()
-        if self._append(topic, partition, timestamp_ms, key, value, pairs, token, now) is not None:
+        record = SerializedRecord(topic, partition, timestamp_ms, key, value, pairs, token)
+        if self._append(record, now) is not None:
             return
-        record = PendingRecord(
-            topic,
-            partition,
-            timestamp_ms,
-            key,
-            value,
-            pairs,
-            token,
-            size=self._accumulator.sizes.checked(topic, key, value, pairs),
-            sent=now,
-            deadline=now + self._max_block,
-            caller=token.caller if isinstance(token, InterceptedFuture) else None,
-        )
-        self._engine.wait_in_line(
-            record, now, caller or current_task(), over_capacity=over_capacity
-        )
-        if isinstance(record.caller, asyncio.Future):
-            record.caller.add_done_callback(partial(self._on_caller_done, record))
+        deadline = now + self._max_block
+        caller = caller or current_task()
+        pending = self._engine.enqueue(record, now, deadline, caller, over_capacity=over_capacity)
+        if isinstance(pending.caller, asyncio.Future):
+            pending.caller.add_done_callback(partial(self._on_caller_done, pending))
 
     def _on_caller_done(self, record: PendingRecord, caller: asyncio.Future[Any]) -> None:
         if caller.cancelled():

@@ -64,7 +64,7 @@ class World:
         cancelled = waiting.cancel()
         if running_engine(self.producer) is not None:
             self.taken_back += [
-                record.value or b""
+                record.record.value or b""
                 for record in engine_of(self.producer).accumulator.line
                 if record.caller.done()
             ]
@@ -144,7 +144,7 @@ class World:
             line = engine_of(self.producer).accumulator.line
             assert not [record for record in line if record.caller.done()]
             if cancelled:
-                numbers = [int((record.value or b"").split()[0]) for record in line]
+                numbers = [int((record.record.value or b"").split()[0]) for record in line]
                 waiting = [self.sent[number] for number in numbers]
                 assert not [each for each in waiting if each.source and each.cancellable]
 

@@ -17,9 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.node_quota import NodeKey
-from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
+from aioproducer.accumulator.pending_records import PendingRecords
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.serialized_record import SerializedRecord
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, KafkaError
@@ -137,24 +138,10 @@ class AccumulatorMachine(RuleBasedStateMachine):
         if accumulator.routes.append(token, self.timestamp_ms, topic, value, key, partition):
             self.tokens.append(token)
             return
-        batch = accumulator.append(
-            topic, partition, self.timestamp_ms, key, value, (), token, self.now
-        )
-        if batch is None:
-            record = PendingRecord(
-                topic,
-                partition,
-                self.timestamp_ms,
-                key,
-                value,
-                (),
-                token,
-                size=accumulator.sizes.checked(topic, key, value, ()),
-                sent=self.now,
-                deadline=self.now + BLOCK,
-            )
+        record = SerializedRecord(topic, partition, self.timestamp_ms, key, value, (), token)
+        if accumulator.append(record, self.now) is None:
             try:
-                accumulator.wait_in_line(record)
+                accumulator.enqueue(record, self.now, self.now + BLOCK)
             except BufferExhaustedError:
                 return
         self.tokens.append(token)
@@ -243,7 +230,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         if token.done():
             return
         token.cancelled = True
-        record = next((record for record in self.line if record.token is token), None)
+        record = next((record for record in self.line if record.record.token is token), None)
         if noticed and record is not None:
             self.accumulator.withdraw(record)
             assert record not in self.line

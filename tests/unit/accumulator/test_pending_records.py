@@ -14,7 +14,7 @@ def test_a_full_line_refuses_at_once_and_keeps_what_it_has() -> None:
     sent = [world.send(topic="unknown", size=10) for _ in range(2)]
     with pytest.raises(BufferExhaustedError, match=r"2 records \(184 bytes\).*drain\(\)"):
         world.send(topic="unknown", size=10)
-    assert [record.token for record in world.line] == sent
+    assert [record.record.token for record in world.line] == sent
     assert world.line.bytes == 184
     assert world.line.is_crowded(None)
 
@@ -33,8 +33,8 @@ def test_a_withdrawn_record_makes_place_in_a_full_line() -> None:
         world.send(topic="unknown", size=10)
     world.withdraw(first)
     third = world.send(topic="unknown", size=10)
-    assert [record.token for record in world.line] == [second, third]
-    assert [record.token for record in world.line.awaiting("unknown")] == [
+    assert [record.record.token for record in world.line] == [second, third]
+    assert [record.record.token for record in world.line.awaiting("unknown")] == [
         second,
         third,
     ]
@@ -77,9 +77,9 @@ def test_records_leave_the_line_when_their_time_is_over() -> None:
     world.now = START + BLOCK
     (late,) = world.line.expired(world.now)
     world.accumulator.fail_waiting([late], BufferExhaustedError("late"))
-    assert isinstance(late.token.exception(), BufferExhaustedError)
+    assert isinstance(late.record.token.exception(), BufferExhaustedError)
     assert not token.done()
-    assert [record.token for record in world.line] == [token]
+    assert [record.record.token for record in world.line] == [token]
     assert world.accumulator.fail_waiting([late], ProducerError("again")) == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer.accumulator.serialized_record import SerializedRecord
 from aioproducer.errors import ProducerError
 from aioproducer.model import RecordMetadata
 from tests.unit.accumulator.world import TIMESTAMP_MS, Token, World
@@ -12,7 +13,9 @@ from tests.unit.accumulator.world import TIMESTAMP_MS, Token, World
 def test_delivery_tells_each_record_its_offset_time_and_sizes(world: World) -> None:
     def send(timestamp_ms: int, key: bytes | None, value: bytes | None) -> Token:
         token = Token()
-        assert world.accumulator.append("t", 0, timestamp_ms, key, value, (), token, world.now)
+        assert world.accumulator.append(
+            SerializedRecord("t", 0, timestamp_ms, key, value, (), token), world.now
+        )
         return token
 
     tokens = [

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import Future
 
-from aioproducer.accumulator.pending_records import PendingRecord
+from aioproducer.accumulator.serialized_record import SerializedRecord
 from aioproducer.errors import ProducerError
-from aioproducer.model import RecordMetadata
+from aioproducer.interceptors import InterceptedFuture, Interceptors
+from aioproducer.model import ProducerRecord, RecordMetadata
 from aioproducer.partitioning import murmur2_partition
 from tests.unit.accumulator.world import (
     BATCH,
@@ -115,7 +117,7 @@ def test_who_holds_least_memory_is_served_first() -> None:
     for batch in world.drain(2):
         world.deliver(batch)
         assert world.admit()
-    assert [record.token for record in world.line] == waiting[:1]
+    assert [record.record.token for record in world.line] == waiting[:1]
 
 
 def test_a_dead_partition_does_not_keep_memory_from_the_others() -> None:
@@ -147,28 +149,25 @@ def test_a_cancelled_record_in_line_is_not_sent() -> None:
 
 def test_a_record_is_cancelled_by_its_caller_not_by_its_token() -> None:
     world = World(memory=BATCH)
-    token, caller = Token(), Token()
-    record = PendingRecord(
-        "t",
-        0,
-        TIMESTAMP_MS,
-        None,
-        b"v",
-        (),
-        token,
-        size=100,
-        sent=world.now,
-        deadline=world.now + BLOCK,
-        caller=caller,
-    )
-    world.accumulator.wait_in_line(record)
-    assert not record.cancelled
-    caller.cancelled = True
-    assert record.cancelled
+    told: list[object] = []
+
+    class Hook:
+        def on_acknowledgement(self, metadata: object, error: object) -> None:
+            told.append(error)
+
+    caller: Future[RecordMetadata] = Future()
+    token = InterceptedFuture(caller, Interceptors([Hook()]), ProducerRecord("t"))
+    record = SerializedRecord("t", 0, TIMESTAMP_MS, None, b"v", (), token)
+    pending = world.accumulator.enqueue(record, world.now, world.now + BLOCK)
+    assert not pending.cancelled
+    caller.cancel()
+    assert pending.cancelled
+    assert not token.done()
     world.learn(1)
     assert not world.accumulator.incomplete
     assert not world.line
-    assert isinstance(token.exception(), ProducerError), "interceptors are told"
+    (error,) = told
+    assert isinstance(error, ProducerError), "interceptors are told"
 
 
 def test_a_cancelled_record_in_a_batch_is_sent_and_counted(world: World) -> None:

@@ -22,7 +22,9 @@ LAST_SEQUENCE = 2**31 - 1
 def batch_of(sizes: list[int]) -> ProducerBatch:
     batch = ProducerBatch(TopicPartition("t", 3), bytearray(1_000_000), 1_000_000, 10.0, 130.0)
     for number, size in enumerate(sizes):
-        assert batch.append(number, 1_000 + number, b"k%d" % number, bytes(size), (("h", b"v"),))
+        assert batch.builder.append(
+            number, 1_000 + number, b"k%d" % number, bytes(size), (("h", b"v"),)
+        )
     return batch
 
 
@@ -103,7 +105,7 @@ def test_the_pooled_memory_goes_with_the_last_part() -> None:
 
 def test_a_closed_part_takes_no_more() -> None:
     for part in split_batch(batch_of([10] * 4), 200):
-        assert not part.append(object(), 0, None, b"x", ())
+        assert not part.builder.append(object(), 0, None, b"x", ())
 
 
 @pytest.mark.parametrize("field", ["uncertain", "attempts"])

@@ -41,8 +41,8 @@ def test_a_topic_made_anew_with_fewer_partitions_gets_no_more_records_in_the_oth
     world.learn(2, 2)
     later = world.send(3)
     assert not stuck.done()
-    assert world.accumulator.line.awaiting("t")[0].token is stuck
-    assert [each.token for each in world.accumulator.line.awaiting("t")] == [stuck, later]
+    assert world.accumulator.line.awaiting("t")[0].record.token is stuck
+    assert [each.record.token for each in world.accumulator.line.awaiting("t")] == [stuck, later]
     for token in (stuck, later):
         token.cancelled = True
     world.accumulator.withdraw_cancelled()
@@ -108,7 +108,7 @@ def test_a_topic_is_forgotten_once_nothing_of_it_is_left(world: World) -> None:
     assert forget("t")
     assert "t" not in world.accumulator.routes.topics
     token = world.send(None)
-    assert [record.token for record in world.line.awaiting("t")] == [token]
+    assert [record.record.token for record in world.line.awaiting("t")] == [token]
     assert not forget("t")
     world.learn(1)
     assert [each.builder.tokens for each in world.accumulator.incomplete] == [[token]]

@@ -10,9 +10,10 @@ import pytest
 
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
+from aioproducer.accumulator.pending_records import PendingRecords
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.serialized_record import SerializedRecord
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import ProducerError
@@ -155,28 +156,15 @@ class World:
             return token
         if partition is None:
             partition = accumulator.choose_partition(topic, key, value)
-        found = accumulator.append(topic, partition, TIMESTAMP_MS, key, value, (), token, self.now)
-        if found is None:
-            accumulator.wait_in_line(
-                PendingRecord(
-                    topic,
-                    partition,
-                    TIMESTAMP_MS,
-                    key,
-                    value,
-                    (),
-                    token,
-                    size=accumulator.sizes.checked(topic, key, value, ()),
-                    sent=self.now,
-                    deadline=self.now + BLOCK,
-                )
-            )
+        record = SerializedRecord(topic, partition, TIMESTAMP_MS, key, value, (), token)
+        if accumulator.append(record, self.now) is None:
+            accumulator.enqueue(record, self.now, self.now + BLOCK)
         return token
 
     def withdraw(self, token: Token) -> None:
         """Cancel a record in line."""
         token.cancelled = True
-        (record,) = (record for record in self.line if record.token is token)
+        (record,) = (record for record in self.line if record.record.token is token)
         self.accumulator.withdraw(record)
 
     def ready(self, node: int = 1, *, idle: bool = False) -> Any:

@@ -29,8 +29,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.partition import Partition
-from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
+from aioproducer.accumulator.pending_records import PendingRecords
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.serialized_record import SerializedRecord
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Asked, Metadata
@@ -393,21 +394,10 @@ class DeliveryMachine(RuleBasedStateMachine):
         token = Token(len(self.tokens), partition)
         value = b"%d " % token.number + bytes(size)
         accumulator = self.accumulator
-        if accumulator.append(TOPIC, partition, 1, None, value, (), token, self.now) is None:
-            record = PendingRecord(
-                TOPIC,
-                partition,
-                1,
-                None,
-                value,
-                (),
-                token,
-                size=accumulator.sizes.checked(TOPIC, None, value, ()),
-                sent=self.now,
-                deadline=self.now + self.max_block,
-            )
+        record = SerializedRecord(TOPIC, partition, 1, None, value, (), token)
+        if accumulator.append(record, self.now) is None:
             try:
-                accumulator.wait_in_line(record)
+                accumulator.enqueue(record, self.now, self.now + self.max_block)
             except BufferExhaustedError:
                 return None
             self.metadata.use(TOPIC, self.now)

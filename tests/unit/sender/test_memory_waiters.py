@@ -11,8 +11,9 @@ import pytest
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.memory_quota import STUCK_AFTER, Pressure
-from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
+from aioproducer.accumulator.pending_records import PendingRecords
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.serialized_record import SerializedRecord
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import BufferExhaustedError, ProducerClosedError
@@ -69,21 +70,9 @@ class World:
         """A record that fills a batch by itself; ``caller`` stands for the task that sends it."""
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         value, accumulator = bytes(size), self.accumulator
-        if accumulator.append(topic, partition, 1, None, value, (), future, self.now) is None:
-            accumulator.wait_in_line(
-                PendingRecord(
-                    topic,
-                    partition,
-                    1,
-                    None,
-                    value,
-                    (),
-                    future,
-                    size=accumulator.sizes.checked(topic, None, value, ()),
-                    sent=self.now,
-                    deadline=self.now + MAX_BLOCK,
-                )
-            )
+        record = SerializedRecord(topic, partition, 1, None, value, (), future)
+        if accumulator.append(record, self.now) is None:
+            accumulator.enqueue(record, self.now, self.now + MAX_BLOCK)
             if caller is not None:
                 self.memory_waiters.stands_in_line(caller)
         return future
@@ -170,12 +159,8 @@ async def test_a_record_with_interceptors_may_be_taken_back_too() -> None:
     world.send()
     future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
     token = InterceptedFuture(future, Interceptors([Hook()]), ProducerRecord("orders"))
-    world.accumulator.wait_in_line(
-        PendingRecord(
-            "orders", 0, 1, None, bytes(900), (), token,
-            size=900, sent=0.0, deadline=60, caller=future,
-        )
-    )  # fmt: skip
+    record = SerializedRecord("orders", 0, 1, None, bytes(900), (), token)
+    world.accumulator.enqueue(record, 0.0, 60.0)
     await world.settle()
     future.cancel()
     await world.deliver_first()
@@ -386,14 +371,12 @@ async def test_a_delivery_shows_that_a_node_is_not_stuck() -> None:
 async def test_a_record_beyond_the_capacity_stands_in_line_while_its_node_is_waited_for() -> None:
     world = World(32, 1, 2, line=4_000)
     world.crowd(0)
-    record = PendingRecord(
-        "orders", 0, 1, None, bytes(5_000), (), asyncio.get_running_loop().create_future(),
-        size=5_100, sent=0.0, deadline=MAX_BLOCK,
-    )  # fmt: skip
+    future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+    record = SerializedRecord("orders", 0, 1, None, bytes(5_000), (), future)
     with pytest.raises(BufferExhaustedError, match=r"'orders'.*drain\(\)"):
-        world.accumulator.wait_in_line(record)
-    world.accumulator.wait_in_line(record, over_capacity=True)
-    assert record in world.accumulator.line
+        world.accumulator.enqueue(record, 0.0, MAX_BLOCK)
+    pending = world.accumulator.enqueue(record, 0.0, MAX_BLOCK, over_capacity=True)
+    assert pending in world.accumulator.line
 
 
 async def test_who_waits_for_a_partition_that_moves_finds_out_where() -> None:

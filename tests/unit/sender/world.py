@@ -27,8 +27,9 @@ from kio.static.primitive import i32, i32Timedelta
 
 from aioproducer.accumulator.batching_rules import BatchingRules
 from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
+from aioproducer.accumulator.pending_records import PendingRecords
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator.serialized_record import SerializedRecord
 from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
@@ -281,23 +282,10 @@ class World:
         self, value: bytes = b"v", *, partition: int = 0, topic: str = "orders"
     ) -> asyncio.Future[RecordMetadata]:
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-        batch = self.accumulator.append(topic, partition, 1, None, value, (), future, self.now)
-        if batch is None:
-            unknown = self.accumulator.wait_in_line(
-                PendingRecord(
-                    topic,
-                    partition,
-                    1,
-                    None,
-                    value,
-                    (),
-                    future,
-                    size=self.accumulator.sizes.checked(topic, None, value, ()),
-                    sent=self.now,
-                    deadline=self.now + MAX_BLOCK,
-                )
-            )
-            if unknown:
+        record = SerializedRecord(topic, partition, 1, None, value, (), future)
+        if self.accumulator.append(record, self.now) is None:
+            pending = self.accumulator.enqueue(record, self.now, self.now + MAX_BLOCK)
+            if pending.awaits_metadata:
                 self.metadata.seek(topic, self.now)
         return future
 

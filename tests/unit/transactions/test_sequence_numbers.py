@@ -212,7 +212,7 @@ def test_a_batch_says_whether_it_is_part_of_a_transaction(transactional: bool) -
     identity = SequenceNumbers(idempotent=True, transactional=transactional)
     identity.begin_epoch(7, 3)
     batch = ProducerBatch(ONE, bytearray(1000), 1000, 0.0, 1.0)
-    batch.append(Token(), 1, None, b"value", ())
+    batch.builder.append(Token(), 1, None, b"value", ())
     batch.state = identity.stamp(ONE, batch.count)
     written = MemoryRecords(bytes(batch.encode(None))).next_batch()
     assert written.is_transactional is transactional
