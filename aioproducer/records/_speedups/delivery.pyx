@@ -1,32 +1,17 @@
 # cython: language_level=3, binding=False, wraparound=False
 """The twin of ``delivery``."""
 
-from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 
-cdef extern from "Python.h":
-    object PyType_GenericAlloc(type, Py_ssize_t)
-    void PyObject_GC_UnTrack(PyObject*)
-    void PyObject_GC_Track(PyObject*)
-    bint PyObject_GC_IsTracked(object)
-
-cdef extern from *:
-    """
-    #if PY_VERSION_HEX >= 0x030E0000  /* a tuple keeps its hash; -1: it was not asked for */
-    #define forget_hash(tuple) (((PyTupleObject*)(tuple))->ob_hash = -1)
-    #else
-    #define forget_hash(tuple) ((void)0)
-    #endif
-    """
-    void forget_hash(object)
+from aioproducer.records._speedups.cpython_internals cimport new_tuple, track, untrack
 
 from asyncio import Future
 
 from aioproducer.model import RecordMetadata
 from aioproducer.records.bulk_tokens import BulkToken
 
-cdef type SPAN = BulkToken
+cdef type BULK_TOKEN = BulkToken
 cdef type METADATA = RecordMetadata
 cdef type FUTURE = Future
 
@@ -34,8 +19,8 @@ cdef type FUTURE = Future
 def fail_record(token, error):
     """See ``delivery.fail_record``."""
     if not token.done():
-        if type(token) is FUTURE and not PyObject_GC_IsTracked(token):
-            PyObject_GC_Track(<PyObject*>token)
+        if type(token) is FUTURE:
+            track(token)
         token.set_exception(error)
         token.exception()
 
@@ -47,7 +32,7 @@ def deliver_records(
     cdef bint known = base_offset >= 0
     cdef Py_ssize_t index, first, end, number
     cdef Py_ssize_t last = len(runs) - 1
-    told = None
+    delivered = None
     for number in range(last + 1):
         first, timestamp_ms, key_size, value_size = runs[number]
         end = runs[number + 1][0] if number < last else len(tokens)
@@ -55,25 +40,22 @@ def deliver_records(
             timestamp_ms = log_append_time_ms
         for index in range(first, end):
             token = tokens[index]
-            if token is told:
+            if token is delivered:
                 continue
             offset = base_offset + index if known else base_offset
-            if type(token) is SPAN:
-                told = token
+            if type(token) is BULK_TOKEN:
+                delivered = token
                 if not token.done():
                     token.deliver(topic, partition, offset)
             elif not token.done():
-                metadata = PyType_GenericAlloc(METADATA, 6)
-                forget_hash(metadata)
+                metadata = new_tuple(METADATA, 6)
                 put(metadata, 0, topic)
                 put(metadata, 1, partition)
                 put(metadata, 2, offset)
                 put(metadata, 3, timestamp_ms)
                 put(metadata, 4, key_size)
                 put(metadata, 5, value_size)
-                # It holds str and int alone, so no cycle goes through it, and the collector need
-                # not look at it; of a plain tuple, CPython finds that out for itself.
-                PyObject_GC_UnTrack(<PyObject*>metadata)
+                untrack(metadata)
                 token.set_result(metadata)
 
 

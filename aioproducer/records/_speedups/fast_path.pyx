@@ -6,15 +6,15 @@ They are one module because a call between modules costs more, and each record w
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from cpython.object cimport PyObject, PyObject_Call
+from cpython.object cimport PyObject_Call
 from libc.stdint cimport int64_t
 from libc.time cimport time_t
 
 from aioproducer.records._speedups.builder cimport RecordsBuilder
+from aioproducer.records._speedups.cpython_internals cimport untrack
 from aioproducer.records._speedups.route cimport route
 
 cdef extern from "Python.h":
-    void PyObject_GC_UnTrack(PyObject*)
     unsigned long PyThread_get_thread_ident()
     long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
 
@@ -141,7 +141,7 @@ cdef class FastPath:
         # it is pending, the task that awaits it may be part of a cycle with it: the producer sees
         # to it that none stays so while its loop runs. Done, it holds metadata and its loop, which
         # leads back to it only by what users attach; failed, it is shown to the collector again.
-        PyObject_GC_UnTrack(<PyObject*>future)
+        untrack(future)
         return future
 
     def append(self, token, topic, value, key, partition):

@@ -30,8 +30,11 @@ def test_the_environment_forces_the_reference() -> None:
     assert said(_SAY, pure="1") == _REFERENCE
 
 
+MODULES = ["builder", "bulk_tokens", "columns", "cpython_internals", "delivery", "fast_path"]
+
+
 @pytest.mark.parametrize("instead", ["None", "types.ModuleType('of an older version')"])
-@pytest.mark.parametrize("module", ["builder", "columns", "delivery", "fast_path", "bulk_tokens"])
+@pytest.mark.parametrize("module", MODULES)
 def test_what_was_not_built_is_not_missed(module: str, instead: str) -> None:
     """If one of the modules is not there, none of them is in use."""
     name = f"aioproducer.records._speedups.{module}"

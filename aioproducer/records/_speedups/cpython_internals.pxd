@@ -1,0 +1,3 @@
+cdef void untrack(object each) noexcept
+cdef void track(object each) noexcept
+cdef object new_tuple(type cls, Py_ssize_t size)

@@ -1,0 +1,52 @@
+# cython: language_level=3, binding=False
+"""The only uses of CPython's internals: two ways to keep objects from the garbage collector.
+
+``AIOPRODUCER_PLAIN_OBJECTS=1`` in the environment switches them off. The gain of both together,
+measured by ``python -m benchmarks --workloads bulk`` with and without the switch, is in
+``docs/explanation/architecture.md``.
+
+- *Futures are not tracked.* The collector would visit each of thousands several times.
+- *Metadata is not tracked.* A ``RecordMetadata`` holds str and int alone, so no cycle goes through
+  it. CPython finds that out of a plain tuple by itself, and not of a subclass.
+"""
+
+import os
+
+from cpython.object cimport PyObject
+
+cdef extern from "Python.h":
+    object PyType_GenericAlloc(type, Py_ssize_t)
+    void PyObject_GC_UnTrack(PyObject*)
+    void PyObject_GC_Track(PyObject*)
+    bint PyObject_GC_IsTracked(object)
+
+cdef extern from *:
+    """
+    #if PY_VERSION_HEX >= 0x030E0000  /* a tuple keeps its hash; -1: it was not asked for */
+    #define forget_hash(tuple) (((PyTupleObject*)(tuple))->ob_hash = -1)
+    #else
+    #define forget_hash(tuple) ((void)0)
+    #endif
+    """
+    void forget_hash(object)
+
+cdef bint ENABLED = not os.environ.get("AIOPRODUCER_PLAIN_OBJECTS")
+
+
+cdef void untrack(object each) noexcept:
+    """Hide ``each`` from the garbage collector, unless that is switched off."""
+    if ENABLED:
+        PyObject_GC_UnTrack(<PyObject*>each)
+
+
+cdef void track(object each) noexcept:
+    """Show ``each`` to the garbage collector again, if it was hidden."""
+    if not PyObject_GC_IsTracked(each):
+        PyObject_GC_Track(<PyObject*>each)
+
+
+cdef object new_tuple(type cls, Py_ssize_t size):
+    """A tuple of a subclass, whose places are to be filled before anything else."""
+    made = PyType_GenericAlloc(cls, size)
+    forget_hash(made)
+    return made
