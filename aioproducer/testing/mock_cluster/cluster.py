@@ -1,56 +1,22 @@
-"""The mock cluster as tests see it: commands, and the checks of their arguments."""
+"""The mock cluster as tests see it: its start, its end, and all groups of its commands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from typing import Final, Literal, NamedTuple, Self
+from collections.abc import Mapping
+from typing import Self
 
 from aioproducer.errors import IllegalStateError
-from aioproducer.testing.held_port import HeldPort
-from aioproducer.testing.mock_cluster.process import (
-    MockClusterArgumentError,
-    MockClusterError,
-    MockClusterProcess,
-)
+from aioproducer.testing.mock_cluster.brokers import Brokers
+from aioproducer.testing.mock_cluster.commands import ALL_BROKERS
+from aioproducer.testing.mock_cluster.process import MockClusterError, MockClusterProcess
+from aioproducer.testing.mock_cluster.request_errors import RequestErrors
+from aioproducer.testing.mock_cluster.request_tracking import RequestTracking
+from aioproducer.testing.mock_cluster.topics import Topics
 
-__all__ = [
-    "MockCluster",
-    "TrackedRequest",
-    "MockClusterError",
-    "MockClusterArgumentError",
-    "ALL_BROKERS",
-    "DISCONNECT",
-    "NO_LEADER",
-]
-
-ALL_BROKERS: Final = -1
-"""The broker id that stands for every broker of the cluster."""
-DISCONNECT: Final = -195
-"""The error with which a broker closes the connection without answer (librdkafka's _TRANSPORT)."""
-NO_LEADER: Final = -1
-"""The leader of a partition that has none."""
-
-_INT32_MAX: Final = 2**31 - 1
-_PRODUCE: Final = 0
-_FETCH: Final = 1
-# From these versions on librdkafka looks up the leader's address for its NOT_LEADER answer
-# (KIP-951) without asking whether there is a leader, and its process ends by a segfault.
-_FIRST_VERSION_WITH_LEADER_HINT: Final = {_PRODUCE: 10, _FETCH: 16}
-# Keeps a line below the capacity of a pipe (64 KiB), a topic name being at most 249 bytes.
-_TOPICS_PER_LINE: Final = 200
+__all__ = ["MockCluster"]
 
 
-class TrackedRequest(NamedTuple):
-    """A request that a broker of the mock cluster received."""
-
-    broker_id: int
-    api_key: int
-    timestamp: float
-    """Seconds, on the clock of `time.monotonic()` (on macOS that of `time.time()`)."""
-
-
-class MockCluster:
+class MockCluster(Topics, Brokers, RequestErrors, RequestTracking):
     """A mock cluster in a process of its own; a context manager, with and without ``async``.
 
     Its brokers have the ids 1 to `brokers` and hold no more than 5 MiB per partition: older batches
@@ -76,14 +42,10 @@ class MockCluster:
         command_timeout: float = 10.0,
     ) -> None:
         """`topics` are names with their numbers of partitions, see `create_topics`."""
-        _check_range("brokers", brokers, 1, 100)
-        self._brokers = brokers
+        super().__init__(brokers)
         self._topics = dict(topics or {})
         self._replication_factor = replication_factor
         self._command_timeout = command_timeout
-        self._process: MockClusterProcess | None = None
-        self._api_versions: dict[int, tuple[int, int]] = {}
-        self._held: dict[int, HeldPort] = {}
 
     def __enter__(self) -> Self:
         self.start()
@@ -127,16 +89,6 @@ class MockCluster:
         self._running.wait()
 
     @property
-    def bootstrap_servers(self) -> str:
-        """``host:port`` of every broker, with commas between, in the order of the broker ids."""
-        return self._running.bootstrap_servers
-
-    @property
-    def broker_ids(self) -> range:
-        """1 to the number of brokers."""
-        return range(1, self._brokers + 1)
-
-    @property
     def process_id(self) -> int:
         """The operating system's id of the process that plays the cluster."""
         return self._running.process_id
@@ -145,254 +97,3 @@ class MockCluster:
     def librdkafka_version(self) -> str:
         """The version of the library that plays the cluster, as ``"2.16.0"``."""
         return self._running.librdkafka_version
-
-    @property
-    def api_versions(self) -> dict[int, tuple[int, int]]:
-        """API key → first and last version that the brokers speak now; ``(-1, -1)``: none."""
-        return dict(self._api_versions)
-
-    def broker_address(self, broker_id: int) -> tuple[str, int]:
-        """Host and port where the broker listens, whatever `set_broker_address` advertises."""
-        self._check_broker(broker_id)
-        host, _, port = self.bootstrap_servers.split(",")[broker_id - 1].rpartition(":")
-        return host, int(port)
-
-    # Topics and partitions
-
-    def create_topic(self, name: str, partitions: int = 1, replication_factor: int = 1) -> None:
-        """Create one topic, as `create_topics` does."""
-        self.create_topics({name: partitions}, replication_factor)
-
-    def create_topics(self, topics: Mapping[str, int], replication_factor: int = 1) -> None:
-        """Create topics that do not exist yet, each with its number of partitions.
-
-        Without replication the leader of partition p is broker ``p % brokers + 1``; with a larger
-        `replication_factor` librdkafka draws one of the replicas by lot. Thousands take a second.
-        """
-        _check_range("replication_factor", replication_factor, 1, self._brokers)
-        for name, partitions in topics.items():
-            _check_name("topic", name)
-            _check_range("partitions", partitions, 1, 10_000)
-        calls = [("topic_create", name, topics[name], replication_factor) for name in topics]
-        for start in range(0, len(calls), _TOPICS_PER_LINE):
-            self._running.call(*calls[start : start + _TOPICS_PER_LINE])
-
-    def set_topic_error(self, topic: str, error: int) -> None:
-        """Have Metadata and AddPartitionsToTxn say the Kafka error code `error`; 0 ends it.
-
-        UNKNOWN_TOPIC_OR_PARTITION (3) also hides the partitions. Produce takes no notice.
-        """
-        self._check_partition(topic, 0)
-        _check_range("error", error, -1, 2**15 - 1)
-        self._call("topic_set_error", topic, error)
-
-    def set_partition_leader(self, topic: str, partition: int, broker_id: int) -> None:
-        """Move the leadership to a broker, or `NO_LEADER`, and raise the leader epoch by one.
-
-        The old leader answers Produce with NOT_LEADER_OR_FOLLOWER, from version 10 on with the new
-        leader's address (KIP-951). For that reason librdkafka cannot serve `NO_LEADER` to Produce
-        v10 and Fetch v16: call ``set_api_version`` for versions below these before a client
-        connects, or use `push_leader_response`.
-        """
-        self._check_partition(topic, partition)
-        if broker_id == NO_LEADER:
-            self._check_leaderless_is_safe()
-        else:
-            self._check_broker(broker_id)
-        self._call("partition_set_leader", topic, partition, broker_id)
-
-    def push_leader_response(
-        self, topic: str, partition: int, leader_id: int, leader_epoch: int
-    ) -> None:
-        """Have one Metadata response name this leader and epoch, in truth or not.
-
-        Several pushes are answered first to last. `leader_id` may be any number.
-        """
-        self._check_partition(topic, partition)
-        _check_range("leader_id", leader_id, -1, _INT32_MAX)
-        _check_range("leader_epoch", leader_epoch, -1, _INT32_MAX)
-        self._call("partition_push_leader_response", topic, partition, leader_id, leader_epoch)
-
-    # Errors
-
-    def push_request_errors(self, api_key: int, *errors: int) -> None:
-        """Have the next requests of this kind fail, one per error, whichever broker they meet.
-
-        `errors` are Kafka's error codes, 0 for an answer without error, or `DISCONNECT`. Metadata
-        knows only `DISCONNECT` (see `set_topic_error`). A broker with errors of its own for this
-        API, once pushed by `push_broker_request_errors`, never takes from these.
-        """
-        self._check_api(api_key)
-        codes = _error_codes(errors)
-        self._call("push_request_errors_array", api_key, len(codes), codes)
-
-    def push_broker_request_errors(
-        self, broker_id: int, api_key: int, *errors: tuple[int, int]
-    ) -> None:
-        """Do `push_request_errors` for one broker; each error has a delay in milliseconds.
-
-        Error 0 with a delay is a slow answer. `DISCONNECT` is not delayed.
-        """
-        self._check_broker(broker_id)
-        self._check_api(api_key)
-        codes = _error_codes(error for error, _ in errors)
-        delays = [_check_range("rtt_ms", rtt_ms, 0, _INT32_MAX) for _, rtt_ms in errors]
-        pairs = [number for pair in zip(codes, delays, strict=True) for number in pair]
-        self._call("broker_push_request_error_rtts", broker_id, api_key, len(codes), *pairs)
-
-    def push_partition_request_errors(
-        self, topic: str, partition: int, api_key: int, *errors: int
-    ) -> None:
-        """Do `push_request_errors` for one partition; the request's others are not affected."""
-        self._check_partition(topic, partition)
-        self._check_api(api_key)
-        codes = _error_codes(errors)
-        self._call("partition_push_request_errors", topic, partition, api_key, len(codes), *codes)
-
-    def clear_request_errors(self, api_key: int) -> None:
-        """Forget what `push_request_errors` pushed, not what is pushed for brokers, partitions."""
-        self._check_api(api_key)
-        self._call("clear_request_errors", api_key)
-
-    # Brokers
-
-    def set_broker_rtt(self, broker_id: int, rtt_ms: int) -> None:
-        """Delay every answer of the broker (or `ALL_BROKERS`) by so many milliseconds."""
-        self._check_broker(broker_id, or_all=True)
-        self._call("broker_set_rtt", broker_id, _check_range("rtt_ms", rtt_ms, 0, _INT32_MAX))
-
-    def set_broker_down(self, broker_id: int) -> None:
-        """Close the connections of the broker (or `ALL_BROKERS`) and refuse new ones.
-
-        The partitions keep their leaders, but Metadata no longer lists the broker.
-        """
-        self._check_broker(broker_id, or_all=True)
-        self._call("broker_set_down", broker_id)
-        for each in self._meant(broker_id) - self._held.keys():
-            with suppress(OSError):  # somebody has it already
-                self._held[each] = HeldPort(*self.broker_address(each))
-
-    def set_broker_up(self, broker_id: int) -> None:
-        """Have the broker (or `ALL_BROKERS`) listen again, on its old port."""
-        self._check_broker(broker_id, or_all=True)
-        self._release(self._meant(broker_id))
-        self._call("broker_set_up", broker_id)
-
-    def set_broker_address(self, broker_id: int, host: str, port: int) -> None:
-        """Have Metadata advertise this address, such as that of a proxy before the broker."""
-        self._check_broker(broker_id)
-        _check_name("host", host, 127)
-        self._call("broker_set_host_port", broker_id, host, _check_range("port", port, 1, 65535))
-
-    def set_coordinator(
-        self, key_type: Literal["group", "transaction"], key: str, broker_id: int
-    ) -> None:
-        """Make a broker the coordinator of a consumer group or a transactional id."""
-        if key_type not in ("group", "transaction"):
-            raise MockClusterArgumentError(
-                f"key_type is 'group' or 'transaction', not {key_type!r}"
-            )
-        _check_name(key_type, key, 2**15 - 1)
-        self._check_broker(broker_id)
-        self._call("coordinator_set", key_type, key, broker_id)
-
-    def set_api_version(self, api_key: int, min_version: int, max_version: int) -> None:
-        """Narrow the versions that the brokers speak; -1 and -1 take the API away.
-
-        Connections that know the old versions are closed when they use them.
-        """
-        first, last = self._check_api(api_key)
-        narrower = first <= min_version <= max_version <= last
-        if not narrower and (min_version, max_version) != (-1, -1):
-            raise MockClusterArgumentError(
-                f"the mock cluster implements API {api_key} in the versions {first} to {last}, "
-                f"not {min_version} to {max_version}"
-            )
-        self._call("set_apiversion", api_key, min_version, max_version)
-        self._api_versions[api_key] = (min_version, max_version)
-
-    def set_group_initial_rebalance_delay(self, delay_ms: int) -> None:
-        """Wait so many milliseconds for a new consumer group's members (3000 at first)."""
-        _check_range("delay_ms", delay_ms, 0, _INT32_MAX)
-        self._call("group_initial_rebalance_delay_ms", delay_ms)
-
-    # Requests
-
-    def start_request_tracking(self) -> None:
-        """Keep every request for `requests()` from now on; forgets those before."""
-        self._call("start_request_tracking")
-
-    def stop_request_tracking(self) -> None:
-        """Stop keeping requests, and forget those before: ask for `requests()` first."""
-        self._call("stop_request_tracking")
-
-    def requests(self) -> list[TrackedRequest]:
-        """The requests since tracking was started or cleared, in the order of their arrival."""
-        (rows,) = self._running.call(("requests",))
-        assert isinstance(rows, list)
-        return [TrackedRequest(broker, api_key, micros / 1e6) for broker, api_key, micros in rows]
-
-    def clear_requests(self) -> None:
-        """Forget the requests kept so far, and keep on tracking."""
-        self._call("clear_requests")
-
-    @property
-    def _running(self) -> MockClusterProcess:
-        if self._process is None:
-            raise IllegalStateError("the mock cluster is not running: enter its context first")
-        return self._process
-
-    def _call(self, function: str, *arguments: int | str | list[int]) -> None:
-        self._running.call((function, *arguments))
-
-    def _check_broker(self, broker_id: int, *, or_all: bool = False) -> None:
-        if broker_id not in self.broker_ids and not (or_all and broker_id == ALL_BROKERS):
-            raise MockClusterArgumentError(
-                f"there is no broker {broker_id}: the ids are 1 to {self._brokers}"
-            )
-
-    def _meant(self, broker_id: int) -> set[int]:
-        return set(self.broker_ids) if broker_id == ALL_BROKERS else {broker_id}
-
-    def _release(self, broker_ids: set[int]) -> None:
-        for each in broker_ids & self._held.keys():
-            self._held.pop(each).release()
-
-    def _check_api(self, api_key: int) -> tuple[int, int]:
-        implemented = self._running.implemented_versions
-        if api_key not in implemented:
-            raise MockClusterArgumentError(
-                f"the mock cluster does not implement API {api_key}, "
-                f"only {', '.join(map(str, sorted(implemented)))}"
-            )
-        return implemented[api_key]
-
-    def _check_partition(self, topic: str, partition: int) -> None:
-        _check_name("topic", topic)
-        _check_range("partition", partition, 0, _INT32_MAX)
-        if not self._running.has_partition(topic, partition):
-            raise MockClusterArgumentError(f"there is no partition {partition} of topic {topic!r}")
-
-    def _check_leaderless_is_safe(self) -> None:
-        for api_key, first_version in _FIRST_VERSION_WITH_LEADER_HINT.items():
-            if self.api_versions[api_key][1] >= first_version:
-                raise MockClusterArgumentError(
-                    f"librdkafka crashes on a request of API {api_key} from version "
-                    f"{first_version} on for a partition without leader; first call "
-                    f"set_api_version({api_key}, 0, {first_version - 1})"
-                )
-
-
-def _check_range(what: str, number: int, low: int, high: int) -> int:
-    if not low <= number <= high:
-        raise MockClusterArgumentError(f"{what} must be {low} to {high}, not {number}")
-    return number
-
-
-def _check_name(what: str, name: str, longest: int = 249) -> None:
-    if not 1 <= len(name.encode()) <= longest or "\0" in name:
-        raise MockClusterArgumentError(f"{what} must be 1 to {longest} bytes, not {name!r}")
-
-
-def _error_codes(errors: Iterable[int]) -> list[int]:
-    return [e if e == DISCONNECT else _check_range("error", e, -1, 2**15 - 1) for e in errors]
