@@ -14,7 +14,6 @@ from benchmarks.chaos.plan import (
     ConnectionFault,
     Disturbance,
     Disturbances,
-    connection_faults,
     disturbances,
 )
 
@@ -35,15 +34,14 @@ class Disturber:
         seed: int,
         kinds: Sequence[Disturbances],
         every: float,
-        cuts_every: float,
-        at_once: int,
-        faults: Iterator[ConnectionFault] | None = None,
+        faults: Iterator[ConnectionFault],
+        at_once: int = 1,
         topics: Sequence[str] = (TOPIC,),
     ) -> None:
         self._cluster = cluster
         self._proxies = proxies
         self._seed = seed
-        self._faults = connection_faults(seed, cuts_every) if faults is None else faults
+        self._faults = faults
         self._topics = topics
         self._kinds = kinds
         self._every = every

@@ -22,7 +22,14 @@ from benchmarks.chaos.client import longest
 from benchmarks.chaos.clients import TOPIC, Client
 from benchmarks.chaos.disturber import Disturber
 from benchmarks.chaos.ledger import Ledger
-from benchmarks.chaos.plan import BROKERS, PARTITIONS, Disturbances, Load, number_of
+from benchmarks.chaos.plan import (
+    BROKERS,
+    PARTITIONS,
+    Disturbances,
+    Load,
+    connection_faults,
+    number_of,
+)
 from benchmarks.chaos.read_back import read_back
 from benchmarks.chaos.verdict import Judge, Verdict
 
@@ -86,7 +93,7 @@ async def run(client: Client, plan: Plan, directory: Path) -> Outcome:
             plan.load.seed,
             plan.kinds,
             plan.every,
-            plan.cuts_every,
+            connection_faults(plan.load.seed, plan.cuts_every),
             plan.at_once,
         )
         with ProcessSupervisor() as supervisor:

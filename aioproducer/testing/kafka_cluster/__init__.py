@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from aioproducer.testing.kafka_cluster.broker import KafkaBroker
 from aioproducer.testing.kafka_cluster.broker_processes import KafkaClusterError
-from aioproducer.testing.kafka_cluster.cluster import DEFAULT_JVM_OPTIONS, KafkaCluster
+from aioproducer.testing.kafka_cluster.cluster import KafkaCluster
+from aioproducer.testing.kafka_cluster.launch import DEFAULT_JVM_OPTIONS
 from aioproducer.testing.kafka_distribution import KafkaUnavailableError
 
 __all__ = [

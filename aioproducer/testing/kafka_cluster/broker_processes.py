@@ -18,6 +18,7 @@ from kio.schema.errors import ErrorCode
 
 from aioproducer.testing.kafka_cluster import wire
 from aioproducer.testing.kafka_cluster.broker import KafkaBroker
+from aioproducer.testing.kafka_cluster.launch import Launch
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from aioproducer.testing.processes import ProcessSupervisor
 
@@ -41,9 +42,7 @@ class BrokerProcesses:
     temporary: bool
     protocols: Mapping[str, str]
     overrides: Mapping[int, Mapping[str, object]]
-    jvm_options: Sequence[str]
-    format_options: Sequence[str]
-    start_timeout: float
+    launch: Launch
     _distribution: KafkaDistribution | None = None
     _supervisor: ProcessSupervisor | None = None
     _life: threading.Lock = field(default_factory=threading.Lock)
@@ -189,7 +188,7 @@ class BrokerProcesses:
                 "kafka.tools.StorageTool",
                 [
                     *("format", "--config", str(broker.properties_file)),
-                    *("--cluster-id", "aioproducer-testing-ab", *self.format_options),
+                    *("--cluster-id", "aioproducer-testing-ab", *self.launch.format_options),
                 ],
                 None,
                 _FORMAT_TIMEOUT,
@@ -208,14 +207,14 @@ class BrokerProcesses:
         command = self.distribution.command(
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             str(first.zookeeper_properties_file),
-            jvm_options=self.jvm_options,
+            jvm_options=self.launch.jvm_options,
         )
         with (self.directory / "zookeeper.log").open("ab") as log:
             self.supervisor.start(command, stdout=log, stderr=log, cwd=self.directory)
 
     def _launch(self, broker: KafkaBroker) -> None:
         command = self.distribution.command(
-            "kafka.Kafka", str(broker.properties_file), jvm_options=self.jvm_options
+            "kafka.Kafka", str(broker.properties_file), jvm_options=self.launch.jvm_options
         )
         with broker.log_file.open("ab") as log:
             log_start = log.tell()
@@ -226,7 +225,7 @@ class BrokerProcesses:
 
     def _wait_until_members(self, starting: Collection[KafkaBroker]) -> None:
         wanted = {broker.node_id for broker in starting}
-        deadline = time.monotonic() + self.start_timeout
+        deadline = time.monotonic() + self.launch.start_timeout
         for broker in self._answering():
             while broker.is_running and not broker.paused:
                 missing = wanted - _members_known_to(broker)
@@ -235,8 +234,9 @@ class BrokerProcesses:
                 self._check_start(starting)
                 if time.monotonic() > deadline:
                     raise KafkaClusterError(
-                        f"broker {broker.node_id} is not ready after {self.start_timeout:g} s; "
-                        f"members of the cluster it misses: {sorted(missing)}. {_log(broker)}"
+                        f"broker {broker.node_id} is not ready after "
+                        f"{self.launch.start_timeout:g} s; members of the cluster it misses: "
+                        f"{sorted(missing)}. {_log(broker)}"
                     )
                 time.sleep(_POLL)
         self._check_start(starting)

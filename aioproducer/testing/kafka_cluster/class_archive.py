@@ -14,6 +14,7 @@ from aioproducer.testing.kafka_cluster.broker import (
     KafkaBroker,
 )
 from aioproducer.testing.kafka_cluster.broker_processes import BrokerProcesses, KafkaClusterError
+from aioproducer.testing.kafka_cluster.launch import Launch
 from aioproducer.testing.kafka_distribution import (
     KafkaDistribution,
     KafkaUnavailableError,
@@ -57,9 +58,7 @@ def _make(distribution: KafkaDistribution, archive: Path) -> None:
             temporary=True,
             protocols=dict.fromkeys(_LISTENERS, "PLAINTEXT"),
             overrides={1: {}},
-            jvm_options=("-XX:+UseSerialGC", f"-XX:ArchiveClassesAtExit={made}"),
-            format_options=(),
-            start_timeout=120.0,
+            launch=Launch(("-XX:+UseSerialGC", f"-XX:ArchiveClassesAtExit={made}")),
         )
         try:
             training.start(distribution, keep_logs=False)

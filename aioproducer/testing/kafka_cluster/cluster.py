@@ -13,7 +13,7 @@ import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, Unpack
 
 from aioproducer.testing.kafka_cluster.broker import (
     CLIENT_LISTENER,
@@ -23,14 +23,12 @@ from aioproducer.testing.kafka_cluster.broker import (
 )
 from aioproducer.testing.kafka_cluster.broker_processes import BrokerProcesses
 from aioproducer.testing.kafka_cluster.class_archive import ensure_class_archive
+from aioproducer.testing.kafka_cluster.launch import Launch, LaunchOptions
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from aioproducer.testing.kafka_release import KafkaRelease
 from aioproducer.testing.processes import free_ports
 
-__all__ = ["KafkaCluster", "DEFAULT_JVM_OPTIONS"]
-
-# For a fast start and little memory; a benchmark gives options of its own.
-DEFAULT_JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+__all__ = ["KafkaCluster"]
 
 _HOST = "127.0.0.1"
 
@@ -41,9 +39,12 @@ class KafkaCluster:
     `config` is for all brokers, `broker_config` by node id (1, 2, 3) on top of it; None as a value
     takes a default of ours back. `listeners` adds listeners to the one named ``PLAINTEXT``: name →
     security protocol, ``{"TLS": "SSL"}``. `advertised_ports` (node id → port) is what clients are
-    told instead of the broker's own port. `format_options` go to Kafka's StorageTool
-    (``--add-scram``, ``--feature``). With an authorizer, ``super.users`` must name
+    told instead of the broker's own port. With an authorizer, ``super.users`` must name
     ``User:ANONYMOUS``, which is who the brokers are to each other.
+
+    `launch` are up to three more keywords: `jvm_options` replace `DEFAULT_JVM_OPTIONS`;
+    `format_options` go to Kafka's StorageTool (``--add-scram``, ``--feature``); `start_timeout` is
+    120 seconds.
 
     `version` is another release of Kafka than the newest complete one: its brokers, without its
     tools. Those before 3.3 get a ZooKeeper beside them; a broker of theirs that was killed cannot
@@ -62,12 +63,10 @@ class KafkaCluster:
         broker_config: Mapping[int, Mapping[str, object]] | None = None,
         listeners: Mapping[str, str] | None = None,
         advertised_ports: Mapping[int, int] | None = None,
-        format_options: Sequence[str] = (),
-        jvm_options: Sequence[str] = DEFAULT_JVM_OPTIONS,
         directory: str | os.PathLike[str] | None = None,
         keep_logs: bool = False,
-        start_timeout: float = 120.0,
         version: str | None = None,
+        **launch: Unpack[LaunchOptions],
     ) -> None:
         if not 1 <= brokers <= 3:
             raise ValueError(f"a cluster has 1 to 3 brokers, not {brokers}")
@@ -98,9 +97,7 @@ class KafkaCluster:
                 node_id: {**(config or {}), **(broker_config or {}).get(node_id, {})}
                 for node_id in node_ids
             },
-            jvm_options=tuple(jvm_options),
-            format_options=tuple(format_options),
-            start_timeout=start_timeout,
+            launch=Launch(**launch),
         )
 
     @property

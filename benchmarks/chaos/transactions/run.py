@@ -131,37 +131,25 @@ async def run(plan: Plan, directory: Path) -> Outcome:
             plan.seed,
             list(Disturbances),
             plan.every,
-            plan.cuts_every,
-            1,
             connection_faults(plan.seed, plan.cuts_every, FAULTY_APIS),
-            (*TOPICS, "__transaction_state", "__consumer_offsets"),
+            topics=(*TOPICS, "__transaction_state", "__consumer_offsets"),
         )
         with ProcessSupervisor() as supervisor:
             arguments = ["--bootstrap", proxies.bootstrap_servers, "--straight", straight]
             arguments += ["--transactions", str(plan.transactions), "--pause", str(plan.pause)]
             replacing = replacements(plan.seed, plan.clients_every)
             replacer = Replacer(supervisor, directory, arguments, replacing)
-            began = time.monotonic()
-            async with asyncio.timeout(plan.longest), asyncio.TaskGroup() as group:
-                disturbing = group.create_task(disturber.run())
-                calming = group.create_task(_calm(plan.disturbed, disturber, replacer, proxies))
-                await replacer.run()
-                seconds = time.monotonic() - began
-                calming.cancel()
-                disturber.stop()
-                await disturbing
+            seconds = await _replace_clients(plan, replacer, disturber, proxies)
         told = Read()
         for client in replacer.clients:
             if client.journal.exists():
                 told.add(client.journal)
-        judge = Judge(plan.transactions)
-        for place, value in await asyncio.to_thread(_all_committed, straight):
-            judge.see(*place, value)
+        verdict = await asyncio.to_thread(_verdict, plan, straight, told)
         offset = await asyncio.to_thread(
             committed_offset, straight, GROUP, Place(SOURCE, 0), _OFFSETS_WITHIN
         )
     return Outcome(
-        judge.verdict(told),
+        verdict,
         seconds,
         offset,
         told.counts,
@@ -174,6 +162,22 @@ async def run(plan: Plan, directory: Path) -> Outcome:
         disturber.counts,
         proxies.counts,
     )
+
+
+async def _replace_clients(
+    plan: Plan, replacer: Replacer, disturber: Disturber, proxies: FaultProxies
+) -> float:
+    """Run clients among disturbances until all transactions are done; the seconds that it took."""
+    began = time.monotonic()
+    async with asyncio.timeout(plan.longest), asyncio.TaskGroup() as group:
+        disturbing = group.create_task(disturber.run())
+        calming = group.create_task(_calm(plan.disturbed, disturber, replacer, proxies))
+        await replacer.run()
+        seconds = time.monotonic() - began
+        calming.cancel()
+        disturber.stop()
+        await disturbing
+    return seconds
 
 
 async def _calm(
@@ -197,6 +201,13 @@ def _enough(
         and all(replaced[kind] for kind in Replacements)
         and faults.total() >= _FAULTS
     )
+
+
+def _verdict(plan: Plan, bootstrap_servers: str, told: Read) -> Verdict:
+    judge = Judge(plan.transactions)
+    for place, value in _all_committed(bootstrap_servers):
+        judge.see(*place, value)
+    return judge.verdict(told)
 
 
 def _all_committed(bootstrap_servers: str) -> list[tuple[Place, bytes]]:
