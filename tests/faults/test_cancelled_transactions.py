@@ -23,8 +23,11 @@ from aioproducer import (
     ProducerClosedError,
     TopicPartition,
 )
-from tests.faults.conftest import FakeKafka
-from tests.faults.fake_transactions import (
+from tests.faults.simulated import SimulatedProducer
+from tests.faults.simulated_loop import SimulatedLoop
+from tests.inside import lifecycle_of, running_engine
+from tests.support.fake_kafka import FakeKafka
+from tests.support.fake_kafka.transactions import (
     ADD_OFFSETS,
     ADD_PARTITIONS,
     COMMIT_OFFSETS,
@@ -34,9 +37,6 @@ from tests.faults.fake_transactions import (
     OFFSET_FETCH,
     Fault,
 )
-from tests.faults.simulated import SimulatedProducer
-from tests.faults.simulated_loop import SimulatedLoop
-from tests.inside import lifecycle_of, running_engine
 
 SOON = 100.0
 """Seconds of a clock that jumps."""

@@ -29,11 +29,12 @@ from aioproducer.errors import (
     UnsupportedVersionError,
 )
 from aioproducer.sender.sender import Sender
-from tests.faults.fake_transactions import END, FIND_COORDINATOR, OFFSET_FETCH, Fault
 from tests.inside import engine_of, lifecycle_of
+from tests.support.fake_kafka.transactions import END, FIND_COORDINATOR, OFFSET_FETCH, Fault
 
 if TYPE_CHECKING:
-    from tests.faults.conftest import FakeKafka, StartKafka
+    from tests.faults.conftest import StartKafka
+    from tests.support.fake_kafka import FakeKafka
 
 PATIENCE = 60.0
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, GROUP_UNAUTHORIZED = 14, 15, 16, 30

@@ -11,7 +11,7 @@ import pytest
 from aioproducer.network import node_state
 from aioproducer.testing.fault_proxy import FaultProxy
 from tests.faults.damaged_network import TOPICS, DamagedNetwork
-from tests.faults.fake_logins import LOGIN, FakeLogins
+from tests.support.fake_kafka.logins import LOGIN, FakeLogins
 
 if TYPE_CHECKING:
     from tests.faults.conftest import StartKafka

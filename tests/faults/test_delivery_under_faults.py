@@ -14,7 +14,8 @@ from aioproducer import DeliveryTimeoutError, Producer, RecordMetadata, errors
 from tests.inside import accumulator_of
 
 if TYPE_CHECKING:
-    from tests.faults.conftest import FakeKafka, StartKafka
+    from tests.faults.conftest import StartKafka
+    from tests.support.fake_kafka import FakeKafka
 
 PRODUCE, METADATA, INIT_PRODUCER_ID = 0, 3, 22
 NOT_LEADER, NOT_ENOUGH_REPLICAS, INVALID_RECORD = 6, 19, 87

@@ -26,10 +26,11 @@ from aioproducer.testing.fault_proxy import (
     Rule,
     Way,
 )
-from tests.faults.fake_logins import LOGIN, FakeLogins
+from tests.support.fake_kafka.logins import LOGIN, FakeLogins
 
 if TYPE_CHECKING:
-    from tests.faults.conftest import FakeKafka, StartKafka, StartServer
+    from tests.faults.conftest import StartKafka, StartServer
+    from tests.support.fake_kafka import FakeKafka
 
 PATIENCE = 60.0
 SOON = 5.0

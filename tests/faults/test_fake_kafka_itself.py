@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
-    from tests.faults.conftest import FakeKafka, StartKafka
+    from tests.faults.conftest import StartKafka
+    from tests.support.fake_kafka import FakeKafka
 
 
 async def test_aiokafka_is_content_with_it(start_kafka: StartKafka) -> None:

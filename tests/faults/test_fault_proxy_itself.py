@@ -31,7 +31,8 @@ from aioproducer.testing.fault_proxy import (
 )
 
 if TYPE_CHECKING:
-    from tests.faults.conftest import StartProxy, StartServer, TcpServer
+    from tests.faults.conftest import StartProxy, StartServer
+    from tests.support.tcp_server import TcpServer
 
 PATIENCE = 60.0
 REQUEST, RESPONSE, CONNECTION = Way.REQUEST, Way.RESPONSE, Way.CONNECTION

@@ -12,7 +12,8 @@ from aiokafka.record import MemoryRecords  # type: ignore[import-untyped]
 from aioproducer import DeliveryTimeoutError, Producer, RecordMetadata, errors
 
 if TYPE_CHECKING:
-    from tests.faults.conftest import FakeKafka, StartKafka
+    from tests.faults.conftest import StartKafka
+    from tests.support.fake_kafka import FakeKafka
 
 PRODUCE, INIT_PRODUCER_ID = 0, 22
 AFTER_APPEND, TOPIC_REFUSED, OUT_OF_ORDER = 20, 29, 45

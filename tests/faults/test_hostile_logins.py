@@ -11,7 +11,7 @@ import pytest
 
 from aioproducer import AuthenticationError, BootstrapError, Producer, ProducerError
 from aioproducer.errors import SaslAuthenticationFailedError, UnsupportedSaslMechanismError
-from tests.faults.fake_logins import (
+from tests.support.fake_kafka.logins import (
     LOGIN,
     PASSWORD,
     SASL_AUTHENTICATE,
@@ -26,7 +26,8 @@ from tests.faults.fake_logins import (
 )
 
 if TYPE_CHECKING:
-    from tests.faults.conftest import FakeKafka, StartKafka
+    from tests.faults.conftest import StartKafka
+    from tests.support.fake_kafka import FakeKafka
 
 SOON = 5.0
 """Seconds; nothing in these tests waits for a timeout of the producer's that is longer."""

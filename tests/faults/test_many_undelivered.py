@@ -16,7 +16,7 @@ from aioproducer.sender import completer, record_expiry, sender
 from aioproducer.sender.sender import Sender
 
 if TYPE_CHECKING:
-    from tests.faults.conftest import FakeKafka
+    from tests.support.fake_kafka import FakeKafka
 
 PRODUCE = 0
 PATIENCE = 60.0

@@ -18,7 +18,7 @@ from aioproducer.network.connection import Connection
 from aioproducer.sender.sender import Sender
 
 if TYPE_CHECKING:
-    from tests.faults.conftest import FakeKafka
+    from tests.support.fake_kafka import FakeKafka
 
 PRODUCE, METADATA = 0, 3
 PATIENCE = 60.0

@@ -23,7 +23,8 @@ from aioproducer import (
 from aioproducer.testing.fault_proxy import END, BlackHole, Cut, FaultScript, Rule, Way
 
 if TYPE_CHECKING:
-    from tests.faults.conftest import FakeKafka, StartKafka, StartProxy, StartServer
+    from tests.faults.conftest import StartKafka, StartProxy, StartServer
+    from tests.support.fake_kafka import FakeKafka
 
 PRODUCE, METADATA, API_VERSIONS, INIT_PRODUCER_ID = 0, 3, 18, 22
 PATIENCE = 60.0

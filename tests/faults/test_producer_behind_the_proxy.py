@@ -29,7 +29,8 @@ from aioproducer.testing.fault_proxy import (
 )
 
 if TYPE_CHECKING:
-    from tests.faults.conftest import FakeKafka, StartKafka, StartProxy
+    from tests.faults.conftest import StartKafka, StartProxy
+    from tests.support.fake_kafka import FakeKafka
 
 PATIENCE = 60.0
 QUICK: dict[str, Any] = {

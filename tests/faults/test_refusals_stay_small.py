@@ -21,7 +21,7 @@ from aioproducer.sender.sender import Sender
 from tests.inside import engine_of
 
 if TYPE_CHECKING:
-    from tests.faults.conftest import FakeKafka
+    from tests.support.fake_kafka import FakeKafka
 
 TOPIC_AUTHORIZATION_FAILED = 29
 TIMES = 20

@@ -11,7 +11,7 @@ import pytest
 
 from aioproducer import Producer
 from aioproducer.network import node_state
-from tests.faults.fake_logins import (
+from tests.support.fake_kafka.logins import (
     API_VERSIONS,
     LOGIN,
     REFUSED,
@@ -25,7 +25,8 @@ from tests.faults.fake_logins import (
 )
 
 if TYPE_CHECKING:
-    from tests.faults.conftest import FakeKafka, StartKafka
+    from tests.faults.conftest import StartKafka
+    from tests.support.fake_kafka import FakeKafka
 
 PATIENCE = 60.0
 PRODUCE = 0

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aioproducer import Producer, ProducerError
-from tests.faults.conftest import FakeKafka
+from tests.support.fake_kafka import FakeKafka
 
 SECONDS = 4.0
 BATCH = 200_000

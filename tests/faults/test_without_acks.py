@@ -12,7 +12,8 @@ from aioproducer import DeliveryTimeoutError, Producer, ProducerClosedError
 from aioproducer.testing.fault_proxy import ApiKey, FaultScript, Rule, Throttle, Way
 
 if TYPE_CHECKING:
-    from tests.faults.conftest import FakeKafka, StartProxy
+    from tests.faults.conftest import StartProxy
+    from tests.support.fake_kafka import FakeKafka
 
 PATIENCE = 60.0
 VALUE = bytes(100_000)

@@ -1,0 +1,34 @@
+"""A script for one produce request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass
+class ProduceAnswer:
+    """What happens to one produce request instead of the usual."""
+
+    error: int = 0
+    """For every partition; nothing is written then."""
+    lie: int = 0
+    """As ``error``, but the records are written."""
+    cut: bool = False
+    """Close the connection instead of writing and answering."""
+    cut_after_writing: bool = False
+    silent: bool = False
+    """Write nothing, answer nothing, keep the connection."""
+    silent_after_writing: bool = False
+    hold: asyncio.Event | None = None
+    """Neither write nor answer before it is set."""
+    throttle_ms: int = 0
+    message: str | None = None
+    record_errors: Mapping[int, str] | None = None
+    late: asyncio.Event | None = None
+    """Write when it is set, whether or not the connection is still there, and answer nothing."""
+    leave_out: bool = False
+    """The response does not mention the partitions."""
+    change: Callable[[bytes], bytes] | None = None
+    """Applied to the frame of the response, the length in front of it included."""
