@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from random import randbytes
 from typing import Any
 
@@ -24,6 +24,7 @@ from aioproducer.errors import (
 )
 from aioproducer.testing.kafka_cluster import KafkaCluster, wire
 from aioproducer.testing.kafka_distribution import KafkaDistribution
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -68,13 +69,6 @@ def read(cluster: KafkaCluster, topic: str, count: int, partitions: int = 1) -> 
                 ended.add(message.partition())
     consumer.close()
     return values
-
-
-async def until(condition: Callable[[], bool], what: str, timeout: float = 20.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
-        await asyncio.sleep(0.01)
 
 
 async def errors_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
@@ -18,6 +18,7 @@ from aioproducer import DeliveryTimeoutError, Producer, ProducerError, RecordMet
 from aioproducer.testing.kafka_cluster import KafkaCluster, wire
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.kafka.transactional import committed, producer_on
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -33,13 +34,6 @@ def cluster(kafka_distribution: KafkaDistribution) -> Iterator[KafkaCluster]:
     """Three brokers; each test leaves them running and in sync."""
     with KafkaCluster(brokers=3) as cluster:
         yield cluster
-
-
-async def until(condition: Callable[[], bool], what: str, timeout: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
-        await asyncio.sleep(0.01)
 
 
 class Load:

@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,19 +23,11 @@ from aioproducer.testing.kafka_cluster import (
     wire,
 )
 from aioproducer.testing.kafka_distribution import KafkaDistribution, kafka_version
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("kafka_distribution")]
 
 CLI = [sys.executable, "-m", "aioproducer.testing.kafka_cluster"]
-
-
-def wait_until(condition: Callable[[], bool], timeout: float = 20.0) -> bool:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def produce(bootstrap_servers: str, topic: str, values: list[bytes]) -> None:
@@ -264,8 +255,8 @@ def test_the_command_line_runs_until_it_is_told_to_end(tmp_path: Path, end: sign
             command.kill()
     assert command.returncode == (-signal.SIGKILL if end == signal.SIGKILL else 0)
     assert complaints == ""
-    assert wait_until(lambda: brokers_with_files_in(tmp_path) == [])
-    assert wait_until(lambda: list(tmp_path.iterdir()) == [])
+    wait_until(lambda: brokers_with_files_in(tmp_path) == [], timeout=20)
+    wait_until(lambda: list(tmp_path.iterdir()) == [], timeout=20)
 
 
 def test_the_command_line_reports_a_start_that_fails(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from aioproducer import Producer
 from aioproducer.testing.kafka_cluster import KafkaCluster
-from tests.kafka.transactional import committed, offset_of, producer_on, topics, until
+from tests.kafka.transactional import committed, offset_of, producer_on, topics
+from tests.support.waiting import until
 
 pytestmark = [
     pytest.mark.kafka,

@@ -28,9 +28,9 @@ from tests.kafka.transactional import (
     offset_of,
     producer_on,
     topics,
-    until,
     visible,
 )
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
 

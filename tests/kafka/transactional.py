@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from confluent_kafka import (
@@ -18,6 +17,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from aioproducer import Producer
 from aioproducer.testing.kafka_cluster import KafkaCluster, wire
+from tests.support.waiting import until
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
@@ -33,18 +33,6 @@ def producer_on(cluster: KafkaCluster, transactional_id: str, **options: Any) ->
     return Producer(
         bootstrap_servers=cluster.bootstrap_servers, transactional_id=transactional_id, **options
     )
-
-
-async def until(
-    condition: Callable[[], bool] | Callable[[], Awaitable[bool]], what: str, timeout: float = 20.0
-) -> None:
-    deadline = time.monotonic() + timeout
-    while True:
-        met = condition()
-        if met if isinstance(met, bool) else await met:
-            return
-        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
-        await asyncio.sleep(0.02)
 
 
 async def committed(cluster: KafkaCluster, *topics: str) -> list[bytes]:

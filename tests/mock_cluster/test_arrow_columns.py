@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import time
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pytest
 
@@ -19,38 +18,13 @@ from aioproducer.errors import (
 )
 from aioproducer.partitioning import murmur2_partition
 from aioproducer.testing.mock_cluster import MockCluster
+from tests.support.read_back import ReadRecord, read_first
 
 pa: Any = pytest.importorskip("pyarrow")
 
 PATIENCE: Final = 60.0
 PARTITIONS: Final = 3
 NOW: Final = 1_700_000_000_000
-
-
-class ReadRecord(NamedTuple):
-    partition: int
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]]
-    timestamp_ms: int
-
-
-def read_back(cluster: MockCluster, count: int, partition: int) -> list[ReadRecord]:
-    """``count`` records from the beginning of a partition, by librdkafka."""
-    confluent = importlib.import_module("confluent_kafka")
-    consumer = confluent.Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "readers"}
-    )
-    try:
-        consumer.assign([confluent.TopicPartition("orders", partition, 0)])
-        messages = consumer.consume(count, PATIENCE)
-        assert [message.offset() for message in messages] == list(range(count))
-        return [
-            ReadRecord(m.partition(), m.key(), m.value(), m.headers() or [], m.timestamp()[1])
-            for m in messages
-        ]
-    finally:
-        consumer.close()
 
 
 @pytest.fixture
@@ -70,7 +44,7 @@ def places(cluster: MockCluster, report: SendReport) -> list[ReadRecord | None]:
         ]
         assert offsets == sorted(offsets)
         if offsets:
-            logs[partition] = read_back(cluster, max(offsets) + 1, partition)
+            logs[partition] = read_first(cluster, "orders", max(offsets) + 1, partition)
     return [
         None if partition < 0 else logs[partition][offset]
         for partition, offset in zip(report.partitions, report.offsets, strict=True)
@@ -155,7 +129,7 @@ async def test_partitions_timestamps_and_headers(orders: MockCluster) -> None:
             stamp = read.timestamp_ms
             assert stamp >= began if number % 3 == 2 else stamp == NOW + 5 * (number % 3 == 0)
             expected = headers[number] if first == 0 else None
-            assert read.headers == [(each["key"], each["value"]) for each in expected or ()]
+            assert (read.headers or []) == [(each["key"], each["value"]) for each in expected or ()]
 
 
 @pytest.mark.parametrize(

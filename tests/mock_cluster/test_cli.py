@@ -8,16 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+from tests.support.read_back import end_offset, read_partition, values
+from tests.support.waiting import wait_until
 
 PRODUCE = 0
 MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED = 10, 29
@@ -92,63 +92,18 @@ def feed_lines(process: subprocess.Popen[bytes]) -> threading.Thread:
     return thread
 
 
-@contextmanager
-def consumer(cluster: MockCluster) -> Iterator[Consumer]:
-    client = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "none",
-            "auto.offset.reset": "earliest",
-        }
-    )
-    try:
-        yield client
-    finally:
-        client.close()
-
-
-def count(cluster: MockCluster, partition: int = 0) -> int:
-    with consumer(cluster) as client:
-        return int(client.get_watermark_offsets(TopicPartition("t", partition), PATIENCE)[1])
-
-
-def read(cluster: MockCluster, partition: int = 0) -> list[Any]:
-    """All messages of the partition; the cluster keeps its last 5 MB."""
-    with consumer(cluster) as client:
-        low, end = client.get_watermark_offsets(TopicPartition("t", partition), PATIENCE)
-        client.assign([TopicPartition("t", partition, low)])
-        messages: list[Any] = []
-        while len(messages) < end - low:
-            batch = client.consume(min(10_000, end - low - len(messages)), PATIENCE)
-            assert batch, f"{len(messages)} of {end - low} records were read"
-            assert all(message.error() is None for message in batch)
-            messages += batch
-        return messages
-
-
-def values(cluster: MockCluster, partition: int = 0) -> list[bytes | None]:
-    return [message.value() for message in read(cluster, partition)]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it does not happen"
-        time.sleep(0.05)
-
-
 # --- what is sent --------------------------------------------------------------------------
 
 
 def test_lines_are_records_and_bytes_stay_as_they_are(cluster: MockCluster) -> None:
     done = produce(cluster, "t", stdin=b"one\n\n\xff\0\xfe\r\ntwo")
     assert (done.returncode, done.stderr, done.stdout) == (0, b"", b"")
-    assert values(cluster) == [b"one", b"", b"\xff\0\xfe\r", b"two"]
+    assert values(cluster, "t", 0) == [b"one", b"", b"\xff\0\xfe\r", b"two"]
 
 
 def test_no_input_is_no_record(cluster: MockCluster) -> None:
     assert produce(cluster, "t").returncode == 0
-    assert count(cluster) == 0
+    assert end_offset(cluster, "t") == 0
 
 
 @pytest.mark.parametrize("source", ["pipe", "file", "redirected"])
@@ -166,7 +121,7 @@ def test_a_hundred_thousand_lines(cluster: MockCluster, tmp_path: Path, source: 
             command = [*COMMAND, "t", "-b", cluster.bootstrap_servers]
             done = subprocess.run(command, stdin=file, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert values(cluster) == lines
+    assert values(cluster, "t", 0) == lines
 
 
 def test_keys_headers_and_partition(mock_cluster: MockCluster) -> None:
@@ -178,15 +133,15 @@ def test_keys_headers_and_partition(mock_cluster: MockCluster) -> None:
         stdin=b"k1\tv1\nk2\tv\t2\nk3\tNULL\nNULL\tv4\n",
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    messages = read(mock_cluster, 2)
-    assert [(message.key(), message.value()) for message in messages] == [
+    messages = read_partition(mock_cluster, "t", 2)
+    assert [(message.key, message.value) for message in messages] == [
         (b"k1", b"v1"),
         (b"k2", b"v\t2"),
         (b"k3", None),
         (None, b"v4"),
     ]
     for message in messages:
-        assert message.headers() == [("trace", b"1"), ("trace", b"2"), ("none", None)]
+        assert message.headers == [("trace", b"1"), ("trace", b"2"), ("none", None)]
 
 
 def test_properties_by_either_name_and_a_properties_file(
@@ -207,14 +162,16 @@ def test_properties_by_either_name_and_a_properties_file(
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    assert [(message.key(), message.value()) for message in read(cluster)] == [(b"k", b"v")]
+    assert [(message.key, message.value) for message in read_partition(cluster, "t")] == [
+        (b"k", b"v")
+    ]
 
 
 def test_sync_waits_for_each_record(cluster: MockCluster) -> None:
     cluster.start_request_tracking()
     done = produce(cluster, "t", "--sync", stdin=b"".join(b"%d\n" % n for n in range(20)))
     assert done.returncode == 0
-    assert values(cluster) == [b"%d" % number for number in range(20)]
+    assert values(cluster, "t", 0) == [b"%d" % number for number in range(20)]
     requests = [request for request in cluster.requests() if request.api_key == PRODUCE]
     assert len(requests) == 20
 
@@ -223,11 +180,11 @@ def test_a_typed_line_is_sent_at_once(cluster: MockCluster) -> None:
     with running(cluster, "t") as process:
         for number in range(1, 4):
             write(process, b"%d\n" % number)
-            wait_until(lambda expected=number: count(cluster) == expected)  # type: ignore[misc]
+            wait_until(lambda expected=number: end_offset(cluster, "t") == expected)  # type: ignore[misc]
         write(process, b"no newline")
         process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
-    assert values(cluster) == [b"1", b"2", b"3", b"no newline"]
+    assert values(cluster, "t", 0) == [b"1", b"2", b"3", b"no newline"]
 
 
 # --- signals -------------------------------------------------------------------------------
@@ -239,13 +196,13 @@ def test_a_signal_in_the_midst_of_input_delivers_what_was_read(
 ) -> None:
     with running(cluster, "t") as process:
         feeder = feed_lines(process)
-        wait_until(lambda: count(cluster) > 5000)
+        wait_until(lambda: end_offset(cluster, "t") > 5000)
         process.send_signal(number)
         assert process.wait(PATIENCE) == 0
         told = error_line(process)
     feeder.join(PATIENCE)
     assert told == f"aioproducer: {number.name}: delivering what was read; once more to give up\n"
-    found = values(cluster)
+    found = values(cluster, "t", 0)
     first = int((found[0] or b"").split()[1])  # the mock cluster forgets the oldest
     assert found == [b"line %d" % (first + index) for index in range(len(found))]
 
@@ -254,12 +211,12 @@ def test_a_signal_in_the_midst_of_input_delivers_what_was_read(
 def test_a_signal_while_nothing_comes_ends_it(cluster: MockCluster, number: int) -> None:
     with running(cluster, "t") as process:
         write(process, b"one\nhal")
-        wait_until(lambda: count(cluster) == 1)
+        wait_until(lambda: end_offset(cluster, "t") == 1)
         process.send_signal(number)
         assert process.wait(PATIENCE) == 0
         error_line(process)
         assert error_line(process) == "aioproducer: line 2 had no end yet and was not sent\n"
-    assert values(cluster) == [b"one"]
+    assert values(cluster, "t", 0) == [b"one"]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -267,7 +224,7 @@ def test_a_second_signal_gives_up(cluster: MockCluster, number: signal.Signals, 
     cluster.start_request_tracking()
     with running(cluster, "t") as process:
         write(process, b"one\n")
-        wait_until(lambda: count(cluster) == 1)
+        wait_until(lambda: end_offset(cluster, "t") == 1)
         cluster.set_broker_rtt(ALL_BROKERS, 60_000)
         write(process, b"two\nthree\n")
         wait_until(lambda: sum(r.api_key == PRODUCE for r in cluster.requests()) > 1)
@@ -289,12 +246,12 @@ def test_an_ignored_interrupt_stays_ignored(cluster: MockCluster) -> None:
 
     with running(cluster, "t", preexec_fn=ignore) as process:
         write(process, b"one\n")
-        wait_until(lambda: count(cluster) == 1)
+        wait_until(lambda: end_offset(cluster, "t") == 1)
         process.send_signal(signal.SIGINT)
         write(process, b"two\n")
         _, told = process.communicate(timeout=PATIENCE)
         assert (process.returncode, told) == (0, b"")
-    assert values(cluster) == [b"one", b"two"]
+    assert values(cluster, "t", 0) == [b"one", b"two"]
 
 
 # --- what goes wrong -----------------------------------------------------------------------
@@ -356,13 +313,13 @@ def test_a_line_without_key_names_its_number_and_ends_the_reading(cluster: MockC
         "aioproducer: line 2: no key separator b':' in b'b2'",
         "aioproducer: 1 of 2 records were not delivered",
     ]
-    assert values(cluster) == [b"1"]
+    assert values(cluster, "t", 0) == [b"1"]
 
 
 def test_a_line_without_key_can_be_a_value(cluster: MockCluster) -> None:
     done = produce(cluster, "t", "-K", ":", "--ignore-error", stdin=b"a:1\nb2\n")
     assert done.returncode == 0
-    found = [(message.key(), message.value()) for message in read(cluster)]
+    found = [(message.key, message.value) for message in read_partition(cluster, "t")]
     assert found == [(b"a", b"1"), (None, b"b2")]
 
 
@@ -374,7 +331,7 @@ def test_lines_that_are_too_large_fail_alone(cluster: MockCluster) -> None:
     assert told[0] == "aioproducer: line 2: longer than 1000 bytes (max_request_size)"
     assert told[1].startswith("aioproducer: line 4: ")
     assert told[2] == "aioproducer: 2 of 5 records were not delivered"
-    assert values(cluster) == [b"one", b"two", b"three"]
+    assert values(cluster, "t", 0) == [b"one", b"two", b"three"]
 
 
 def test_the_brokers_refusal_is_told_once_and_counted(cluster: MockCluster) -> None:
@@ -392,7 +349,7 @@ def test_sync_ends_at_the_first_failure(cluster: MockCluster) -> None:
     done = produce(cluster, "t", "--sync", "-X", "retries=0", stdin=b"one\ntwo\nthree\n")
     assert done.returncode == 1
     assert done.stderr.endswith(b"aioproducer: 1 of 2 records were not delivered\n")
-    assert values(cluster) == [b"one"]
+    assert values(cluster, "t", 0) == [b"one"]
 
 
 def test_closed_standard_input(cluster: MockCluster) -> None:
@@ -411,7 +368,7 @@ def test_nobody_reads_standard_error(cluster: MockCluster) -> None:
         os.close(writer)
         process.communicate(b"one\n", timeout=PATIENCE)
         assert process.returncode == 0
-    assert values(cluster) == [b"one"]
+    assert values(cluster, "t", 0) == [b"one"]
 
 
 # --- a terminal ----------------------------------------------------------------------------
@@ -465,8 +422,8 @@ def test_typing_at_a_terminal(cluster: MockCluster, terminal: Terminal) -> None:
     with running(cluster, "t", stdin=terminal.theirs, stderr=terminal.theirs) as process:
         wait_until(lambda: terminal.shows("> "))
         terminal.type(b"hello\n")
-        wait_until(lambda: count(cluster) == 1)
+        wait_until(lambda: end_offset(cluster, "t") == 1)
         terminal.type(b"\x04")  # Ctrl-D
         assert process.wait(PATIENCE) == 0
     wait_until(lambda: terminal.shows("1 records delivered"))
-    assert values(cluster) == [b"hello"]
+    assert values(cluster, "t", 0) == [b"hello"]

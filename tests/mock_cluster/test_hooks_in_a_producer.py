@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import logging
 from collections import Counter
@@ -28,24 +27,14 @@ from aioproducer.errors import (
     RecordTooLargeError,
 )
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+from tests.support.read_back import read_first
 
 PRODUCE = 0
 PATIENCE = 60.0
 
 
-def read_back(
-    cluster: MockCluster, count: int, partition: int = 0
-) -> list[tuple[bytes | None, bytes | None]]:
-    """Keys and values from the beginning of a partition of ``orders``."""
-    confluent = importlib.import_module("confluent_kafka")
-    consumer = confluent.Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "readers"}
-    )
-    try:
-        consumer.assign([confluent.TopicPartition("orders", partition, 0)])
-        return [(each.key(), each.value()) for each in consumer.consume(count, PATIENCE)]
-    finally:
-        consumer.close()
+def keys_and_values(cluster: MockCluster, count: int) -> list[tuple[bytes | None, bytes | None]]:
+    return [(each.key, each.value) for each in read_first(cluster, "orders", count)]
 
 
 @pytest.fixture
@@ -81,7 +70,7 @@ async def test_serializers(orders: MockCluster, serializer: Any) -> None:
         await producer.send("orders", None, key=8, partition=0)
         report = await producer.send_many("orders", [1, "two", b"3".decode()], partition=0)
         assert report.delivered == 3
-    assert read_back(orders, 5) == [
+    assert keys_and_values(orders, 5) == [
         (b"<7>", b'{"a": [1, null]}'),
         (b"<8>", None),
         (None, b"1"),
@@ -113,7 +102,7 @@ async def test_a_serializer_may_say_null(orders: MockCluster) -> None:
         bootstrap_servers=orders.bootstrap_servers, value_serializer=lambda value: None
     ) as producer:
         assert (await producer.send("orders", "v", partition=0)).serialized_value_size == -1
-    assert read_back(orders, 1) == [(None, None)]
+    assert keys_and_values(orders, 1) == [(None, None)]
 
 
 # --- partitioners -------------------------------------------------------------------------------
@@ -230,7 +219,7 @@ async def test_interceptors_in_their_order(orders: MockCluster) -> None:
     ) as producer:
         sent = [await producer.send("orders", b"v", partition=0) for _ in range(2)]
         assert first.closed == 0
-    assert read_back(orders, 2) == [(None, b"v12!")] * 2
+    assert keys_and_values(orders, 2) == [(None, b"v12!")] * 2
     assert first.fates == second.fates == [(each, None) for each in sent]
     assert (first.closed, second.closed) == (1, 1)
 
@@ -328,7 +317,7 @@ async def test_faulty_interceptors_break_nothing(
         assert (await producer.send("orders", b"v", partition=0)).offset == 0
         report = await producer.send_many("orders", [b"a", b"b"], partition=0)
         assert report.delivered == 2
-    assert read_back(orders, 3) == [(None, b"v!"), (None, b"a!"), (None, b"b!")]
+    assert keys_and_values(orders, 3) == [(None, b"v!"), (None, b"a!"), (None, b"b!")]
     assert len(witness.fates) == 3
     assert witness.closed == 1
     assert {each.levelno for each in caplog.records} == {logging.ERROR}

@@ -28,6 +28,7 @@ from aioproducer.testing.mock_cluster import (
     MockCluster,
     MockClusterArgumentError,
 )
+from tests.support.read_back import read_first
 
 PRODUCE, METADATA, FIND_COORDINATOR, API_VERSIONS, INIT_PRODUCER_ID = 0, 3, 10, 18, 22
 UNKNOWN_TOPIC, NOT_LEADER, TIMED_OUT, TOO_LARGE, NOT_AUTHORIZED = 3, 6, 7, 10, 29
@@ -63,16 +64,8 @@ def produce(
     return codes
 
 
-def consume(cluster: MockCluster, topic: str, count: int, partition: int = 0) -> list[bytes]:
-    position = importlib.import_module("confluent_kafka").TopicPartition(topic, partition, 0)
-    consumer = confluent("Consumer", cluster, group_id="none")
-    try:
-        consumer.assign([position])
-        messages = consumer.consume(count, PATIENCE)
-        assert [message.error() for message in messages] == [None] * count
-        return [message.value() for message in messages]
-    finally:
-        consumer.close()
+def consume(cluster: MockCluster, topic: str, count: int, partition: int = 0) -> list[bytes | None]:
+    return [each.value for each in read_first(cluster, topic, count, partition)]
 
 
 def metadata(cluster: MockCluster, topic: str | None = None) -> Any:

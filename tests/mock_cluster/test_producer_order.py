@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import Iterator
 from random import Random
 
@@ -12,6 +11,7 @@ import pytest
 from aioproducer import Producer, RecordMetadata
 from aioproducer.testing.mock_cluster import ALL_BROKERS, DISCONNECT, MockCluster
 from tests.inside import accumulator_of
+from tests.support.read_back import values
 
 PRODUCE, METADATA, INIT_PRODUCER_ID = 0, 3, 22
 PATIENCE = 60.0
@@ -21,21 +21,6 @@ PATIENCE = 60.0
 def orders() -> Iterator[MockCluster]:
     with MockCluster(brokers=3, topics={"orders": 3}) as cluster:
         yield cluster
-
-
-def values(cluster: MockCluster, partition: int, count: int) -> list[bytes]:
-    """The values of a partition, from the first on; there are no more than ``count``."""
-    confluent = importlib.import_module("confluent_kafka")
-    place = confluent.TopicPartition("orders", partition, 0)
-    consumer = confluent.Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "readers"}
-    )
-    try:
-        assert consumer.get_watermark_offsets(place, PATIENCE)[1] == count
-        consumer.assign([place])
-        return [message.value() for message in consumer.consume(count, PATIENCE)]
-    finally:
-        consumer.close()
 
 
 async def test_metadata_wait_memory_wait_and_fast_path(orders: MockCluster) -> None:
@@ -65,7 +50,7 @@ async def test_metadata_wait_memory_wait_and_fast_path(orders: MockCluster) -> N
     for partition in range(3):
         offsets = [future.result().offset for future in futures[partition::3]]
         assert offsets == list(range(300))
-        assert values(orders, partition, 300) == sent[partition]
+        assert values(orders, "orders", partition) == sent[partition]
 
 
 async def test_disconnects_lose_nothing_and_change_no_order(orders: MockCluster) -> None:
@@ -90,7 +75,7 @@ async def test_disconnects_lose_nothing_and_change_no_order(orders: MockCluster)
         expected = [
             b"%d-%d" % (turn, number) for turn in range(5) for number in range(partition, 300, 3)
         ]
-        assert values(orders, partition, 501)[1:] == expected
+        assert values(orders, "orders", partition)[1:] == expected
 
 
 async def test_leaders_that_move_change_no_order(orders: MockCluster) -> None:
@@ -101,7 +86,7 @@ async def test_leaders_that_move_change_no_order(orders: MockCluster) -> None:
             await producer.flush(PATIENCE)
             orders.set_partition_leader("orders", 0, turn % 3 + 1)
     expected = [b"%d-%d" % (turn, number) for turn in range(20) for number in range(50)]
-    assert values(orders, 0, 1_000) == expected
+    assert values(orders, "orders", 0) == expected
 
 
 async def test_a_lone_record_makes_one_request_and_lingering_records_share_one(

@@ -8,7 +8,7 @@ import time
 from array import array
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -23,36 +23,12 @@ from aioproducer import (
 )
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.testing.mock_cluster import MockCluster
+from tests.support.read_back import read_first
 
 PATIENCE = 60.0
 PRODUCE, TOPIC_AUTHORIZATION_FAILED = 0, 29
 LOG_APPEND_TIME = 1234
 """What the mock cluster says the log append time is."""
-
-
-class Read(NamedTuple):
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]] | None
-    timestamp: int
-
-
-def read_back(cluster: MockCluster, topic: str, count: int, partition: int = 0) -> list[Read]:
-    """``count`` records from the beginning of a partition, by librdkafka."""
-    confluent = importlib.import_module("confluent_kafka")
-    consumer = confluent.Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "readers"}
-    )
-    try:
-        consumer.assign([confluent.TopicPartition(topic, partition, 0)])
-        messages = consumer.consume(count, PATIENCE)
-        assert [message.error() for message in messages] == [None] * count
-        return [
-            Read(m.offset(), m.key(), m.value(), m.headers(), m.timestamp()[1]) for m in messages
-        ]
-    finally:
-        consumer.close()
 
 
 @pytest.fixture
@@ -69,9 +45,9 @@ async def test_the_first_program_of_the_readme(orders: MockCluster) -> None:
         )
     assert metadata == RecordMetadata("orders", metadata.partition, 0, LOG_APPEND_TIME, 10, 5)
     assert metadata.topic_partition == TopicPartition("orders", metadata.partition)
-    (read,) = read_back(orders, "orders", 1, metadata.partition)
-    assert read[:4] == (0, b"customer-7", b"value", [("trace", b"1")])
-    assert began <= read.timestamp <= time.time_ns() // 1_000_000
+    (read,) = read_first(orders, "orders", 1, metadata.partition)
+    assert read[1:5] == (0, b"customer-7", b"value", [("trace", b"1")])
+    assert began <= read.timestamp_ms <= time.time_ns() // 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -98,7 +74,7 @@ async def test_keys_and_values(orders: MockCluster, given: Any, wire: bytes | No
         ]
     sizes = [(each.serialized_key_size, each.serialized_value_size) for each in sent]
     assert sizes == [(1, size), (size, 1), (size, size)]
-    read = read_back(orders, "orders", 3)
+    read = read_first(orders, "orders", 3)
     assert [(each.key, each.value) for each in read] == [(b"k", wire), (wire, b"v"), (wire, wire)]
 
 
@@ -111,7 +87,7 @@ async def test_a_mutable_value_is_copied_at_the_call(orders: MockCluster) -> Non
         again = producer.send("orders", value, partition=0)
         value[:] = b"later!"
         await again
-    assert [read.value for read in read_back(orders, "orders", 2)] == [b"before", b"after!"]
+    assert [read.value for read in read_first(orders, "orders", 2)] == [b"before", b"after!"]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +108,7 @@ async def test_headers(orders: MockCluster, given: Any, wire: Any) -> None:
     async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
         for _ in range(2):  # by way of the waiting line, and at once
             await producer.send("orders", b"v", partition=0, headers=given)
-    assert [read.headers for read in read_back(orders, "orders", 2)] == [wire, wire]
+    assert [read.headers for read in read_first(orders, "orders", 2)] == [wire, wire]
 
 
 async def test_partition_and_timestamp(orders: MockCluster) -> None:
@@ -142,7 +118,7 @@ async def test_partition_and_timestamp(orders: MockCluster) -> None:
             *(producer.send("orders", b"v", partition=2, timestamp_ms=each) for each in moments)
         )
     assert [(each.partition, each.offset) for each in sent] == [(2, n) for n in range(5)]
-    assert [each.timestamp for each in read_back(orders, "orders", 5, partition=2)] == moments
+    assert [each.timestamp_ms for each in read_first(orders, "orders", 5, partition=2)] == moments
 
 
 async def test_a_record_as_the_only_argument(orders: MockCluster) -> None:
@@ -152,7 +128,7 @@ async def test_a_record_as_the_only_argument(orders: MockCluster) -> None:
     async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
         for _ in range(2):
             assert (await producer.send(record)).partition == 1
-    assert [each[1:] for each in read_back(orders, "orders", 2, partition=1)] == [
+    assert [each[2:] for each in read_first(orders, "orders", 2, partition=1)] == [
         (b"k", b"v", [("h", None)], 77)
     ] * 2
 
@@ -166,7 +142,7 @@ async def test_every_compression(orders: MockCluster, codec: Any) -> None:
         futures = [producer.send("orders", value, partition=0) for value in values]
         assert [(await future).offset for future in futures] == list(range(500))
         rate = producer.metrics()["producer-metrics"]["compression-rate-avg"]
-    assert [read.value for read in read_back(orders, "orders", 500)] == values
+    assert [read.value for read in read_first(orders, "orders", 500)] == values
     assert rate == 1.0 if codec == "none" else rate < 0.5
 
 
@@ -179,7 +155,7 @@ async def test_large_batches_are_compressed_off_the_loop_and_stay_in_order(
     ) as producer:
         report = await producer.send_many("orders", values, partition=0)
     assert (report.delivered, report.failed) == (2000, 0)
-    assert [read.value for read in read_back(orders, "orders", 2000)] == values
+    assert [read.value for read in read_first(orders, "orders", 2000)] == values
 
 
 async def test_keys_go_where_every_java_client_puts_them() -> None:
@@ -208,7 +184,7 @@ async def test_many_futures_have_their_own_offsets(orders: MockCluster) -> None:
     assert len(places) == 10_000
     for partition in range(3):
         count = sum(each.partition == partition for each in sent)
-        values = [read.value for read in read_back(orders, "orders", count, partition)]
+        values = [read.value for read in read_first(orders, "orders", count, partition)]
         expected = {
             each.offset: b"%d" % number
             for number, each in enumerate(sent)
@@ -232,7 +208,7 @@ async def test_send_many_reports(orders: MockCluster) -> None:
         assert report.failures == {}
         assert report.ranges == {TopicPartition("orders", 1): OffsetRange(1, 3000, 3000)}
         report.raise_for_failures()
-    read = read_back(orders, "orders", 3001, partition=1)
+    read = read_first(orders, "orders", 3001, partition=1)
     assert [each.value for each in read[1:]] == [b"%d" % n for n in range(3000)]
     assert read[5].headers == [("h", b"1")]
 
@@ -296,7 +272,7 @@ async def test_records_of_send_many_keep_their_order_whichever_way_they_take(
     assert list(report.failures) == wrong
     right = [number for number in range(6_000) if type(values[number]) is not object]
     assert [report.offsets[number] for number in right] == list(range(len(right)))
-    read = read_back(orders, "orders", len(right))
+    read = read_first(orders, "orders", len(right))
     assert [each.value for each in read] == [b"%d" % number for number in right]
 
 
@@ -324,7 +300,7 @@ async def test_every_record_of_send_many_has_headers_that_can_be_read_only_once(
         report = await producer.send_many("orders", values, partition=0, headers=headers)
         assert report.delivered == 3
     shared = [("trace", b"1"), ("span", b"1")]
-    read = read_back(orders, "orders", 3)
+    read = read_first(orders, "orders", 3)
     assert [each.headers for each in read] == [shared, [("own", b"2")], shared]
 
 
@@ -344,7 +320,7 @@ async def test_an_iterable_that_raises_ends_send_many(orders: MockCluster) -> No
     async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
         with pytest.raises(ZeroDivisionError):
             await producer.send_many("orders", failing(), partition=0)
-    assert read_back(orders, "orders", 1)[0].value == b"one"
+    assert read_first(orders, "orders", 1)[0].value == b"one"
 
 
 # --- event loops ------------------------------------------------------------------------------

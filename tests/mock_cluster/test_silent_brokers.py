@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 from aioproducer import BufferExhaustedError, Producer, ProducerError, RecordMetadata, sync
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.inside import accumulator_of
+from tests.support.waiting import until
 
 PATIENCE = 60.0
 VALUE = bytes(200)
@@ -38,12 +39,6 @@ def silence(cluster: MockCluster, brokers: int) -> list[int]:
     for partition in silent:
         cluster.set_broker_rtt(partition + 1, FOREVER_MS)
     return silent
-
-
-async def until(reached: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not reached():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
 
 
 @asynccontextmanager

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 import urllib.request
-import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -18,7 +17,6 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import pytest
-from confluent_kafka import Consumer
 
 from aioproducer.errors import (
     BootstrapError,
@@ -33,6 +31,7 @@ from aioproducer.errors import (
 from aioproducer.model import ProducerRecord
 from aioproducer.sync import Producer
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+from tests.support.read_back import read_topic
 
 PRODUCE = 0
 UNKNOWN_TOPIC, TOPIC_AUTHORIZATION_FAILED = 3, 29
@@ -46,23 +45,7 @@ def cluster(mock_cluster: MockCluster) -> MockCluster:
 
 def read(cluster: MockCluster, count: int) -> list[tuple[int, bytes | None, bytes | None]]:
     """Partition, key and value of ``count`` records, each partition in its order; no more come."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": uuid.uuid4().hex,
-            "auto.offset.reset": "earliest",
-        }
-    )
-    consumer.subscribe(["orders"])
-    records: list[tuple[int, bytes | None, bytes | None]] = []
-    deadline = time.monotonic() + 30
-    while len(records) < count and time.monotonic() < deadline:
-        for message in consumer.consume(10_000, 0.2):
-            assert message.error() is None
-            records.append((message.partition() or 0, message.key(), message.value()))
-    for message in consumer.consume(10, 0.3):
-        records.append((message.partition() or 0, message.key(), message.value()))
-    consumer.close()
+    records = [(each.partition, each.key, each.value) for each in read_topic(cluster, "orders")]
     assert len(records) == count
     return records
 

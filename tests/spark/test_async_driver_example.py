@@ -14,13 +14,12 @@ from typing import Any
 
 import httpx
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from aioproducer.testing.mock_cluster import MockCluster
 from aioproducer.testing.processes import ProcessSupervisor
 from benchmarks.spark import sessions
-from tests.mock_cluster.test_examples import read
-from tests.spark.waiting import PATIENCE, until
+from tests.support.read_back import count, read_topic
+from tests.support.waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.mock_cluster]
 
@@ -37,7 +36,9 @@ async def web_app(cluster: MockCluster, log: Path) -> AsyncIterator[httpx.AsyncC
             stderr=output,
         )
         address = re.compile(r"Uvicorn running on (http://\S+)")
-        await until(lambda: address.search(log.read_text()) or process.poll() is not None, 180)
+        await until(
+            lambda: address.search(log.read_text()) or process.poll() is not None, timeout=180
+        )
         found = address.search(log.read_text())
         assert found, log.read_text()
         async with httpx.AsyncClient(
@@ -57,17 +58,6 @@ async def events(answer: httpx.Response) -> AsyncIterator[tuple[str, dict[str, A
             name = text
         elif field == "data":
             yield name, json.loads(text)
-
-
-def count(cluster: MockCluster, topic: str) -> int:
-    """How many records it got; the mock cluster forgets the first of very many."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
-    try:
-        partitions = consumer.list_topics(topic, timeout=PATIENCE).topics[topic].partitions
-        places = [TopicPartition(topic, partition) for partition in partitions]
-        return sum(consumer.get_watermark_offsets(place, PATIENCE)[1] for place in places)
-    finally:
-        consumer.close()
 
 
 async def settled_count(cluster: MockCluster, topic: str) -> int:
@@ -106,6 +96,6 @@ async def test_async_driver(cluster: MockCluster, tmp_path: Path) -> None:
         assert "InvalidTopic" in data["error"]
         assert count(cluster, "hung-up") == written < 10_000_000
 
-    assert sorted(read(cluster, "few")) == [
+    assert sorted(record[:4] for record in read_topic(cluster, "few")) == [
         (0, n, b"%d" % n, b'{"id":%d,"square":%d}' % (n, n * n)) for n in range(10)
     ]

@@ -14,7 +14,7 @@ from aioproducer.spark import foreach_batch, publish_partitions, register, repar
 from aioproducer.spark.plan import _REDACTED
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.spark.conftest import EXECUTOR_VARIABLE
-from tests.spark.read_back import read, values
+from tests.support.read_back import read_topic, values
 
 pytestmark = [pytest.mark.spark, pytest.mark.mock_cluster]
 
@@ -34,11 +34,11 @@ def test_all_columns(spark: SparkSession, cluster: MockCluster, topic: str) -> N
         """
     )
     write(rows, cluster)
-    full, empty = sorted(read(cluster, topic), key=lambda message: -(message.partition() or 0))
-    assert (full.partition(), full.key(), full.value()) == (2, b"k", b"v")
-    assert full.headers() == [("h", b"1"), ("n", None)]
-    assert (empty.partition(), empty.key(), empty.value()) == (1, None, None)
-    assert not empty.headers()
+    full, empty = sorted(read_topic(cluster, topic), key=lambda record: -record.partition)
+    assert (full.partition, full.key, full.value) == (2, b"k", b"v")
+    assert full.headers == [("h", b"1"), ("n", None)]
+    assert (empty.partition, empty.key, empty.value) == (1, None, None)
+    assert not empty.headers
 
 
 def test_rows_of_many_tasks(spark: SparkSession, cluster: MockCluster, topic: str) -> None:
@@ -84,10 +84,10 @@ def test_the_report_has_counts_and_offsets(
     options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": topic}
     report = publish_partitions(rows, **options)
     assert report.records == 1_000
-    there = read(cluster, topic)
+    there = read_topic(cluster, topic)
     for place, offsets in report.ranges.items():
-        found = [message.offset() for message in there if message.partition() == place.partition]
-        assert (offsets.count, offsets.first, offsets.last) == (len(found), min(found), max(found))  # type: ignore[type-var]
+        found = [record.offset for record in there if record.partition == place.partition]
+        assert (offsets.count, offsets.first, offsets.last) == (len(found), min(found), max(found))
     assert publish_partitions(rows, **options).ranges != report.ranges
 
 

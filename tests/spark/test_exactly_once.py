@@ -25,7 +25,7 @@ from aioproducer.spark.plan import plan_write
 from aioproducer.spark.report import WriteReport
 from aioproducer.spark.writing import RowsNotWrittenError, RowWriter
 from aioproducer.testing.kafka_cluster import KafkaCluster
-from tests.kafka.transactional import nothing_is_open, read, until, visible
+from tests.kafka.transactional import nothing_is_open, read, visible
 from tests.spark.sink import (
     Sink,
     add_file,
@@ -35,6 +35,7 @@ from tests.spark.sink import (
     numbers,
     numbers_in_files,
 )
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -17,7 +17,8 @@ import pytest
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.processes import ProcessSupervisor
 from benchmarks.spark import sessions
-from tests.kafka.transactional import nothing_is_open, read, topics, until
+from tests.kafka.transactional import nothing_is_open, read, topics
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Message
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
@@ -33,8 +32,8 @@ from aioproducer.spark import (
 )
 from aioproducer.sync import Producer as BlockingProducer
 from aioproducer.testing.mock_cluster import MockCluster
-from tests.spark.read_back import read, values
-from tests.spark.waiting import PATIENCE, until
+from tests.support.read_back import ReadRecord, read_topic, values
+from tests.support.waiting import PATIENCE, until
 
 pytestmark = [
     pytest.mark.spark,
@@ -85,7 +84,7 @@ async def assert_nothing_is_left(spark: SparkSession) -> None:
     """No thread, and no job; what was cancelled needs a moment until Spark's tracker knows."""
     assert reading_threads() == []
     tracker = spark.sparkContext.statusTracker()
-    await until(lambda: not tracker.getActiveJobsIds())
+    await until(lambda: not tracker.getActiveJobsIds(), timeout=PATIENCE)
     ran = jobs(spark)
     await asyncio.sleep(0.3)
     assert jobs(spark) == ran
@@ -116,24 +115,24 @@ async def test_every_row_arrives_as_it_is(spark: SparkSession, cluster: MockClus
         value = None if n % 11 == 0 else b"value %d" % n
         expected["all-b" if n % 3 else "all-a"].add((key, value, headers))
     for topic, rows in expected.items():
-        found = read(cluster, topic)
+        found = read_topic(cluster, topic)
         assert len(found) == sum(n % 3 == 0 for n in range(3000)) * (1 if topic == "all-a" else 2)
-        assert {(m.key(), m.value(), headers_of(m)) for m in found} == rows
+        assert {(m.key, m.value, headers_of(m)) for m in found} == rows
         for message in found:
-            text = (message.value() or message.key() or b"").rpartition(b" ")[2]
+            text = (message.value or message.key or b"").rpartition(b" ")[2]
             if text and int(text) % 5 == 0:
-                assert message.partition() == int(text) % 2
+                assert message.partition == int(text) % 2
         counts = {p: r.count for (t, p), r in report.ranges.items() if t == topic}
         assert sum(counts.values()) == len(found)
         assert counts == {
-            p: sum(m.partition() == p for m in found) for p in {m.partition() for m in found}
+            p: sum(m.partition == p for m in found) for p in {m.partition for m in found}
         }
     assert report.records == 3000
     await assert_nothing_is_left(spark)
 
 
-def headers_of(message: Message) -> Any:
-    headers = message.headers()
+def headers_of(record: ReadRecord) -> Any:
+    headers = record.headers
     return None if headers is None else tuple(headers)
 
 
@@ -406,8 +405,11 @@ async def test_cancelling_stops_a_task_that_is_stuck(
             producing(cluster) as producer,
             publishing(df, producer, f"stuck-{partition}", seen) as task,
         ):
-            await until(lambda: (tmp_path / "stuck").exists() and len(seen) >= partition - 1)
-            await until(spark.sparkContext.statusTracker().getActiveJobsIds)
+            await until(
+                lambda: (tmp_path / "stuck").exists() and len(seen) >= partition - 1,
+                timeout=PATIENCE,
+            )
+            await until(spark.sparkContext.statusTracker().getActiveJobsIds, timeout=PATIENCE)
             task.cancel()
             async with asyncio.timeout(PATIENCE):
                 await asyncio.wait([task])
@@ -444,8 +446,10 @@ async def test_cancelling_between_partitions_starts_no_other(
         publishing(numbers(spark, 10_000, 20), producer, topic, seen) as task,
     ):
         producer.free_calls = free_calls
-        await until(lambda: producer.calls > free_calls)
-        await until(lambda: not spark.sparkContext.statusTracker().getActiveJobsIds())
+        await until(lambda: producer.calls > free_calls, timeout=PATIENCE)
+        await until(
+            lambda: not spark.sparkContext.statusTracker().getActiveJobsIds(), timeout=PATIENCE
+        )
         task.cancel()
         async with asyncio.timeout(PATIENCE):
             await asyncio.wait([task])
@@ -490,7 +494,7 @@ async def test_a_slow_producer_holds_the_reading_up(
         async def send_many(self, topic: str, values: Any, **options: Any) -> SendReport:
             nonlocal sent
             # The one that is being sent, and two more.
-            await until(lambda: unpacked - sent >= min(3, 20 - sent))
+            await until(lambda: unpacked - sent >= min(3, 20 - sent), timeout=PATIENCE)
             await asyncio.sleep(0.1)  # the chance to read more
             assert unpacked - sent <= 3
             sent += 1

@@ -10,7 +10,7 @@ from collections.abc import Generator
 import pytest
 
 from aioproducer.spark.read_ahead import AHEAD, ReadAhead
-from tests.spark.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.spark  # the package needs it
 
@@ -53,7 +53,7 @@ def threads() -> list[str]:
 
 
 async def until_asked_for(numbers: Numbers, count: int) -> None:
-    await until(lambda: numbers.asked_for >= count)
+    await until(lambda: numbers.asked_for >= count, timeout=PATIENCE)
 
 
 async def test_all_items_in_their_order() -> None:
@@ -150,7 +150,7 @@ async def test_whoever_is_cancelled_twice_does_not_wait() -> None:
     assert task.done()
     assert numbers.closed_in is None
     may_interrupt.set()
-    await until(lambda: not threads())
+    await until(lambda: not threads(), timeout=PATIENCE)
     assert numbers.closed_in == "reading"
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from aioproducer.spark import foreach_batch
 from aioproducer.testing.mock_cluster import MockCluster
-from tests.spark.read_back import values
+from tests.support.read_back import values
 
 pytestmark = [pytest.mark.spark, pytest.mark.mock_cluster]
 

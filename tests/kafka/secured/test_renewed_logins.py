@@ -21,7 +21,7 @@ from tests.kafka.secured.world import (
     Stopwatch,
     World,
 )
-from tests.kafka.transactional import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
 

@@ -7,13 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from aioproducer.testing.processes import ProcessSupervisor, free_ports
+from tests.support.waiting import wait_until
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -38,15 +37,6 @@ ENDS = {
     "sys.exit": "sys.exit(3)",
     "os._exit": "os._exit(4)",
 }
-
-
-def wait_until(condition: Callable[[], bool], timeout: float = 10.0) -> bool:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def is_running(pid: int) -> bool:
@@ -79,8 +69,8 @@ def test_nothing_outlives_the_parent(tmp_path: Path, end: str) -> None:
         assert all(is_running(pid) for pid in pids)
         assert directory.exists()
         parent.communicate("go\n", timeout=10)
-    assert wait_until(lambda: not any(is_running(pid) for pid in pids))
-    assert wait_until(lambda: not directory.exists())
+    wait_until(lambda: not any(is_running(pid) for pid in pids), timeout=10)
+    wait_until(lambda: not directory.exists(), timeout=10)
 
 
 def test_a_forked_copy_of_the_parent_does_not_hold_the_watchdog_back(tmp_path: Path) -> None:
@@ -91,7 +81,7 @@ def test_a_forked_copy_of_the_parent_does_not_hold_the_watchdog_back(tmp_path: P
         forked = int(parent.stdout.readline())
         try:
             parent.kill()
-            assert wait_until(lambda: not any(is_running(pid) for pid in pids))
+            wait_until(lambda: not any(is_running(pid) for pid in pids), timeout=10)
             assert is_running(forked)
         finally:
             os.kill(forked, signal.SIGKILL)
