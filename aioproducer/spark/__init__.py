@@ -10,13 +10,13 @@ try:
     from pyspark.sql import SparkSession
 
     from aioproducer.spark.driver import PublishError, publish_dataframe
-    from aioproducer.spark.keys import repartition_by_key
-    from aioproducer.spark.pool import get_pooled_producer
+    from aioproducer.spark.executors import foreach_batch, publish_partitions
+    from aioproducer.spark.producer_pool import get_pooled_producer
     from aioproducer.spark.progress import PublishProgress, rich_progress
-    from aioproducer.spark.publishing import foreach_batch, publish_partitions
+    from aioproducer.spark.repartition import repartition_by_key
     from aioproducer.spark.report import WriteReport
     from aioproducer.spark.source import KafkaDataSource
-    from aioproducer.spark.written import WrittenBatches, accumulator_of
+    from aioproducer.spark.stream_reports import WrittenBatches, reports_accumulator
 except ImportError as error:
     raise ImportError(
         "aioproducer.spark needs PySpark 4.1 or newer, and pyarrow: pip install "
@@ -50,7 +50,7 @@ def register(spark: SparkSession) -> WrittenBatches:
 
     With Spark Connect there are no reports.
     """
-    written = accumulator_of(spark)
+    written = reports_accumulator(spark)
     # A class that Spark can't import is sent to it with its attributes.
     source = type("RegisteredSource", (KafkaDataSource,), {"written": written})
     spark.dataSource.register(source)

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 from aioproducer import sync
 from aioproducer.errors import ConfigError, ProducerError, SerializationError
 from aioproducer.producer import Producer
-from aioproducer.spark.packing import Cell, PackedRows, RowsNotReadError
+from aioproducer.spark.arrow_chunks import ArrowChunks, Chunk, RowsNotReadError
+from aioproducer.spark.prefetcher import Prefetcher
 from aioproducer.spark.progress import PublishProgress
-from aioproducer.spark.read_ahead import ReadAhead
 from aioproducer.spark.report import WriteReport
 
 
@@ -43,7 +43,7 @@ async def publish_dataframe(
     partition of ``df`` are sent in their order, and the partitions one after the other. Two of them
     are computed at a time, and each stands in the memory of the driver's JVM several times: two of
     200 MB are too much for 2 GB (``spark.driver.memory``). Many small partitions are better than a
-    few large ones. Here there are never more than three cells of 4 MB. For a DataFrame that the
+    few large ones. Here there are never more than three chunks of 4 MB. For a DataFrame that the
     driver should not see use ``df.write.format("aioproducer")``.
 
     ``progress`` is called on the event loop whenever some thousand rows have come into Kafka, and
@@ -70,13 +70,13 @@ async def publish_dataframe(
         )
     producer._core.check_usable()
     publication = _Publication(producer)
-    rows = PackedRows(df, topic, local_properties or {})
-    async with ReadAhead(rows.read, rows.cancel, "aioproducer-publish") as cells:
-        while (cell := await publication.next_of(cells)) is not None:
-            await publication.send(cell)
+    rows = ArrowChunks(df, topic, local_properties or {})
+    async with Prefetcher(rows.read, rows.cancel, "aioproducer-publish") as chunks:
+        while (chunk := await publication.next_of(chunks)) is not None:
+            await publication.send(chunk)
             if progress is not None:
                 progress(publication.progress())
-    if progress is not None and not publication.cells:
+    if progress is not None and not publication.chunks:
         progress(publication.progress())
     return publication.report
 
@@ -90,7 +90,7 @@ class _Publication:
         self._bytes = 0
         self._partitions = 0
         self._partitions_total: int | None = 0
-        self.cells = 0
+        self.chunks = 0
         self.report = WriteReport()
 
     def progress(self) -> PublishProgress:
@@ -102,23 +102,23 @@ class _Publication:
             monotonic() - self._began,
         )
 
-    async def next_of(self, cells: ReadAhead[Cell]) -> Cell | None:
-        """The next cell; None: there is none."""
+    async def next_of(self, chunks: Prefetcher[Chunk]) -> Chunk | None:
+        """The next chunk; None: there is none."""
         try:
-            return await anext(cells, None)
+            return await anext(chunks, None)
         except RowsNotReadError as error:
             raise self._failed(f"Spark failed: {error}") from error.__cause__
         except SerializationError as error:
             raise self._failed(str(error)) from error
 
-    async def send(self, cell: Cell) -> None:
+    async def send(self, chunk: Chunk) -> None:
         """Send rows and wait for their fate: the next ones wait, so that none overtakes them."""
         fates = await asyncio.gather(
-            *(self._producer.send_many(topic, rows) for topic, rows in cell.topics),
+            *(self._producer.send_many(topic, rows) for topic, rows in chunk.topics),
             return_exceptions=True,
         )
         failed: list[tuple[str, BaseException]] = []
-        for (topic, rows), fate in zip(cell.topics, fates, strict=True):
+        for (topic, rows), fate in zip(chunk.topics, fates, strict=True):
             if isinstance(fate, BaseException):
                 failed.append((f"topic {topic!r}: {_named(fate)}", fate))
                 continue
@@ -128,10 +128,10 @@ class _Publication:
                 failed.append((f"topic {topic!r}, {count}: {_named(why)}", why))
         if failed:
             raise self._failed("not delivered: " + failed[0][0]) from failed[0][1]
-        self.cells += 1
-        self._bytes += cell.bytes
-        self._partitions += cell.last
-        self._partitions_total = cell.partitions
+        self.chunks += 1
+        self._bytes += chunk.bytes
+        self._partitions += chunk.last
+        self._partitions_total = chunk.partitions
 
     def _failed(self, why: str) -> PublishError:
         return PublishError(f"{why} ({self.report.records:,} rows are in Kafka)", self.report)

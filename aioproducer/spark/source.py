@@ -24,12 +24,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from aioproducer.errors import ConfigError, ProducerError
-from aioproducer.spark.archives import forget_archives
 from aioproducer.spark.exactly_once import Begun, TaskOutcome, abort, begin, commit
 from aioproducer.spark.plan import SinkPlan, plan_write, refuse_shown_secrets, types_of
 from aioproducer.spark.report import WriteReport
+from aioproducer.spark.stream_reports import Reports
 from aioproducer.spark.task import run_task
-from aioproducer.spark.written import Written
+from aioproducer.spark.zip_importers import drop_zip_importers
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class TaskDone(WriterCommitMessage):
 class KafkaDataSource(DataSource):
     """``df.write.format("aioproducer")`` and ``df.writeStream.format("aioproducer")``."""
 
-    written: ClassVar[Accumulator[Written] | None] = None
+    written: ClassVar[Accumulator[Reports] | None] = None
     """The accumulator that takes the reports of streams' commits; see :func:`register`."""
 
     @classmethod
@@ -73,7 +73,7 @@ class KafkaDataSource(DataSource):
         return StreamWriter(self._plan(schema), self.written)
 
     def _plan(self, schema: StructType) -> SinkPlan:
-        forget_archives()
+        drop_zip_importers()
         plan = plan_write(dict(self.options), types_of(schema))
         refuse_shown_secrets(plan)
         return plan
@@ -106,7 +106,7 @@ class _Writer:
     def _commit(
         self, outcomes: Sequence[TaskOutcome], number: int | None, what: str
     ) -> WriteReport:
-        forget_archives()
+        drop_zip_importers()
         if self.plan.exactly_once:
             written = commit(self.plan, outcomes, number)
         else:
@@ -131,7 +131,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """The writer of ``df.writeStream``."""
 
-    def __init__(self, plan: SinkPlan, written: Accumulator[Written] | None = None) -> None:
+    def __init__(self, plan: SinkPlan, written: Accumulator[Reports] | None = None) -> None:
         super().__init__(plan)
         self.written = written
 

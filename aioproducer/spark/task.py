@@ -10,13 +10,13 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from aioproducer.errors import IllegalStateError
-from aioproducer.spark.archives import forget_archives
 from aioproducer.spark.exactly_once import Batch, Begun, TaskOutcome, abort
-from aioproducer.spark.own_partitions import OwnPartitions
 from aioproducer.spark.plan import SinkPlan
-from aioproducer.spark.pool import get_pooled_producer
+from aioproducer.spark.producer_pool import get_pooled_producer
 from aioproducer.spark.report import WriteReport
-from aioproducer.spark.writing import RowWriter
+from aioproducer.spark.row_writer import RowWriter
+from aioproducer.spark.task_partitions import TaskPartitions
+from aioproducer.spark.zip_importers import drop_zip_importers
 from aioproducer.sync import Producer
 
 _BATCH: Final = "streaming.sql.batchId"
@@ -58,7 +58,7 @@ class Attempt:
 
 def run_task(plan: SinkPlan, begun: Begun | None, rows: Iterator[pa.RecordBatch]) -> TaskOutcome:
     """Write the rows of a task. Any exception makes the task fail."""
-    forget_archives()
+    drop_zip_importers()
     attempt = Attempt.here(plan)
     if begun is None:
         with get_pooled_producer(plan.config()) as pooled:
@@ -92,7 +92,7 @@ def _run_in_transaction(
     # Epochs of version 2 grow by two for each transaction.
     write = begun.handle.epoch // begun.handle.version
     shift = write if attempt.batch is None else attempt.batch.number
-    own = OwnPartitions(attempt.task, shift, attempt.id)
+    partitions = TaskPartitions(attempt.task, shift, attempt.id)
     with Producer(plan.config(), transaction=begun.handle) as producer:
-        report = RowWriter(producer, plan, own).write(rows)
+        report = RowWriter(producer, plan, partitions).write(rows)
     return TaskOutcome(report, begun, attempt.batch)

@@ -20,10 +20,10 @@ from aioproducer.errors import IllegalStateError, ProducerError
 from aioproducer.partitioning import murmur2_partition
 from aioproducer.spark import foreach_batch, publish_partitions, register, repartition_by_key
 from aioproducer.spark.exactly_once import Batch, TaskOutcome, abort, begin, commit
-from aioproducer.spark.own_partitions import OwnPartitions
 from aioproducer.spark.plan import plan_write
 from aioproducer.spark.report import WriteReport
-from aioproducer.spark.writing import RowsNotWrittenError, RowWriter
+from aioproducer.spark.row_writer import RowsNotWrittenError, RowWriter
+from aioproducer.spark.task_partitions import TaskPartitions
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.kafka.transactional import nothing_is_open, read, visible
 from tests.spark.sink import (
@@ -375,7 +375,7 @@ async def test_a_stage_that_runs_again_is_not_taken_for_a_repetition(
             {"value": pa.array([b"%d" % value for value in values], pa.binary())}
         )
         with sync.Producer(plan.config(), transaction=begun.handle) as producer:
-            return RowWriter(producer, plan, OwnPartitions(0, 0, number)).write([rows])
+            return RowWriter(producer, plan, TaskPartitions(0, 0, number)).write([rows])
 
     assert attempt(41, range(written)).records == written
     with pytest.raises(RowsNotWrittenError, match="OutOfOrderSequenceNumberError"):

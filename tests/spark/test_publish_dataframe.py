@@ -26,7 +26,7 @@ from aioproducer.spark import (
     PublishError,
     PublishProgress,
     WriteReport,
-    packing,
+    arrow_chunks,
     publish_dataframe,
     rich_progress,
 )
@@ -56,7 +56,7 @@ def _sockets_are_collected() -> Iterator[None]:
 @pytest.fixture
 def small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """About 1,000 rows of a number each."""
-    monkeypatch.setattr(packing, "CELL_BYTES", 10_000)
+    monkeypatch.setattr(arrow_chunks, "CHUNK_BYTES", 10_000)
 
 
 def producing(cluster: MockCluster, **options: Any) -> Producer:
@@ -480,14 +480,14 @@ async def test_a_slow_producer_holds_the_reading_up(
 ) -> None:
     cluster.create_topics({"slow": 1})
     unpacked = 0
-    unpack = packing.unpack
+    decode = arrow_chunks.decode
 
     def counting(data: bytes | None) -> Any:
         nonlocal unpacked
         unpacked += 1
-        return unpack(data)
+        return decode(data)
 
-    monkeypatch.setattr(packing, "unpack", counting)
+    monkeypatch.setattr(arrow_chunks, "decode", counting)
     sent = 0
 
     class Slow(Producer):

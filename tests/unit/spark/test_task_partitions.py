@@ -9,7 +9,7 @@ import pytest
 
 from aioproducer.errors import IllegalStateError
 from aioproducer.partitioning import murmur2_partition
-from aioproducer.spark.own_partitions import OwnPartitions
+from aioproducer.spark.task_partitions import TaskPartitions
 
 PARTITIONS = range(4)
 
@@ -23,7 +23,9 @@ def batch(**columns: list[Any]) -> pa.RecordBatch:
     )
 
 
-def parts(own: OwnPartitions, rows: pa.RecordBatch, topic: str = "t") -> list[dict[str, list[Any]]]:
+def parts(
+    own: TaskPartitions, rows: pa.RecordBatch, topic: str = "t"
+) -> list[dict[str, list[Any]]]:
     return [part.to_pydict() for part in own.parts(topic, rows, PARTITIONS)]
 
 
@@ -41,7 +43,7 @@ def parts(own: OwnPartitions, rows: pa.RecordBatch, topic: str = "t") -> list[di
 )
 def test_each_row_has_a_partition(columns: dict[str, list[Any]], expected: list[int]) -> None:
     rows = batch(value=["0", "1", "2"], **columns)
-    sent = parts(OwnPartitions(task=2, shift=0, attempt=60), rows)
+    sent = parts(TaskPartitions(task=2, shift=0, attempt=60), rows)
     found = {
         value: partition
         for part in sent
@@ -53,22 +55,22 @@ def test_each_row_has_a_partition(columns: dict[str, list[Any]], expected: list[
 def test_rows_without_a_key_go_where_no_other_task_writes_and_elsewhere_the_next_time() -> None:
     for shift in range(9):
         chosen = [
-            parts(OwnPartitions(task, shift, 0), batch(value=["v"]))[0]["partition"][0]
+            parts(TaskPartitions(task, shift, 0), batch(value=["v"]))[0]["partition"][0]
             for task in PARTITIONS
         ]
         assert sorted(chosen) == [0, 1, 2, 3]
     moved = [
-        parts(OwnPartitions(1, shift, 0), batch(value=["v"]))[0]["partition"] for shift in range(4)
+        parts(TaskPartitions(1, shift, 0), batch(value=["v"]))[0]["partition"] for shift in range(4)
     ]
     assert moved == [[1], [2], [3], [0]]
     with pytest.raises(IllegalStateError, match=r"task 4 .* 4 partitions.*df\.coalesce\(4\)"):
-        parts(OwnPartitions(4, 0, 0), batch(value=["v"]))
+        parts(TaskPartitions(4, 0, 0), batch(value=["v"]))
 
 
 def test_the_first_rows_of_a_partition_are_a_part_whose_length_tells_attempts_apart() -> None:
     lengths = set()
     for attempt in range(61):
-        own = OwnPartitions(0, 0, attempt)
+        own = TaskPartitions(0, 0, attempt)
         rows = batch(value=[str(number) for number in range(200)], partition=[0, 1] * 100)
         first, rest = parts(own, rows)
         lengths.add(first["partition"].count(0))
@@ -86,14 +88,17 @@ def test_the_first_rows_of_a_partition_are_a_part_whose_length_tells_attempts_ap
 
 def test_few_rows_tell_few_attempts_apart() -> None:
     lengths = [
-        [len(part["value"]) for part in parts(OwnPartitions(0, 0, attempt), batch(value=["v"] * 3))]
+        [
+            len(part["value"])
+            for part in parts(TaskPartitions(0, 0, attempt), batch(value=["v"] * 3))
+        ]
         for attempt in range(4)
     ]
     assert lengths == [[1, 2], [2, 1], [3], [1, 2]]
 
 
 def test_only_the_first_rows_of_each_partition_are_apart() -> None:
-    own = OwnPartitions(0, 0, attempt=4)
+    own = TaskPartitions(0, 0, attempt=4)
     assert len(parts(own, batch(value=["v"] * 10))) == 2
     assert len(parts(own, batch(value=["v"] * 10))) == 1
     assert len(parts(own, batch(value=["v"] * 10), topic="other")) == 2

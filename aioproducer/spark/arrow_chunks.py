@@ -1,6 +1,6 @@
-"""Rows of a DataFrame come to the driver packed as Arrow, in cells of a few megabytes.
+"""Rows of a DataFrame come to the driver in Arrow format, in chunks of a few megabytes.
 
-A row that comes as an object costs several microseconds; a cell is a copy of memory. The executors
+A row that comes as an object costs several microseconds; a chunk is a copy of memory. The executors
 need pyarrow for it, and nothing of this package.
 """
 
@@ -14,15 +14,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from aioproducer.errors import ProducerError
-from aioproducer.spark.jobs import ThreadJobs
 from aioproducer.spark.plan import plan_rows, types_of
 from aioproducer.spark.rows import by_topic
+from aioproducer.spark.tagged_jobs import TaggedJobs
 
-CELL_BYTES: Final = 4 * 1024 * 1024
-"""The size of a cell's Arrow data, in bytes; a single large row may exceed it."""
-_CELLS: Final = "last boolean, rows binary"
+CHUNK_BYTES: Final = 4 * 1024 * 1024
+"""The size of a chunk's Arrow data, in bytes; a single large row may exceed it."""
+_COLUMNS: Final = "last boolean, rows binary"
 
-Pack = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Chunker = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class RowsNotReadError(Exception):
@@ -30,19 +30,19 @@ class RowsNotReadError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Chunk:
     """Some rows that are next to each other in a partition of the DataFrame; they may be none."""
 
     topics: tuple[tuple[str, pa.RecordBatch], ...]
     """The rows of each topic, in their order, as ``send_many()`` takes them."""
     bytes: int
     last: bool
-    """True for the last cell of a partition. Every partition has such a cell."""
+    """True for the last chunk of a partition. Every partition has such a chunk."""
     partitions: int | None
     """The number of partitions; None: not known."""
 
 
-class PackedRows:
+class ArrowChunks:
     """The rows of ``df``, one partition after the other. Everything here blocks."""
 
     def __init__(
@@ -51,11 +51,11 @@ class PackedRows:
         self._df = df
         self._topic = topic
         self._local_properties = local_properties
-        self._jobs = ThreadJobs(df.sparkSession)
+        self._jobs = TaggedJobs(df.sparkSession)
         self.cancel = self._jobs.cancel
 
-    def read(self) -> Generator[Cell]:
-        """Yield the cells. At most two partitions at a time are computed, or in the JVM's memory.
+    def read(self) -> Generator[Chunk]:
+        """Yield the chunks. At most two partitions at a time are computed, or in the JVM's memory.
 
         Raises:
             ConfigError: a column is wrong; no job was started.
@@ -69,24 +69,24 @@ class PackedRows:
         except Exception as error:
             raise RowsNotReadError(_told(error)) from error
 
-    def _read(self) -> Generator[Cell]:
+    def _read(self) -> Generator[Chunk]:
         plan = plan_rows(types_of(self._df.schema), self._topic)
         with self._jobs.marked(self._local_properties):
-            packed = self._df.select(*plan.columns).mapInArrow(packer(CELL_BYTES), _CELLS)
-            cells = packed.toLocalIterator(prefetchPartitions=True)
+            packed = self._df.select(*plan.columns).mapInArrow(chunker(CHUNK_BYTES), _COLUMNS)
+            chunks = packed.toLocalIterator(prefetchPartitions=True)
             # It is planned now, so this starts no job.
             partitions = None if self._jobs.are_remote else packed.rdd.getNumPartitions()
             try:
-                for last, data in cells:
-                    rows = unpack(data)
+                for last, data in chunks:
+                    rows = decode(data)
                     topics = () if rows is None else tuple(by_topic(rows, plan))
                     size = 0 if rows is None else rows.nbytes
-                    yield Cell(topics, size, last, partitions)
+                    yield Chunk(topics, size, last, partitions)
                     del rows, topics, data
             finally:
                 # Jobs first: a dropped iterator reads the rest of its partition.
                 self._jobs.cancel()
-                del cells
+                del chunks
 
 
 def _told(error: Exception) -> str:
@@ -98,20 +98,20 @@ def _told(error: Exception) -> str:
     return said.rpartition("Caused by: ")[2].partition("\n\tat ")[0].strip()
 
 
-def packer(cell_bytes: int) -> Pack:
-    """A function that packs the batches of one partition into cells of about ``cell_bytes``."""
+def chunker(chunk_bytes: int) -> Chunker:
+    """A function that makes chunks of the batches of one partition, of about ``chunk_bytes``."""
 
     # Executors get the function itself, not this module's name: it refers to nothing here.
-    def pack(batches: Iterable[Any]) -> Iterator[Any]:
+    def chunks_of(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
         def pieces() -> Iterator[Any]:
             for batch in batches:
-                step = max(1, len(batch) * cell_bytes // max(1, batch.nbytes))
+                step = max(1, len(batch) * chunk_bytes // max(1, batch.nbytes))
                 for start in range(0, len(batch), step):
                     yield batch.slice(start, step)
 
-        def cell(rows: list[Any], last: bool) -> Any:
+        def chunk(rows: list[Any], last: bool) -> Any:
             data = None
             if rows:
                 sink = pa.BufferOutputStream()
@@ -125,18 +125,18 @@ def packer(cell_bytes: int) -> Pack:
         held: list[Any] = []
         size = 0
         for piece in pieces():
-            if held and size + piece.nbytes > cell_bytes:
-                yield cell(held, False)
+            if held and size + piece.nbytes > chunk_bytes:
+                yield chunk(held, False)
                 held, size = [], 0
             held.append(piece)
             size += piece.nbytes
-        yield cell(held, True)
+        yield chunk(held, True)
 
-    return pack
+    return chunks_of
 
 
-def unpack(data: bytes | bytearray | None) -> pa.RecordBatch | None:
-    """The rows of a cell, without a copy."""
+def decode(data: bytes | bytearray | None) -> pa.RecordBatch | None:
+    """The rows of a chunk, without a copy."""
     if data is None:
         return None
     return pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()

@@ -27,7 +27,7 @@ class _End:
     error: BaseException | None
 
 
-class ReadAhead(Generic[T]):
+class Prefetcher(Generic[T]):
     """``read()`` is called, iterated over and closed in the thread. Used with ``async with``.
 
     The next item is asked for when there is room for it, so a slow taker stops the reading.

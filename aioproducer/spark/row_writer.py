@@ -13,10 +13,10 @@ import pyarrow as pa
 from aioproducer.bulk.send_report import SendReport
 from aioproducer.errors import OutOfOrderSequenceNumberError, ProducerError
 from aioproducer.spark.exactly_once import ADVICE
-from aioproducer.spark.own_partitions import OwnPartitions
 from aioproducer.spark.plan import SinkPlan
 from aioproducer.spark.report import WriteReport
 from aioproducer.spark.rows import by_topic
+from aioproducer.spark.task_partitions import TaskPartitions
 from aioproducer.sync import Producer
 
 _AT_ONCE: Final = 8 * 1024 * 1024
@@ -32,11 +32,11 @@ class RowsNotWrittenError(ProducerError):
 
 @dataclass(slots=True)
 class RowWriter:
-    """Sends the rows of one task. ``own``: in a transaction, the task's own partitions."""
+    """Sends the rows of one task. ``partitions``: of the task, in a transaction."""
 
     producer: Producer
     plan: SinkPlan
-    own: OwnPartitions | None = None
+    partitions: TaskPartitions | None = None
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> WriteReport:
         """Send every row and wait for its fate; rows of one partition in their order.
@@ -75,11 +75,11 @@ class RowWriter:
         return [self._send_part(topic, part) for part in self._parts(topic, columns)]
 
     def _parts(self, topic: str, columns: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        if self.own is None:
+        if self.partitions is None:
             yield columns
             return
         try:
-            yield from self.own.parts(topic, columns, self.producer.partitions_for(topic))
+            yield from self.partitions.parts(topic, columns, self.producer.partitions_for(topic))
         except ProducerError as error:
             raise _not_written(topic, len(columns), len(columns), error) from error
 

@@ -9,7 +9,7 @@ import pytest
 
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ProducerClosedError
-from aioproducer.spark.pool import ProducerPool
+from aioproducer.spark.producer_pool import ProducerPool
 from aioproducer.testing.mock_cluster import MockCluster
 
 

@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 import pytest
 
-from aioproducer.spark.read_ahead import AHEAD, ReadAhead
+from aioproducer.spark.prefetcher import AHEAD, Prefetcher
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.spark  # the package needs it
@@ -44,8 +44,8 @@ class Numbers:
         self.interrupted.set()
 
 
-def ahead_of(numbers: Numbers, patience: float = PATIENCE) -> ReadAhead[int]:
-    return ReadAhead(numbers.read, numbers.interrupt, "reading", patience)
+def ahead_of(numbers: Numbers, patience: float = PATIENCE) -> Prefetcher[int]:
+    return Prefetcher(numbers.read, numbers.interrupt, "reading", patience)
 
 
 def threads() -> list[str]:
@@ -108,7 +108,7 @@ async def test_what_begins_after_an_interruption_is_interrupted_too() -> None:
             raise ConnectionError("nothing to interrupt yet")
         numbers.interrupt()
 
-    async with ReadAhead(numbers.read, interrupt, "reading"):
+    async with Prefetcher(numbers.read, interrupt, "reading"):
         pass
     assert (first, numbers.closed_in, threads()) == (False, "reading", [])
 
@@ -121,7 +121,7 @@ async def test_leaving_has_a_bound(caplog: pytest.LogCaptureFixture) -> None:
         yield 0
 
     with caplog.at_level(logging.ERROR):
-        async with ReadAhead(read, lambda: None, "reading", patience=0.05):
+        async with Prefetcher(read, lambda: None, "reading", patience=0.05):
             pass
     assert "reading did not end within 0.05 s" in caplog.text
     let_go.set()
@@ -139,7 +139,7 @@ async def test_whoever_is_cancelled_twice_does_not_wait() -> None:
         numbers.interrupt()
 
     async def leave() -> None:
-        async with ReadAhead(numbers.read, interrupt, "reading") as reading:
+        async with Prefetcher(numbers.read, interrupt, "reading") as reading:
             await anext(reading)
 
     task = asyncio.create_task(leave())
@@ -163,7 +163,7 @@ def test_a_loop_that_is_gone_ends_the_thread() -> None:
         yield from range(1, 100)
 
     loop = asyncio.new_event_loop()
-    reading = ReadAhead(read, lambda: None, "reading")
+    reading = Prefetcher(read, lambda: None, "reading")
     loop.run_until_complete(reading.__aenter__())
     assert loop.run_until_complete(anext(reading)) == 0
     loop.close()

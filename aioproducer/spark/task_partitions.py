@@ -1,4 +1,4 @@
-"""Rows of a task in a transaction: each partition takes the rows of one attempt of one task alone.
+"""The partitions of a task in a transaction: each takes the rows of one attempt of one task alone.
 
 All tasks write with one producer id and epoch, each from sequence number 0 on. When Spark runs a
 task again, a broker would take a batch with the numbers of an earlier one for a repetition of it,
@@ -24,7 +24,7 @@ _LONGEST_START: Final = 61
 rows, fewer attempts can be told apart."""
 
 
-class OwnPartitions:
+class TaskPartitions:
     """The partitions of one attempt of a task.
 
     ``task``: its number in the write. ``shift``: by how many partitions rows without a key move

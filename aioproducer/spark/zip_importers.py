@@ -11,7 +11,7 @@ import sys
 from zipimport import zipimporter
 
 
-def forget_archives() -> None:
+def drop_zip_importers() -> None:
     """Leave nothing to be read anew: a later import opens the archive, its directory is kept."""
     if sys.version_info < (3, 12):
         for path, finder in list(sys.path_importer_cache.items()):

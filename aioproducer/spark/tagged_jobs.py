@@ -10,7 +10,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 
-class ThreadJobs:
+class TaggedJobs:
     """Jobs marked by a tag. With Spark Connect the server has them, and a session's tag marks them.
 
     Threads that are in their way are interrupted, unless ``spark.sql.execution.interruptOnCancel``

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aioproducer.spark.archives import forget_archives
+from aioproducer.spark.zip_importers import drop_zip_importers
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="newer Pythons do not read them anew")
@@ -23,6 +23,6 @@ def test_archives_are_forgotten_and_found_again(
     monkeypatch.syspath_prepend(archive)
     assert importlib.import_module("aioproducer_test_first").number == 1
     assert archive in sys.path_importer_cache
-    forget_archives()
+    drop_zip_importers()
     assert archive not in sys.path_importer_cache
     assert importlib.import_module("aioproducer_test_second").number == 2

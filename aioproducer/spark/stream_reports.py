@@ -12,19 +12,19 @@ from pyspark.sql import SparkSession
 
 from aioproducer.spark.report import WriteReport
 
-Written: TypeAlias = dict[tuple[str, int], WriteReport]
+Reports: TypeAlias = dict[tuple[str, int], WriteReport]
 
 _KEPT: Final = 1_000  # micro-batches
 
 
-class LastWritten(AccumulatorParam[Written]):
+class LatestReports(AccumulatorParam[Reports]):
     """The reports of the newest micro-batches."""
 
-    def zero(self, value: Written) -> Written:
+    def zero(self, value: Reports) -> Reports:
         """The start value in a process that adds to it."""
         return {}
 
-    def addInPlace(self, value1: Written, value2: Written) -> Written:  # noqa: N802
+    def addInPlace(self, value1: Reports, value2: Reports) -> Reports:  # noqa: N802
         """The reports of both."""
         value1 |= value2
         for key in list(value1)[:-_KEPT]:
@@ -38,8 +38,8 @@ class WrittenBatches(Mapping[tuple[str, int], WriteReport]):
     A report is there before the query's progress event for its batch is.
     """
 
-    def __init__(self, written: Accumulator[Written] | None) -> None:
-        self._written = written
+    def __init__(self, reports: Accumulator[Reports] | None) -> None:
+        self._reports = reports
 
     def __getitem__(self, key: tuple[str, int]) -> WriteReport:
         return self._now()[key]
@@ -50,14 +50,14 @@ class WrittenBatches(Mapping[tuple[str, int], WriteReport]):
     def __len__(self) -> int:
         return len(self._now())
 
-    def _now(self) -> Written:
-        return {} if self._written is None else self._written.value
+    def _now(self) -> Reports:
+        return {} if self._reports is None else self._reports.value
 
 
-def accumulator_of(spark: SparkSession) -> Accumulator[Written] | None:
+def reports_accumulator(spark: SparkSession) -> Accumulator[Reports] | None:
     """The accumulator for the reports of commits; None with Spark Connect, which has none."""
     try:
         context = spark.sparkContext
     except PySparkException:
         return None
-    return context.accumulator({}, LastWritten())
+    return context.accumulator({}, LatestReports())
