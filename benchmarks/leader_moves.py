@@ -23,7 +23,7 @@ from unittest import mock
 
 from aioproducer import Producer, RecordMetadata
 from aioproducer.cluster.metadata import Metadata
-from aioproducer.testing.kafka_cluster import KafkaCluster, wire
+from aioproducer.testing.kafka_cluster import KafkaCluster, broker_requests
 from benchmarks.machine import look_at_machine
 
 TOPIC: Final = "moving"
@@ -132,7 +132,7 @@ async def sending(producer: Producer) -> AsyncIterator[Stopwatch]:
 
 def leader_of_topic(cluster: KafkaCluster) -> int:
     """The broker that leads the only partition."""
-    topic = wire.metadata(cluster.brokers[0].internal_address, TOPIC).topics[0]
+    topic = broker_requests.metadata(cluster.brokers[0].internal_address, TOPIC).topics[0]
     return int(topic.partitions[0].leader_id)
 
 

@@ -24,7 +24,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from aioproducer.testing.processes import ProcessSupervisor, free_ports
+from aioproducer.testing.ports import free_ports
+from aioproducer.testing.processes import ProcessSupervisor
 
 __all__ = ["KerberosError", "KerberosRealm", "KerberosUnavailableError"]
 

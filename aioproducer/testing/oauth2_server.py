@@ -23,7 +23,8 @@ from aioproducer.testing.kafka_distribution import (
     copy_jars,
     find_java,
 )
-from aioproducer.testing.processes import ProcessSupervisor, free_ports
+from aioproducer.testing.ports import free_ports
+from aioproducer.testing.processes import ProcessSupervisor
 
 __all__ = ["OAuth2Server"]
 

@@ -1,4 +1,4 @@
-"""Child processes that never outlive their parent, and free ports for them.
+"""Child processes that never outlive their parent.
 
 A `ProcessSupervisor` starts one small watchdog (this file, run as a script) which leads a process
 group of its own and reads a pipe whose only writer is the parent. Children join that group. When
@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,26 +21,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Self
 
-__all__ = ["ProcessSupervisor", "free_ports"]
+__all__ = ["ProcessSupervisor"]
 
 _READY = b"ready\n"
-# Below the ephemeral ranges of Linux (32768-60999) and macOS (49152-65535): an outgoing connection
-# cannot take the port of a broker that is down for a moment.
-_PORTS = range(20000, 32000)
-
-
-def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """`count` different TCP ports nobody listens on now; raises OSError when there are too few."""
-    ports: list[int] = []
-    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
-        if len(ports) == count:
-            break
-        with socket.socket() as candidate, contextlib.suppress(OSError):
-            candidate.bind((host, port))
-            ports.append(port)
-    if len(ports) < count:
-        raise OSError(f"only {len(ports)} of {count} ports are free on {host} in {_PORTS}")
-    return ports
 
 
 class ProcessSupervisor:

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from aioproducer.testing.processes import ProcessSupervisor, free_ports
+from aioproducer.testing.ports import free_ports
+from aioproducer.testing.processes import ProcessSupervisor
 from benchmarks.spark import sessions
 from benchmarks.spark.standalone import HOST, SETTINGS
 

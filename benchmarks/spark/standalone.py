@@ -19,8 +19,8 @@ from typing import Any, Final, Self
 
 import psutil  # type: ignore[import-untyped]
 
-from aioproducer.testing.held_port import HeldPort
-from aioproducer.testing.processes import ProcessSupervisor, free_ports
+from aioproducer.testing.ports import ReservedPort, free_ports
+from aioproducer.testing.processes import ProcessSupervisor
 from benchmarks.spark import sessions
 
 HOST: Final = "127.0.0.1"
@@ -69,7 +69,7 @@ class StandaloneCluster:
         self._supervisor: ProcessSupervisor | None = None
         self._master: subprocess.Popen[bytes] | None = None
         self._workers: list[subprocess.Popen[bytes] | None] = [None] * workers
-        self._held: HeldPort | None = None
+        self._reserved: ReservedPort | None = None
         self.directory = Path()
 
     @property
@@ -97,16 +97,16 @@ class StandaloneCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._held is not None:
-            self._held.release()
+        if self._reserved is not None:
+            self._reserved.release()
         self._processes.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def start_master(self) -> None:
         """Where it was before, with what it knew; workers and drivers come back by themselves."""
-        if self._held is not None:
-            self._held.release()
-            self._held = None
+        if self._reserved is not None:
+            self._reserved.release()
+            self._reserved = None
         self._master = self._launch(
             "master",
             _MASTER,
@@ -118,7 +118,7 @@ class StandaloneCluster:
     def kill_master(self) -> None:
         """Nobody else gets its port meanwhile."""
         self._processes.kill(_running(self._master))
-        self._held = HeldPort(HOST, self._master_port)
+        self._reserved = ReservedPort(HOST, self._master_port)
 
     def start_worker(self, number: int) -> None:
         """Returns at once: it registers itself."""

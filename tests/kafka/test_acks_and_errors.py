@@ -22,7 +22,7 @@ from aioproducer.errors import (
     InvalidTopicError,
     MessageTooLargeError,
 )
-from aioproducer.testing.kafka_cluster import KafkaCluster, wire
+from aioproducer.testing.kafka_cluster import KafkaCluster, broker_requests
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.support.waiting import until
 
@@ -165,7 +165,7 @@ async def test_a_name_that_is_refused_here_is_refused_there(
             producer.send(topic, b"x")
         assert repr(topic)[:50] in str(caught.value)
         assert not caught.value.retriable
-    [answer] = wire.metadata(kafka.brokers[0].internal_address, topic).topics
+    [answer] = broker_requests.metadata(kafka.brokers[0].internal_address, topic).topics
     assert answer.error_code == InvalidTopicError.code
 
 
@@ -323,7 +323,7 @@ async def test_added_partitions_are_noticed(strict: KafkaCluster) -> None:
 
 
 def topic_is_known(cluster: KafkaCluster, topic: str) -> bool:
-    [answer] = wire.metadata(cluster.brokers[0].internal_address, topic).topics
+    [answer] = broker_requests.metadata(cluster.brokers[0].internal_address, topic).topics
     return not answer.error_code
 
 

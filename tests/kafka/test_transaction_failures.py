@@ -24,7 +24,7 @@ from aioproducer.errors import (
     InvalidTransactionTimeoutError,
     MessageTooLargeError,
 )
-from aioproducer.testing.kafka_cluster import KafkaCluster, wire
+from aioproducer.testing.kafka_cluster import KafkaCluster, broker_requests
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from tests.kafka.transactional import (
     committed,
@@ -254,12 +254,12 @@ def restless(protocol: int, kafka_distribution: KafkaDistribution) -> Iterator[K
 
 def leader_of(cluster: KafkaCluster, topic: str) -> int:
     running = next(each for each in cluster.brokers if each.is_running)
-    [found] = wire.metadata(running.internal_address, topic).topics
+    [found] = broker_requests.metadata(running.internal_address, topic).topics
     return int(found.partitions[0].leader_id)
 
 
 def in_sync(cluster: KafkaCluster, *names: str) -> bool:
-    found = wire.metadata(cluster.brokers[0].internal_address, *names).topics
+    found = broker_requests.metadata(cluster.brokers[0].internal_address, *names).topics
     return all(len(each.isr_nodes) == 3 for topic in found for each in topic.partitions)
 
 

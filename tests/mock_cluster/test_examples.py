@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
-from aioproducer.testing.processes import free_ports
+from aioproducer.testing.ports import free_ports
 from tests.support.read_back import read_topic, values
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
 
-from aioproducer.testing.held_port import HeldPort
+from aioproducer.testing.ports import ReservedPort
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -23,7 +23,7 @@ class TcpServer:
         self.port = 0
         self.accepted = 0
         self.failures: list[BaseException] = []
-        self._held: HeldPort | None = None
+        self._reserved: ReservedPort | None = None
 
     @property
     def address(self) -> str:
@@ -62,7 +62,7 @@ class TcpServer:
     async def stop(self) -> None:
         """Refuse connections, and cut those that there are."""
         if self._stop_listening():
-            self._held = HeldPort(self.host, self.port)
+            self._reserved = ReservedPort(self.host, self.port)
         await self.cut()
 
     async def close(self) -> None:
@@ -80,6 +80,6 @@ class TcpServer:
         return True
 
     def _release(self) -> None:
-        if self._held is not None:
-            self._held.release()
-            self._held = None
+        if self._reserved is not None:
+            self._reserved.release()
+            self._reserved = None

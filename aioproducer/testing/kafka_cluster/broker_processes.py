@@ -16,7 +16,7 @@ from pathlib import Path
 
 from kio.schema.errors import ErrorCode
 
-from aioproducer.testing.kafka_cluster import wire
+from aioproducer.testing.kafka_cluster import broker_requests
 from aioproducer.testing.kafka_cluster.broker import KafkaBroker
 from aioproducer.testing.kafka_cluster.launch import Launch
 from aioproducer.testing.kafka_distribution import KafkaDistribution
@@ -127,7 +127,7 @@ class BrokerProcesses:
         timeout: float,
     ) -> None:
         deadline = time.monotonic() + timeout
-        result = wire.create_topic(
+        result = broker_requests.create_topic(
             self._controller().internal_address,
             name,
             partitions,
@@ -256,7 +256,7 @@ class BrokerProcesses:
         answering = self._answering()
         if not self.distribution.release.uses_zookeeper:
             return answering[0]
-        controller = wire.metadata(answering[0].internal_address).controller_id
+        controller = broker_requests.metadata(answering[0].internal_address).controller_id
         return next((each for each in answering if each.node_id == controller), answering[0])
 
     def _answering(self) -> list[KafkaBroker]:
@@ -286,14 +286,16 @@ def _running(broker: KafkaBroker) -> subprocess.Popen[bytes]:
 
 def _members_known_to(broker: KafkaBroker) -> set[int]:
     try:
-        return {member.node_id for member in wire.metadata(broker.internal_address).brokers}
+        return {
+            member.node_id for member in broker_requests.metadata(broker.internal_address).brokers
+        }
     except OSError:
         return set()
 
 
 def _has_leaders(broker: KafkaBroker, topic: str, partitions: int) -> bool:
     try:
-        known = wire.metadata(broker.internal_address, topic).topics[0].partitions
+        known = broker_requests.metadata(broker.internal_address, topic).topics[0].partitions
     except OSError:
         return False
     return len(known) == partitions and all(

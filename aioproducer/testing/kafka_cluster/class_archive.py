@@ -20,7 +20,7 @@ from aioproducer.testing.kafka_distribution import (
     KafkaUnavailableError,
     cache_lock,
 )
-from aioproducer.testing.processes import free_ports
+from aioproducer.testing.ports import free_ports
 
 __all__ = ["ensure_class_archive"]
 

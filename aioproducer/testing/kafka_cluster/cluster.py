@@ -26,7 +26,7 @@ from aioproducer.testing.kafka_cluster.class_archive import ensure_class_archive
 from aioproducer.testing.kafka_cluster.launch import Launch, LaunchOptions
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from aioproducer.testing.kafka_release import KafkaRelease
-from aioproducer.testing.processes import free_ports
+from aioproducer.testing.ports import free_ports
 
 __all__ = ["KafkaCluster"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Literal
 
-from aioproducer.testing.held_port import HeldPort
 from aioproducer.testing.mock_cluster.commands import (
     ALL_BROKERS,
     INT32_MAX,
@@ -14,16 +13,17 @@ from aioproducer.testing.mock_cluster.commands import (
     check_range,
 )
 from aioproducer.testing.mock_cluster.process import MockClusterArgumentError
+from aioproducer.testing.ports import ReservedPort
 
 __all__ = ["Brokers"]
 
 
 class Brokers(Commands):
-    """The brokers; the port of one that is down is held for its return."""
+    """The brokers; the port of one that is down stays reserved."""
 
     def __init__(self, brokers: int) -> None:
         super().__init__(brokers)
-        self._held: dict[int, HeldPort] = {}
+        self._reserved: dict[int, ReservedPort] = {}
 
     @property
     def bootstrap_servers(self) -> str:
@@ -48,9 +48,9 @@ class Brokers(Commands):
         """
         self._check_broker(broker_id, or_all=True)
         self._call("broker_set_down", broker_id)
-        for each in self._meant(broker_id) - self._held.keys():
+        for each in self._meant(broker_id) - self._reserved.keys():
             with suppress(OSError):  # somebody has it already
-                self._held[each] = HeldPort(*self.broker_address(each))
+                self._reserved[each] = ReservedPort(*self.broker_address(each))
 
     def set_broker_up(self, broker_id: int) -> None:
         """Have the broker (or `ALL_BROKERS`) listen again, on its old port."""
@@ -85,5 +85,5 @@ class Brokers(Commands):
         return set(self.broker_ids) if broker_id == ALL_BROKERS else {broker_id}
 
     def _release(self, broker_ids: set[int]) -> None:
-        for each in broker_ids & self._held.keys():
-            self._held.pop(each).release()
+        for each in broker_ids & self._reserved.keys():
+            self._reserved.pop(each).release()

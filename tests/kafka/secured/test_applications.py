@@ -13,7 +13,7 @@ from typing import TypeAlias
 import httpx
 import pytest
 
-from aioproducer.testing.processes import free_ports
+from aioproducer.testing.ports import free_ports
 from tests.kafka.secured.world import World
 
 pytestmark = pytest.mark.kafka

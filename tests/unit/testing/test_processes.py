@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from aioproducer.testing.processes import ProcessSupervisor, free_ports
+from aioproducer.testing.processes import ProcessSupervisor
 from tests.support.waiting import wait_until
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -137,11 +136,3 @@ def test_a_program_that_does_not_exist_is_an_error_and_leaves_the_supervisor_usa
         with pytest.raises(FileNotFoundError):
             supervisor.start(["/no/such/program"])
         assert supervisor.kill(supervisor.start(SLEEP)) == -signal.SIGKILL
-
-
-def test_free_ports_are_different_and_can_be_bound() -> None:
-    ports = free_ports(20)
-    assert len(set(ports)) == 20
-    for port in ports:
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", port))

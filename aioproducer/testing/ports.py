@@ -1,0 +1,47 @@
+"""TCP ports for servers: free ones, and the port of a server that is down for a while."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+
+__all__ = ["ReservedPort", "free_ports"]
+
+# Below the ephemeral ranges of Linux (32768-60999) and macOS (49152-65535): an outgoing connection
+# cannot take the port of a broker that is down for a moment.
+_PORTS = range(20000, 32000)
+
+
+def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
+    """`count` different TCP ports nobody listens on now; raises OSError when there are too few."""
+    ports: list[int] = []
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        if len(ports) == count:
+            break
+        with socket.socket() as candidate, contextlib.suppress(OSError):
+            candidate.bind((host, port))
+            ports.append(port)
+    if len(ports) < count:
+        raise OSError(f"only {len(ports)} of {count} ports are free on {host} in {_PORTS}")
+    return ports
+
+
+class ReservedPort:
+    """A port that is bound and not listened at, so that connections are refused. The owner releases
+    it to listen again: not every system lets it do so before."""
+
+    def __init__(self, host: str, port: int) -> None:
+        """Bind the port. Raises OSError: somebody has it already."""
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            # Connections that have ended are no obstacle.
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._socket.bind((host, port))
+        except OSError:
+            self._socket.close()
+            raise
+
+    def release(self) -> None:
+        """Let others have the port. Can be called twice."""
+        self._socket.close()
