@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from aioproducer import loops
-from aioproducer.cli.console import Console, ConsoleJob
+from aioproducer.cli.console_producer import ConsoleJob, ConsoleProducer
 from aioproducer.cli.options import BootstrapServers, CommandConfig, Properties, Verbose
 from aioproducer.cli.settings import (
     given,
@@ -113,7 +113,7 @@ def produce(
         headers=parse_headers(header or ()),
         sync=sync,
     )
-    return loops.run(Console(job, _open(file), terminal).run())
+    return loops.run(ConsoleProducer(job, _open(file), terminal).run())
 
 
 produce.__doc__ = HELP

@@ -14,7 +14,7 @@ _TOLD_OTHERWISE = (
     "aioproducer.sender.record_expiry",
     "aioproducer.producer",
 )
-"""Loggers of failed records: each record's error is told by `Deliveries`."""
+"""Loggers of failed records: each record's error is told by `DeliveryCounter`."""
 
 
 class Terminal:

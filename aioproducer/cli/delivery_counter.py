@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from aioproducer.model import RecordMetadata
 
-__all__ = ["Deliveries"]
+__all__ = ["DeliveryCounter"]
 
 _ERRORS_TOLD = 5
 
 
-class Deliveries:
+class DeliveryCounter:
     """``tell`` gets the first errors, each distinct one once; ``on_failure`` gets the error of each
     record that failed on its way."""
 

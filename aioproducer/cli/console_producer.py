@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aioproducer.cli.byte_source import ByteSource
-from aioproducer.cli.deliveries import Deliveries
+from aioproducer.cli.delivery_counter import DeliveryCounter
 from aioproducer.cli.lines import LineSplitter, MissingKeyError, RecordFormat
 from aioproducer.cli.progress import FileProgress
 from aioproducer.cli.signals import EndSignals
@@ -20,7 +20,7 @@ from aioproducer.errors import ProducerError, RecordTooLargeError
 from aioproducer.model import Header
 from aioproducer.producer import Producer
 
-__all__ = ["Console", "ConsoleJob"]
+__all__ = ["ConsoleProducer", "ConsoleJob"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ConsoleJob:
     sync: bool = False
 
 
-class Console:
+class ConsoleProducer:
     """One run of ``aioproducer produce``."""
 
     def __init__(self, job: ConsoleJob, descriptor: int, terminal: Terminal) -> None:
@@ -43,7 +43,7 @@ class Console:
         self._terminal = terminal
         self._source = ByteSource(descriptor)
         self._splitter = LineSplitter(job.config.max_request_size)
-        self._deliveries = Deliveries(terminal.say, self._on_failure)
+        self._deliveries = DeliveryCounter(terminal.say, self._on_failure)
         self._producer = Producer(job.config)
         self._prompts = terminal.is_interactive and os.isatty(descriptor)
         self._lines = 0

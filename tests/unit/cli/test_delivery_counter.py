@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
-from aioproducer.cli.deliveries import Deliveries
+from aioproducer.cli.delivery_counter import DeliveryCounter
 from aioproducer.errors import DeliveryTimeoutError
 from aioproducer.model import RecordMetadata
 
 
 async def count(
     *fates: RecordMetadata | Exception | None,
-) -> tuple[Deliveries, list[str], list[BaseException]]:
+) -> tuple[DeliveryCounter, list[str], list[BaseException]]:
     """None is a cancelled future."""
     told: list[str] = []
     failures: list[BaseException] = []
-    deliveries = Deliveries(told.append, failures.append)
+    deliveries = DeliveryCounter(told.append, failures.append)
     for fate in fates:
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         deliveries.watch(future)
