@@ -15,11 +15,11 @@ READY := $(VENV)/.ready
 WITH_SPARK := $(VENV)/.ready-with-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help env spark demo test test-kafka test-spark matrix soak pure lint check docs docs-serve docs-tables bench \
-	bench-report chaos clean
+.PHONY: help env spark demo test test-kafka test-spark matrix soak pure lint check docs docs-serve \
+	docs-pictures docs-tables bench bench-report chaos clean
 
 help: ## Show these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 env: $(READY) ## Create .venv, again only when what it is made from changed
 
@@ -74,6 +74,9 @@ docs: env ## Build the documentation site into build/site; a broken link is an e
 
 docs-serve: env ## Serve the documentation on http://localhost:8000, built anew with each change
 	"$(BIN)/zensical" serve --dev-addr localhost:8000
+
+docs-pictures: env ## Draw the plot of the README's figures, and the output of the demo
+	"$(BIN)/python" -m tests.documentation.pictures
 
 docs-tables: env ## Refresh the generated tables of the documentation
 	"$(BIN)/python" -m tests.documentation.tables
