@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from aioproducer import Producer, ProducerClosedError, ProducerError, RecordMetadata
-from tests.faults.simulated import SimulatedProducer
 from tests.faults.simulated_loop import SimulatedLoop
-from tests.inside import core_of, engine_of, lifecycle_of, running_engine
 from tests.support.fake_kafka import FakeKafka
+from tests.support.inside import core_of, engine_of, lifecycle_of, running_engine
+from tests.support.simulated_producer import SimulatedProducer
 
 INIT_PRODUCER_ID = 22
 PATIENCE = 1000.0

@@ -23,9 +23,7 @@ from aioproducer import (
     ProducerClosedError,
     TopicPartition,
 )
-from tests.faults.simulated import SimulatedProducer
 from tests.faults.simulated_loop import SimulatedLoop
-from tests.inside import lifecycle_of, running_engine
 from tests.support.fake_kafka import FakeKafka
 from tests.support.fake_kafka.transactions import (
     ADD_OFFSETS,
@@ -37,6 +35,8 @@ from tests.support.fake_kafka.transactions import (
     OFFSET_FETCH,
     Fault,
 )
+from tests.support.inside import lifecycle_of, running_engine
+from tests.support.simulated_producer import SimulatedProducer
 
 SOON = 100.0
 """Seconds of a clock that jumps."""

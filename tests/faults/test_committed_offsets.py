@@ -29,8 +29,8 @@ from aioproducer.errors import (
     UnsupportedVersionError,
 )
 from aioproducer.sender.sender import Sender
-from tests.inside import engine_of, lifecycle_of
 from tests.support.fake_kafka.transactions import END, FIND_COORDINATOR, OFFSET_FETCH, Fault
+from tests.support.inside import engine_of, lifecycle_of
 
 if TYPE_CHECKING:
     from tests.faults.conftest import StartKafka

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aioproducer import DeliveryTimeoutError, Producer, RecordMetadata, errors
-from tests.inside import accumulator_of
+from tests.support.inside import accumulator_of
 
 if TYPE_CHECKING:
     from tests.faults.conftest import StartKafka

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from aioproducer import ProducerClosedError, ProducerError
-from tests.faults.simulated import SimulatedProducer
 from tests.faults.simulated_loop import SimulatedLoop
 from tests.faults.test_cancellation_everywhere import (
     CANONICAL,
@@ -24,6 +23,7 @@ from tests.faults.test_cancellation_everywhere import (
     World,
 )
 from tests.support.fake_kafka import FakeKafka
+from tests.support.simulated_producer import SimulatedProducer
 
 pytestmark = pytest.mark.usefixtures("without_logs")
 

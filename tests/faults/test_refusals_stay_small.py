@@ -18,7 +18,7 @@ from aioproducer.errors import (
     TopicAuthorizationFailedError,
 )
 from aioproducer.sender.sender import Sender
-from tests.inside import engine_of
+from tests.support.inside import engine_of
 
 if TYPE_CHECKING:
     from tests.support.fake_kafka import FakeKafka

@@ -10,7 +10,7 @@ import pytest
 
 from aioproducer import Producer, ProducerRecord, RecordMetadata
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
-from tests.inside import accumulator_of
+from tests.support.inside import accumulator_of
 from tests.support.read_back import values
 
 PRODUCE = 0

@@ -13,7 +13,7 @@ import pytest
 
 from aioproducer import BufferExhaustedError, MetadataTimeoutError, Producer, RecordMetadata
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
-from tests.inside import accumulator_of
+from tests.support.inside import accumulator_of
 
 PATIENCE = 60.0
 

@@ -10,7 +10,7 @@ import pytest
 
 from aioproducer import Producer, RecordMetadata
 from aioproducer.testing.mock_cluster import ALL_BROKERS, DISCONNECT, MockCluster
-from tests.inside import accumulator_of
+from tests.support.inside import accumulator_of
 from tests.support.read_back import values
 
 PRODUCE, METADATA, INIT_PRODUCER_ID = 0, 3, 22

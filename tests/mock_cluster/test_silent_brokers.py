@@ -13,7 +13,7 @@ import pytest
 
 from aioproducer import BufferExhaustedError, Producer, ProducerError, RecordMetadata, sync
 from aioproducer.testing.mock_cluster import MockCluster
-from tests.inside import accumulator_of
+from tests.support.inside import accumulator_of
 from tests.support.waiting import until
 
 PATIENCE = 60.0

@@ -23,7 +23,7 @@ from aioproducer.network.request import Completion
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import MetadataRequest
 from aioproducer.sender.wakeup import Wakeup
-from tests.inside import accumulator_of, in_environment
+from tests.support.inside import accumulator_of, in_environment
 from tests.unit.sender.world import metadata_answer
 
 NOTHING = i32Timedelta.parse(datetime.timedelta(0))

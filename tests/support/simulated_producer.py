@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 
 from aioproducer.core.environment import Environment
-from tests.inside import in_environment
+from tests.support.inside import in_environment
 
 SimulatedProducer = in_environment(
     Environment(
