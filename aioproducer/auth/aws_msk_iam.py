@@ -66,6 +66,8 @@ class AwsMskIamExchange:
     """One login: the signed message, and the broker's answer to it."""
 
     blocking: ClassVar[bool] = False
+    sent_secrets: ClassVar[tuple[Secret, ...]] = ()
+    refusal: ClassVar[None] = None
 
     def __init__(self, message: Secret) -> None:
         self.complete = False

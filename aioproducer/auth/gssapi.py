@@ -12,6 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from aioproducer.config.login import KerberosLogin
+from aioproducer.config.secret import Secret
 from aioproducer.errors import (
     ConfigError,
     IllegalSaslStateError,
@@ -171,6 +172,8 @@ class GssapiExchange:
     """
 
     blocking: ClassVar[bool] = True
+    sent_secrets: ClassVar[tuple[Secret, ...]] = ()
+    refusal: ClassVar[None] = None
     __slots__ = ("_context", "_mechanism", "_state", "_target", "complete")
 
     def __init__(self, mechanism: Gssapi, target: str) -> None:

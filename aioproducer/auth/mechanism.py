@@ -1,4 +1,4 @@
-"""The two shapes of a login: a mechanism with its credentials, and one exchange with one broker.
+"""The protocols of a login: a mechanism with its credentials, and one exchange with one broker.
 
 Source: RFC 4422, and ``SaslClientAuthenticator`` of Kafka.
 """
@@ -6,6 +6,8 @@ Source: RFC 4422, and ``SaslClientAuthenticator`` of Kafka.
 from __future__ import annotations
 
 from typing import ClassVar, Protocol
+
+from aioproducer.config.secret import Secret
 
 __all__ = ["Exchange", "Mechanism"]
 
@@ -19,6 +21,14 @@ class Exchange(Protocol):
 
     complete: bool
     """The client has nothing more to say, and the server has proved what it has to."""
+
+    @property
+    def sent_secrets(self) -> tuple[Secret, ...]:
+        """The secrets that the broker gets, and might repeat in its messages."""
+
+    @property
+    def refusal(self) -> str | None:
+        """The broker's reason against the login, from a challenge before its error code."""
 
     def step(self, challenge: bytes) -> bytes:
         """The response to ``challenge``; the first challenge is empty.

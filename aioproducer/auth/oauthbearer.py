@@ -75,10 +75,8 @@ class OAuthBearerExchange:
     ) -> None:
         self.complete = False
         self.refusal: str | None = None
-        """The broker's reason against the token, after a challenge with an error."""
         self._token = token
         self.sent_secrets = (token.value,)
-        """The secrets that the broker gets."""
         self._extensions = extensions
         self._on_refusal = on_refusal
         self._respond = self._first

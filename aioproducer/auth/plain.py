@@ -40,13 +40,13 @@ class PlainExchange:
     """One message to the server. The server's proof is that of TLS, there is none in PLAIN."""
 
     blocking: ClassVar[bool] = False
+    refusal: ClassVar[None] = None
     __slots__ = ("_password", "_username", "complete", "sent_secrets")
 
     def __init__(self, username: Secret, password: Secret) -> None:
         self._username = username
         self._password = password
         self.sent_secrets = (password,)
-        """The secrets that the broker gets."""
         self.complete = False
 
     def step(self, challenge: bytes) -> bytes:

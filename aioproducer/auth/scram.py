@@ -133,6 +133,8 @@ class ScramExchange:
     """
 
     blocking: ClassVar[bool] = True
+    sent_secrets: ClassVar[tuple[Secret, ...]] = ()
+    refusal: ClassVar[None] = None
     __slots__ = ("_key", "_mechanism", "_nonce", "_offer", "_state", "complete")
 
     def __init__(self, mechanism: Scram, nonce: str) -> None:

@@ -64,30 +64,30 @@ def read_metadata(
     details: dict[str, tuple[PartitionInfo, ...]] = {}
     partitions = _Partitions(epochs, bool(detailed))
     code = 0
-    for kind, said in pieces:
+    for kind, fields in pieces:
         match kind:
             case "MetadataResponseBroker":
-                if said["host"]:
-                    node = _node(said)
+                if fields["host"]:
+                    node = _node(fields)
                     brokers[node.id] = node
             case "MetadataResponsePartition":
-                partitions.add(said)
+                partitions.add(fields)
             case "MetadataResponseTopic":
                 name, done, partitions = (
-                    said["name"],
+                    fields["name"],
                     partitions,
                     _Partitions(epochs, bool(detailed)),
                 )
-                if name in asked and said["error_code"]:
-                    errors[name] = _error(name, said["error_code"])
+                if name in asked and fields["error_code"]:
+                    errors[name] = _error(name, fields["error_code"])
                 elif name in asked and done.leaders:
-                    topics[name] = TopicInfo(name, said.get("topic_id"), done.leaders_of(name))
+                    topics[name] = TopicInfo(name, fields.get("topic_id"), done.leaders_of(name))
                     if done.stale:
                         stale.add(name)
                     if name in detailed:
-                        details[name] = _details(name, done.said, brokers)
+                        details[name] = _details(name, done.fields, brokers)
             case "MetadataResponse":
-                code = said.get("error_code", 0)
+                code = fields.get("error_code", 0)
         yield
     if code:
         return MetadataNews({}, error_code=code)
@@ -97,30 +97,30 @@ def read_metadata(
 class _Partitions:
     """The partitions of one topic, which come before its name."""
 
-    __slots__ = ("_detailed", "_epochs", "_wrong", "leaders", "said", "stale")
+    __slots__ = ("_detailed", "_epochs", "_wrong", "fields", "leaders", "stale")
 
     def __init__(self, epochs: bool, detailed: bool) -> None:
         self.leaders: list[PartitionLeader] = []
-        self.said: list[Mapping[str, Any]] = []
+        self.fields: list[Mapping[str, Any]] = []
         """Empty unless ``detailed``."""
         self.stale = False
         self._epochs = epochs
         self._detailed = detailed
         self._wrong: PartitionLeader | None = None
 
-    def add(self, said: Mapping[str, Any]) -> None:
+    def add(self, fields: Mapping[str, Any]) -> None:
         """Add a partition of the next topic."""
-        leader = said["leader_id"]
-        epoch = said["leader_epoch"] if self._epochs else NO_EPOCH
-        found = PartitionLeader(said["partition_index"], leader, epoch)
+        leader = fields["leader_id"]
+        epoch = fields["leader_epoch"] if self._epochs else NO_EPOCH
+        found = PartitionLeader(fields["partition_index"], leader, epoch)
         if leader < _NO_LEADER or epoch < NO_EPOCH:
             self._wrong = found
         elif leader == _NO_LEADER:
             found = found._replace(leader=None)
         self.leaders.append(found)
         if self._detailed:
-            self.said.append(said)
-        self.stale = self.stale or _is_stale(said)
+            self.fields.append(fields)
+        self.stale = self.stale or _is_stale(fields)
 
     def leaders_of(self, topic: str) -> tuple[PartitionLeader, ...]:
         """The leaders by partition. Raises :class:`ProtocolError` for impossible numbers."""
@@ -142,18 +142,18 @@ class _Partitions:
         return tuple(found.get(index) or PartitionLeader(index, None) for index in range(count))
 
 
-def _node(said: Mapping[str, Any]) -> Node:
-    if said["node_id"] < 0:
-        raise ProtocolError(f"a broker with id {said['node_id']}")
-    return Node(said["node_id"], said["host"], said["port"], said["rack"])
+def _node(fields: Mapping[str, Any]) -> Node:
+    if fields["node_id"] < 0:
+        raise ProtocolError(f"a broker with id {fields['node_id']}")
+    return Node(fields["node_id"], fields["host"], fields["port"], fields["rack"])
 
 
 def _error(topic: str, code: int) -> KafkaError:
     return kafka_error(code, f"topic {topic!r}: {explain(code)}")
 
 
-def _is_stale(said: Mapping[str, Any]) -> bool:
-    code = said["error_code"]
+def _is_stale(fields: Mapping[str, Any]) -> bool:
+    code = fields["error_code"]
     return bool(code) and kafka_error(code, "").refresh_metadata
 
 
@@ -168,11 +168,11 @@ def _details(
     return tuple(
         PartitionInfo(
             topic,
-            said["partition_index"],
-            brokers.get(said["leader_id"]),
-            nodes(said["replica_nodes"]),
-            nodes(said["isr_nodes"]),
-            nodes(said.get("offline_replicas", ())),
+            fields["partition_index"],
+            brokers.get(fields["leader_id"]),
+            nodes(fields["replica_nodes"]),
+            nodes(fields["isr_nodes"]),
+            nodes(fields.get("offline_replicas", ())),
         )
-        for said in sorted(partitions, key=lambda each: int(each["partition_index"]))
+        for fields in sorted(partitions, key=lambda each: int(each["partition_index"]))
     )

@@ -27,10 +27,10 @@ from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
 from aioproducer.model import BootstrapId, BootstrapServer, Node, PartitionInfo, TransactionHandle
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.connection import ConnectionSettings
-from aioproducer.network.node_state import ClientSettings
-from aioproducer.network.opening import SocketSettings
+from aioproducer.network.connection_states import ClientSettings
 from aioproducer.network.request import Request
 from aioproducer.network.resolve import canonical_names
+from aioproducer.network.transport import SocketSettings
 from aioproducer.partitioning import (
     ConsistentRandomPartitioner,
     Murmur3Partitioner,
@@ -450,9 +450,9 @@ class Engine:
         end = self._clock() + timeout
         try:
             await self._deliver(timeout)
-            if self._config.acks == "0" and (partings := self.client.part()):
+            if self._config.acks == "0" and (barriers := self.client.barriers()):
                 left = min(end - self._clock(), self._config.request_timeout_ms / 1000)
-                await asyncio.wait(partings, timeout=max(left, 0.0))
+                await asyncio.wait(barriers, timeout=max(left, 0.0))
             if self._sender_task is not None:
                 self._owner.cancel(self._sender_task)
             self.client.close()

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from kio.index import load_payload_module, load_response_schema
 from kio.static.constants import EntityType
-from kio.static.protocol import ResponsePayload
+from kio.static.protocol import RequestPayload, ResponsePayload
 
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
 
@@ -131,3 +131,10 @@ def request_module(api: Api, version: int) -> ModuleType:
 def response_type(api: Api, version: int) -> type[ResponsePayload]:
     """kio's class of the response."""
     return load_response_schema(api, version)
+
+
+@cache
+def response_to(api: Api, kind: type[RequestPayload]) -> tuple[type[ResponsePayload], str]:
+    """The type of the response to a request, and the request's name in messages."""
+    version = int(kind.__version__)
+    return response_type(api, version), f"{api.name} v{version}"

@@ -1,4 +1,4 @@
-"""All connections of a producer: which broker can take a request, and what came back.
+"""All connections of a producer: the brokers that can take a request, and completed requests.
 
 Source: Kafka's ``NetworkClient`` and ``ClusterConnectionStates``.
 """
@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 from kio.static.protocol import ResponsePayload
 
@@ -18,7 +18,6 @@ from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.errors import (
     BrokerConnectionError,
     ProducerError,
-    RequestTimeoutError,
     Written,
 )
 from aioproducer.metrics import ProducerMetrics
@@ -29,17 +28,16 @@ from aioproducer.network.connection import (
     ConnectionEvents,
     ConnectionState,
 )
-from aioproducer.network.frames import understand
+from aioproducer.network.connection_states import ClientSettings, NodeConnectionState, is_final
+from aioproducer.network.frames import read_response
 from aioproducer.network.in_flight import InFlightRequest
-from aioproducer.network.metadata_answer import MetadataAnswer
-from aioproducer.network.node_state import ClientSettings, NodeState, is_final
+from aioproducer.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.network.request import Completion, Request
 from aioproducer.network.throttling import throttle_seconds
+from aioproducer.network.timeouts import ConnectionTimeouts
 from aioproducer.runtime.tasks import TaskOwner
 
 logger = logging.getLogger(__name__)
-
-_NEVER: Final = float("inf")
 
 
 class _NotSentError(BrokerConnectionError):
@@ -50,9 +48,9 @@ class _NotSentError(BrokerConnectionError):
 
 @dataclass(slots=True)
 class NetworkClient:
-    """Opens connections where they are needed and passes on what comes back.
+    """Opens connections where they are needed, sends requests, and collects their responses.
 
-    Nothing here waits: whoever uses it is woken by ``wake`` and then takes the completions.
+    No method waits: ``wake`` wakes the sender, which takes the completions.
     """
 
     settings: ClientSettings
@@ -62,40 +60,38 @@ class NetworkClient:
     wake: Callable[[], None]
     metrics: ProducerMetrics
     features: Features = NO_FEATURES
-    """The newest that was told on any of the connections, when the last of them was opened."""
-    _nodes: dict[NodeId, NodeState] = field(default_factory=dict)
+    """The newest features that any open connection reported, as of the last one that opened."""
+    _nodes: dict[NodeId, NodeConnectionState] = field(default_factory=dict)
     _completed: list[Completion] = field(default_factory=list)
     _refused: set[NodeId] = field(default_factory=set)
     """The brokers whose last login failed."""
     _refusals: int = 0
     """Refused logins at all brokers, since one let the producer in."""
     _closed: bool = False
-    _next_end: float = _NEVER
-    """Before this no connection is overdue or idle; often none is then either."""
-    _shortest: float = field(init=False)
+    _timeouts: ConnectionTimeouts = field(init=False)
     _events: ConnectionEvents = field(init=False)
 
     def __post_init__(self) -> None:
-        self._shortest = min(self.settings.request_timeout, self.settings.max_idle)
+        self._timeouts = ConnectionTimeouts(self.settings.request_timeout, self.settings.max_idle)
         self._events = ConnectionEvents(
             ready=self._on_ready,
             renewed=self._on_renewed,
             response=self._on_response,
-            left=self._on_left,
-            oddity=self._on_oddity,
+            written=self._on_written,
+            anomaly=self._on_anomaly,
         )
 
-    # --- questions -------------------------------------------------------------------------
+    # --- state -----------------------------------------------------------------------------
 
     def in_flight(self, node: NodeId) -> int:
-        """The number of requests that wait for an answer of ``node``."""
+        """The number of requests that wait for a response of ``node``."""
         state = self._nodes.get(node)
         if state is None or state.connection is None:
             return 0
         return len(state.connection.in_flight)
 
     def total_in_flight(self) -> int:
-        """The number of requests that wait for an answer."""
+        """The number of requests that wait for a response."""
         return sum(self.in_flight(node) for node in self._nodes)
 
     def reaches(self, nodes: Iterable[Peer]) -> bool:
@@ -126,7 +122,7 @@ class NetworkClient:
         return False
 
     def not_before(self, node: NodeId, now: float) -> float | None:
-        """When a node that is not ready is worth another look by the clock alone, if ever."""
+        """The end of the node's backoff or throttling; None if it has neither."""
         state = self._nodes.get(node)
         if state is None:
             return None
@@ -135,12 +131,12 @@ class NetworkClient:
         return moment if moment > now else None
 
     def next_chance(self, nodes: Iterable[Peer], now: float) -> float | None:
-        """When the first of ``nodes``, none of which is ready, is worth another look."""
+        """The first end of a backoff or throttling among ``nodes``."""
         moments = [self.not_before(node.id, now) for node in nodes]
         return min((moment for moment in moments if moment is not None), default=None)
 
     def least_loaded(self, nodes: Iterable[Peer], now: float) -> Peer | None:
-        """The node to ask what any node can answer: idle before busy, connected before not.
+        """The node for a request that any broker can answer: idle before busy, connected first.
 
         None: all are in backoff, throttled or full. Ties are broken at random.
         """
@@ -192,12 +188,12 @@ class NetworkClient:
     # --- actions ---------------------------------------------------------------------------
 
     def connect(self, node: Peer, now: float) -> None:
-        """Connect to ``node`` unless that is under way or its backoff lasts."""
-        state = self._nodes.setdefault(node.id, NodeState())
+        """Connect to ``node``, unless it has a connection or is in backoff."""
+        state = self._nodes.setdefault(node.id, NodeConnectionState())
         if state.connection is not None:
             if state.connection.node[:3] == node[:3]:
                 return
-            state.connection.abort(BrokerConnectionError(f"{node} has moved to a new address"))
+            state.connection.abort(BrokerConnectionError(f"{node}: the broker has a new address"))
             return
         if state.not_before > now or self._closed:
             return
@@ -217,8 +213,8 @@ class NetworkClient:
     def send(self, node: NodeId, request: Request) -> None:
         """Send ``request`` to a node that can take it.
 
-        A request that the broker's version can't express fails alone, if the broker says so twice:
-        the first time, its connection ends as well, and the next one asks for its versions again.
+        A request that no version of the broker supports fails alone the second time. The first
+        time its connection ends as well, and the next connection asks for the versions again.
         """
         state = self._nodes[node]
         connection = state.connection
@@ -226,14 +222,14 @@ class NetworkClient:
         try:
             payload = request.build(connection.versions.choose(request.api))
         except ProducerError as error:
-            if request.api not in state.inexpressible:
-                state.inexpressible.add(request.api)
-                why = f"{connection.node} is asked again which versions it speaks: {error}"
+            if request.api not in state.unsupported:
+                state.unsupported.add(request.api)
+                why = f"{connection.node}: reconnecting to ask for its API versions again: {error}"
                 connection.abort(BrokerConnectionError(why))
                 error = _NotSentError(why)
             self._complete(Completion(request, node, None, error, 0.0))
             return
-        state.inexpressible.discard(request.api)
+        state.unsupported.discard(request.api)
         size = connection.send(
             request.api,
             payload,
@@ -242,7 +238,7 @@ class NetworkClient:
             answered=request.answered,
         )
         now = connection.last_used
-        self._next_end = min(self._next_end, now + self._shortest)
+        self._timeouts.request_sent(now)
         self.metrics.request_sent(node, size, now)
 
     def take_completed(self) -> list[Completion]:
@@ -251,32 +247,12 @@ class NetworkClient:
         return completed
 
     def poll(self, now: float) -> float | None:
-        """End connections that are overdue or idle; when to look again."""
-        if now >= self._next_end:
-            self._next_end = min(
-                (
-                    self._end_of(state.connection, now)
-                    for state in self._nodes.values()
-                    if state.connection is not None
-                ),
-                default=_NEVER,
-            )
-        return None if self._next_end == _NEVER else self._next_end
+        """End the connections that are overdue or idle; the moment to look again, if any."""
+        return self._timeouts.poll(self._connections(), now)
 
-    def _end_of(self, connection: Connection, now: float) -> float:
-        """When ``connection`` is overdue or idle; if that is now, end it."""
-        if connection.state is not ConnectionState.READY:
-            return _NEVER
-        overdue = connection.in_flight.overdue(now)
-        idle_at = connection.last_used + self.settings.max_idle
-        if overdue is not None:
-            connection.abort(_timed_out(connection, overdue, now))
-            return _NEVER
-        deadline = connection.in_flight.next_deadline()
-        if deadline is None and idle_at <= now:
-            connection.abort(BrokerConnectionError(f"{connection.node} was not used for long"))
-            return _NEVER
-        return idle_at if deadline is None else deadline
+    def _connections(self) -> list[Connection]:
+        states = self._nodes.values()
+        return [state.connection for state in states if state.connection is not None]
 
     def forget_except(self, nodes: Iterable[NodeId]) -> None:
         """Drop the state of brokers that left the cluster and have no connection."""
@@ -291,22 +267,20 @@ class NetworkClient:
             self._refused.discard(node)
             self.metrics.forget_node(node)
 
-    def part(self) -> list[asyncio.Future[Any]]:
-        """Ask brokers whose connections would lose what they hold if they ended (``acks=0``)."""
-        connections = [state.connection for state in self._nodes.values()]
-        partings = [connection.part() for connection in connections if connection is not None]
-        return [parting for parting in partings if parting is not None]
+    def barriers(self) -> list[asyncio.Future[Any]]:
+        """Send a :meth:`Connection.barrier` on each connection that needs one (``acks=0``)."""
+        barriers = [connection.barrier() for connection in self._connections()]
+        return [barrier for barrier in barriers if barrier is not None]
 
     def close(self) -> None:
-        """Abort every connection and open none any more."""
+        """Abort every connection. No connection opens after this."""
         self._closed = True
-        for state in self._nodes.values():
-            if state.connection is not None:
-                state.connection.abort(BrokerConnectionError("the producer was closed"))
+        for connection in self._connections():
+            connection.abort(BrokerConnectionError("the producer was closed"))
 
-    # --- what connections tell -------------------------------------------------------------
+    # --- events of connections -------------------------------------------------------------
 
-    async def _run(self, state: NodeState, connection: Connection) -> None:
+    async def _run(self, state: NodeConnectionState, connection: Connection) -> None:
         try:
             reason = await connection.run()
         except BaseException:
@@ -320,14 +294,10 @@ class NetworkClient:
         self._refused.discard(connection.node.id)
         self._refusals = 0
         self.features = max(
-            (
-                each.connection.versions.features
-                for each in self._nodes.values()
-                if each.connection is not None and each.connection.was_ready
-            ),
+            (each.versions.features for each in self._connections() if each.was_ready),
             key=lambda features: features.epoch,
         )
-        self._next_end = min(self._next_end, connection.last_used + self.settings.max_idle)
+        self._timeouts.connection_opened(connection.last_used)
         now = self.clock()
         self.metrics.connection_opened(now)
         if self.settings.connection.authenticates:
@@ -342,14 +312,14 @@ class NetworkClient:
         self,
         connection: Connection,
         request: InFlightRequest,
-        response: ResponsePayload | MetadataAnswer,
+        response: ResponsePayload | LazyMetadataResponse,
         size: int,
     ) -> None:
         read = request.context.read
-        if isinstance(response, MetadataAnswer):
-            said = read(response)  # in steps, which are for whoever takes it
+        if isinstance(response, LazyMetadataResponse):
+            result = read(response)  # a generator: the refresher reads it in steps
         else:
-            said = understand(response, read)
+            result = read_response(response, read)
         now = self.clock()
         latency = now - request.sent
         node = connection.node.id
@@ -359,20 +329,20 @@ class NetworkClient:
         if pause is not None:
             self.metrics.throttled(node, pause, now)
             connection.throttled_until = max(connection.throttled_until, now + pause)
-        self._complete(Completion(request.context, node, said, None, latency))
+        self._complete(Completion(request.context, node, result, None, latency))
 
-    def _on_oddity(self, connection: Connection, what: str) -> None:
-        state = self._nodes.get(connection.node.id)  # an answer may be read after its connection
-        if state is not None and what not in state.oddities:
-            state.oddities.add(what)
+    def _on_anomaly(self, connection: Connection, what: str) -> None:
+        state = self._nodes.get(connection.node.id)  # None: a response read after its connection
+        if state is not None and what not in state.anomalies:
+            state.anomalies.add(what)
             logger.debug("%s: %s; they are ignored", connection.node, what)
 
-    def _on_left(self, connection: Connection, request: InFlightRequest) -> None:
+    def _on_written(self, connection: Connection, request: InFlightRequest) -> None:
         latency = self.clock() - request.sent
         self._complete(Completion(request.context, connection.node.id, None, None, latency))
 
     def _on_disconnect(
-        self, state: NodeState, connection: Connection, reason: ProducerError
+        self, state: NodeConnectionState, connection: Connection, reason: ProducerError
     ) -> None:
         now = self.clock()
         node, was_ready, refused = connection.node, connection.was_ready, is_final(reason)
@@ -398,11 +368,3 @@ class NetworkClient:
     def _complete(self, completion: Completion) -> None:
         self._completed.append(completion)
         self.wake()
-
-
-def _timed_out(connection: Connection, request: InFlightRequest, now: float) -> RequestTimeoutError:
-    failed_to = "answer" if request.response else "read"
-    return RequestTimeoutError(
-        f"{connection.node} did not {failed_to} a {request.label} request within "
-        f"{now - request.sent:.1f} s (request_timeout_ms); its connection was closed"
-    )

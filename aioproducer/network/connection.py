@@ -1,6 +1,6 @@
 """One connection to one broker: connect, log in, write requests, read responses.
 
-On any doubt about what arrives, the connection ends and every request on it fails with the reason.
+A response that can't be read ends the connection, and every request on it fails with the reason.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache, partial
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple, NoReturn
 
@@ -30,14 +30,14 @@ from aioproducer.errors import (
 )
 from aioproducer.model import Peer
 from aioproducer.network import frames
-from aioproducer.network.apis import Api, BrokerVersions, request_module, response_type
+from aioproducer.network.apis import Api, BrokerVersions, request_module, response_to
 from aioproducer.network.frames import EncodedPayload
 from aioproducer.network.handshake import ApiVersionsHandshake
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
+from aioproducer.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.network.login import log_in, renewed_after
-from aioproducer.network.metadata_answer import MetadataAnswer
-from aioproducer.network.opening import SocketSettings, open_stream
 from aioproducer.network.stream import ResponseProtocol, ResponseReader
+from aioproducer.network.transport import SocketSettings, open_transport
 
 
 class ConnectionEvents(NamedTuple):
@@ -47,12 +47,15 @@ class ConnectionEvents(NamedTuple):
     """Requests may be sent."""
     renewed: Callable[[Connection], None]
     """Requests may be sent again: the login was renewed."""
-    response: Callable[[Connection, InFlightRequest, ResponsePayload | MetadataAnswer, int], None]
-    """An answer of so many bytes. It raises :class:`ProtocolError` if that can't be true."""
-    left: Callable[[Connection, InFlightRequest], None]
-    """A request that gets no answer has left for the socket."""
-    oddity: Callable[[Connection, str], None]
-    """Something is odd and does no harm."""
+    response: Callable[
+        [Connection, InFlightRequest, ResponsePayload | LazyMetadataResponse, int], None
+    ]
+    """A response of so many bytes. The callback raises :class:`ProtocolError` for an impossible
+    one."""
+    written: Callable[[Connection, InFlightRequest], None]
+    """A request without response was written to the socket."""
+    anomaly: Callable[[Connection, str], None]
+    """A harmless anomaly in a response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class Connection:
         self.last_used = clock()
         self.was_ready = False
         self.throttled_until = 0.0
-        """Until then the broker wants no request."""
+        """The end of the broker's throttling."""
         self.renewal_seconds = 0.0
         """The duration of the last renewal of the login, in seconds."""
         self._settings = settings
@@ -110,7 +113,7 @@ class Connection:
         self._correlation_id = 0
         self._renewing = False
         self._answers: deque[asyncio.Future[tuple[InFlightRequest, bytes]]] = deque()
-        """To the connection's own questions."""
+        """The responses to the connection's own requests (versions, login, barrier)."""
         self._reader: ResponseReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._abort_reason: ProducerError | None = None
@@ -119,7 +122,7 @@ class Connection:
 
     @property
     def usable(self) -> bool:
-        """True if requests may be sent: versions are agreed on, and the end is not near."""
+        """True if requests may be sent: it is set up, open, and not logging in again."""
         return (
             self.state is ConnectionState.READY
             and not self._renewing
@@ -138,17 +141,17 @@ class Connection:
         timeout: float,
         answered: bool = True,
     ) -> int:
-        """Write a request; how many bytes it has. ``answered``: the broker will respond.
+        """Write a request, and return its size in bytes. ``answered``: the broker will respond.
 
-        One without answer is in flight until its bytes have left for the socket. Until a request is
-        in flight no more, the parts of an encoded payload must not change.
+        A request without response is in flight until its bytes are written to the socket. The parts
+        of an encoded payload must not change while the request is in flight.
         """
         assert self._writer is not None
         now = self.last_used = self._clock()
         self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
         frame = frames.encode_request(payload, self._correlation_id, self._settings.client_id)
         kind = payload.kind if isinstance(payload, EncodedPayload) else type(payload)
-        response, label = _answer(api, kind)
+        response, label = response_to(api, kind)
         request = InFlightRequest(
             self._correlation_id,
             response if answered else None,
@@ -162,20 +165,21 @@ class Connection:
             self._writer.writelines(frame.pieces)
             if not answered:
                 self._writer.transport.set_write_buffer_limits(high=0)
-                self._look_what_left()
+                self._check_written()
         return frame.size
 
-    def _look_what_left(self) -> None:
+    def _check_written(self) -> None:
         assert self._writer is not None
         if not self._writer.transport.get_write_buffer_size():
-            for request in self.in_flight.left():
-                self._events.left(self, request)
+            for request in self.in_flight.take_written():
+                self._events.written(self, request)
 
-    def part(self) -> asyncio.Future[Any] | None:
-        """Ask something behind all that was sent; done when it was read there. None: no need.
+    def barrier(self) -> asyncio.Future[Any] | None:
+        """Send a request behind all others; its future is done once the broker has read them all.
 
-        What has left for TLS may be in memory for long, where ``abort()`` drops it, and nobody
-        answers for requests without answer (``acks=0``). Brokers read requests in order.
+        None: no barrier is needed. Bytes may wait in the memory of TLS, where ``abort()`` drops
+        them, and requests without response (``acks=0``) have no other proof. Brokers read requests
+        in order.
         """
         reader, ready = self._reader, self.state is ConnectionState.READY
         if self._settings.socket.tls is None or not ready or reader is None or reader.ended.done():
@@ -183,7 +187,7 @@ class Connection:
         if not self._renewing:
             version = self.versions.choose(Api.API_VERSIONS)
             self._put(Api.API_VERSIONS, self._api_versions_request(version))
-        if not self._answers:  # to a step of the login, which came behind it all
+        if not self._answers:  # else a step of the login serves as the barrier
             return None
         last = self._answers[-1]
         reader.ended.add_done_callback(lambda _: last.cancel())
@@ -199,7 +203,7 @@ class Connection:
     # --- living ----------------------------------------------------------------------------
 
     async def run(self) -> ProducerError:
-        """Connect and read responses until the connection ends; returns why it did."""
+        """Connect and read responses until the connection ends; returns the reason."""
         try:
             await self._live(await self._open())
         except (ProducerError, OSError, EOFError) as error:
@@ -234,20 +238,20 @@ class Connection:
 
     @property
     def _expected(self) -> str:
-        """The next step of a broker that was reached."""
+        """The next step of the broker during the set-up."""
         port = "TLS" if self._settings.socket.tls else "plain-text"
         if self.versions.known and self._settings.mechanism:
             return f"accepted the {self._settings.mechanism.name} login"
-        return f"said which versions it speaks; is it Kafka's {port} port?"
+        return f"sent its API versions; is it Kafka's {port} port?"
 
     async def _open(self) -> ResponseReader:
         loop = asyncio.get_running_loop()
         reader = ResponseReader(loop, self._receive)
-        transport, protocol = await open_stream(
+        transport, protocol = await open_transport(
             self.node,
             self._settings.socket,
             self._setup_timeout,
-            lambda: ResponseProtocol(reader, loop, self._look_what_left),
+            lambda: ResponseProtocol(reader, loop, self._check_written),
         )
         self._reader, self._writer = reader, asyncio.StreamWriter(transport, protocol, reader, loop)
         if self._abort_reason is not None:
@@ -255,9 +259,9 @@ class Connection:
         return reader
 
     async def _live(self, reader: ResponseReader) -> NoReturn:
-        """Agree on versions and log in, within a bound; then let the reader do the work."""
+        """Negotiate versions and log in, within a bound; then the reader does the work."""
         async with self._bounded("answer an ApiVersions request"):
-            await self._agree_on_versions()
+            await self._negotiate_versions()
         session = await self._log_in()
         self.versions.choose(Api.METADATA)  # else there is nothing to ask of this broker
         self.state = ConnectionState.READY
@@ -280,17 +284,17 @@ class Connection:
             if not bound.expired():
                 raise
             port = "TLS" if self._settings.socket.tls else "plain-text"
-            doubt = f". Is it a Kafka broker, and is this its {port} port?"
+            hint = f". Is it a Kafka broker, and is this its {port} port?"
             raise BrokerConnectionError(
                 f"accepted the connection, but did not {what} within "
                 f"{self._settings.request_timeout:.1f} s"
-                f"{' (request_timeout_ms)' if self.versions.known else doubt}"
+                f"{' (request_timeout_ms)' if self.versions.known else hint}"
             ) from None
 
-    async def _agree_on_versions(self) -> None:
+    async def _negotiate_versions(self) -> None:
         handshake = ApiVersionsHandshake()
         while (version := handshake.next_version) is not None:
-            request, body = await self._question(
+            request, body = await self._request(
                 Api.API_VERSIONS, self._api_versions_request(version)
             )
             assert request.response is not None
@@ -303,7 +307,7 @@ class Connection:
         if mechanism is None:
             return None
         async with self._bounded(f"end the {mechanism.name} login"):
-            return await log_in(mechanism, self.node.host, self.versions, self._ask)
+            return await log_in(mechanism, self.node.host, self.versions, self._send_and_receive)
 
     async def _renew(self) -> float | None:
         """Log in again on the connection, behind what is in flight (KIP-368)."""
@@ -315,13 +319,13 @@ class Connection:
         self._events.renewed(self)
         return session
 
-    async def _ask(self, api: Api, payload: RequestPayload) -> ResponsePayload:
-        request, body = await self._question(api, payload)
+    async def _send_and_receive(self, api: Api, payload: RequestPayload) -> ResponsePayload:
+        request, body = await self._request(api, payload)
         assert request.response is not None
         return frames.decode_response(request.response, body).response
 
-    async def _question(self, api: Api, payload: RequestPayload) -> tuple[InFlightRequest, bytes]:
-        """Send a request of the connection's own; its answer. Raises why there is none."""
+    async def _request(self, api: Api, payload: RequestPayload) -> tuple[InFlightRequest, bytes]:
+        """Send a request of the connection's own, and wait for its response."""
         assert self._reader is not None
         answer = self._put(api, payload)
         either: list[asyncio.Future[Any]] = [answer, self._reader.ended]
@@ -354,7 +358,7 @@ class Connection:
         return request
 
     def _receive(self, body: bytes) -> None:
-        request = self.in_flight.answered(frames.correlation_id(body))
+        request = self.in_flight.complete_next(frames.correlation_id(body))
         if request.context is not None:
             self._read_frame(request, body)
             return
@@ -365,10 +369,10 @@ class Connection:
     def _read_frame(self, request: InFlightRequest, body: bytes) -> None:
         assert request.response is not None
         self.last_used = self._clock()
-        response: ResponsePayload | MetadataAnswer
+        response: ResponsePayload | LazyMetadataResponse
         try:
             if int(request.response.__api_key__) == Api.METADATA:
-                response, left_over = self._metadata_answer(request, body), 0
+                response, left_over = self._lazy_metadata(request, body), 0
             else:
                 response, left_over = frames.decode_response(request.response, body)
             self._events.response(self, request, response, len(body) + frames.LENGTH_BYTES)
@@ -376,27 +380,20 @@ class Connection:
             self.in_flight.restore(request)
             raise
         if left_over:
-            self._tell_left_over(request)
+            self._report_left_over(request)
 
-    def _metadata_answer(self, request: InFlightRequest, body: bytes) -> MetadataAnswer:
+    def _lazy_metadata(self, request: InFlightRequest, body: bytes) -> LazyMetadataResponse:
         assert request.response is not None
-        return MetadataAnswer(
+        return LazyMetadataResponse(
             request.response,
             body,
             on_refusal=self._refuse,
-            on_left_over=partial(self._tell_left_over, request),
+            on_left_over=partial(self._report_left_over, request),
         )
 
-    def _tell_left_over(self, request: InFlightRequest) -> None:
-        self._events.oddity(self, f"{request.label} responses end with bytes that mean nothing")
+    def _report_left_over(self, request: InFlightRequest) -> None:
+        self._events.anomaly(self, f"{request.label} responses end with unknown bytes")
 
     def _refuse(self, error: ProtocolError) -> None:
-        """End the connection, for what it brought can't be understood."""
+        """End the connection after a response that can't be read."""
         self.abort(self._explain(error))
-
-
-@cache
-def _answer(api: Api, kind: type[RequestPayload]) -> tuple[type[ResponsePayload], str]:
-    """The response to a request, and what to call the request in messages."""
-    version = int(kind.__version__)
-    return response_type(api, version), f"{api.name} v{version}"

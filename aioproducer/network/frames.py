@@ -17,8 +17,12 @@ from kio.static.primitive import i32
 from kio.static.protocol import RequestPayload, ResponsePayload
 
 from aioproducer.errors import ProtocolError
-from aioproducer.network.array_lengths import walk, walk_header, without_unknown_fields
-from aioproducer.network.unknown_codes import with_numbers
+from aioproducer.network.kio_guards import (
+    walk,
+    walk_header,
+    with_numbers,
+    without_unknown_fields,
+)
 
 LENGTH_BYTES: Final = 4
 MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
@@ -213,7 +217,7 @@ def _decode(kind: type[ResponsePayload], body: bytes, used: int) -> tuple[Any, i
 _T = TypeVar("_T")
 
 
-def understand(response: ResponsePayload, read: Callable[[Any], _T]) -> _T:
+def read_response(response: ResponsePayload, read: Callable[[Any], _T]) -> _T:
     """The value that ``read`` makes of a response. Whatever it raises is a :class:`ProtocolError`.
 
     It reads the response to its end before anybody acts on it, so an answer that is wrong in some

@@ -35,12 +35,12 @@ class ApiVersionsHandshake:
             self.next_version = self._fallback(asked, body)
             return
         response = frames.decode_response(kind, body).response
-        self.versions = frames.understand(response, _accepted)
+        self.versions = frames.read_response(response, _accepted)
 
     def _fallback(self, asked: int, body: bytes) -> int:
         try:
             response = frames.decode_response(response_type(Api.API_VERSIONS, 0), body).response
-            versions = frames.understand(response, _versions)
+            versions = frames.read_response(response, _versions)
         except ProtocolError:
             return 0
         highest = versions.highest(Api.API_VERSIONS)

@@ -1,4 +1,4 @@
-"""Requests that were sent and have no answer yet, or have not left yet if they get none."""
+"""Requests without their response yet, or not yet written if they get none (``acks=0``)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class InFlightRequest:
 
     correlation_id: int
     response: type[ResponsePayload] | None
-    """The type of the answer; None: there will be none (``acks=0``)."""
+    """The type of the response; None: there is none (``acks=0``)."""
     context: Any
-    """The sender's own; it comes back with the answer."""
+    """The sender's own object; it comes back with the response."""
     sent: float
     deadline: float
     label: str
@@ -31,27 +31,29 @@ class InFlightRequests:
 
     def __init__(self) -> None:
         self._requests: deque[InFlightRequest] = deque()
-        self._leaving: deque[InFlightRequest] = deque()
+        self._unwritten: deque[InFlightRequest] = deque()
 
     def __len__(self) -> int:
-        return len(self._requests) + len(self._leaving)
+        return len(self._requests) + len(self._unwritten)
 
     def add(self, request: InFlightRequest) -> None:
         """``request`` was sent."""
-        (self._requests if request.response else self._leaving).append(request)
+        (self._requests if request.response else self._unwritten).append(request)
 
-    def left(self) -> list[InFlightRequest]:
-        """Everything has left for the socket: take the requests that get no answer."""
-        if not self._leaving:
+    def take_written(self) -> list[InFlightRequest]:
+        """All bytes are written to the socket: take the requests that get no response."""
+        if not self._unwritten:
             return []
-        left = list(self._leaving)
-        self._leaving.clear()
-        return left
+        written = list(self._unwritten)
+        self._unwritten.clear()
+        return written
 
-    def answered(self, correlation_id: int) -> InFlightRequest:
-        """The request that was answered. Raises :class:`ProtocolError` if it is not the next."""
+    def complete_next(self, correlation_id: int) -> InFlightRequest:
+        """Take the next request. Raises :class:`ProtocolError` if another one was answered."""
         if not self._requests:
-            raise ProtocolError(f"a response (correlation id {correlation_id}) to no request")
+            raise ProtocolError(
+                f"a response has correlation id {correlation_id}, but no request waits"
+            )
         expected = self._requests[0].correlation_id
         if correlation_id != expected:
             raise ProtocolError(
@@ -60,29 +62,29 @@ class InFlightRequests:
         return self._requests.popleft()
 
     def restore(self, request: InFlightRequest) -> None:
-        """The answer to ``request`` can't be read, so it counts as not answered."""
+        """Put back ``request``: its response can't be read, so it counts as unanswered."""
         self._requests.appendleft(request)
 
     def next_deadline(self) -> float | None:
-        """When the first request times out; the others are answered, and time out, after it."""
+        """The deadline of the first request; all others have a later one."""
         first = self._first
         return first.deadline if first else None
 
     def overdue(self, now: float) -> InFlightRequest | None:
-        """The first request, if its time is over."""
+        """The first request, if its deadline is past."""
         first = self._first
         return first if first and first.deadline <= now else None
 
     @property
     def _first(self) -> InFlightRequest | None:
-        if not self._leaving:
+        if not self._unwritten:
             return self._requests[0] if self._requests else None
         if not self._requests:
-            return self._leaving[0]
-        return min(self._requests[0], self._leaving[0], key=lambda request: request.deadline)
+            return self._unwritten[0]
+        return min(self._requests[0], self._unwritten[0], key=lambda request: request.deadline)
 
     def clear(self) -> list[InFlightRequest]:
-        """Take all of them: the connection is gone."""
-        requests = [*self._requests, *self.left()]
+        """Take all requests: the connection ended."""
+        requests = [*self._requests, *self.take_written()]
         self._requests.clear()
         return requests

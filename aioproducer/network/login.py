@@ -24,10 +24,10 @@ from aioproducer.errors import (
     kafka_error,
 )
 from aioproducer.network.apis import Api, BrokerVersions, request_module
-from aioproducer.network.frames import understand
+from aioproducer.network.frames import read_response
 from aioproducer.runtime.threads import ThreadForEach
 
-Ask: TypeAlias = Callable[[Api, RequestPayload], Awaitable[Any]]
+SendAndReceive: TypeAlias = Callable[[Api, RequestPayload], Awaitable[Any]]
 """Sends a request on the connection, and returns the response."""
 
 MAX_ROUNDS: Final = 20
@@ -40,56 +40,59 @@ SOONEST_RENEWAL: Final = 0.1
 """Seconds between the logins of a connection: shorter sessions would leave no time for requests."""
 
 LONGEST_SESSION: Final = 30 * 24 * 3600.0
-"""Seconds; nobody's clock is trusted for longer."""
+"""Seconds; a longer lifetime counts as this."""
 
 _SHOWN: Final = 500
-"""Characters of a broker's message that are shown."""
+"""The most characters of a broker's message in an error."""
 
 _STEPS: Final = ThreadForEach("aioproducer-login")
 """Not asyncio's default executor; a KDC that does not answer holds up no other login."""
 
 
 async def log_in(
-    mechanism: Mechanism, host: str, versions: BrokerVersions, ask: Ask
+    mechanism: Mechanism, host: str, versions: BrokerVersions, send_and_receive: SendAndReceive
 ) -> float | None:
-    """Log in; for how many seconds the broker lets the session last, None: without end.
+    """Log in, and return the lifetime of the session in seconds; None: it does not end.
 
     Raises:
         AuthenticationError: the broker refuses, or can't be trusted.
-        NetworkError: a token can't be had at present.
+        NetworkError: no token is available at present.
     """
     module = request_module(Api.SASL_HANDSHAKE, versions.choose(Api.SASL_HANDSHAKE))
-    answer = await ask(Api.SASL_HANDSHAKE, module.SaslHandshakeRequest(mechanism=mechanism.name))
-    code, offered = understand(answer, _read_offer)
+    request = module.SaslHandshakeRequest(mechanism=mechanism.name)
+    answer = await send_and_receive(Api.SASL_HANDSHAKE, request)
+    code, offered = read_response(answer, _read_offer)
     if code:
-        said = f"this listener offers {offered or 'none'}; set sasl_mechanism"
-        raise _refused(mechanism, code, said)
+        reason = f"this listener offers {offered or 'none'}; set sasl_mechanism to an offered one"
+        raise _refused(mechanism, code, reason)
     try:
         exchange = await mechanism.begin(host)
     except ProducerError:
         raise
     except Exception as error:
         raise _broken(mechanism, error) from None
-    return await _authenticate(mechanism, exchange, versions, ask)
+    return await _authenticate(mechanism, exchange, versions, send_and_receive)
 
 
 async def _authenticate(
-    mechanism: Mechanism, exchange: Exchange, versions: BrokerVersions, ask: Ask
+    mechanism: Mechanism,
+    exchange: Exchange,
+    versions: BrokerVersions,
+    send_and_receive: SendAndReceive,
 ) -> float | None:
     module = request_module(Api.SASL_AUTHENTICATE, versions.choose(Api.SASL_AUTHENTICATE))
-    said = await _step(mechanism, exchange, b"")
+    response = await _step(mechanism, exchange, b"")
     for _ in range(MAX_ROUNDS):
-        answer = await ask(Api.SASL_AUTHENTICATE, module.SaslAuthenticateRequest(auth_bytes=said))
-        code, message, challenge, lifetime = understand(answer, _read_step)
+        request = module.SaslAuthenticateRequest(auth_bytes=response)
+        answer = await send_and_receive(Api.SASL_AUTHENTICATE, request)
+        code, message, challenge, lifetime = read_response(answer, _read_step)
         if code:
-            reasons = (message, getattr(exchange, "refusal", None))
-            told = ": ".join(str(reason) for reason in reasons if reason)
-            sent: tuple[Secret, ...] = getattr(exchange, "sent_secrets", ())
-            raise _refused(mechanism, code, told, *sent)
+            reasons = ": ".join(str(each) for each in (message, exchange.refusal) if each)
+            raise _refused(mechanism, code, reasons, *exchange.sent_secrets)
         if exchange.complete and not challenge:
             return lifetime
-        said = await _step(mechanism, exchange, challenge)
-        if exchange.complete and not said:
+        response = await _step(mechanism, exchange, challenge)
+        if exchange.complete and not response:
             return lifetime
     raise SaslAuthenticationFailedError(
         f"{mechanism.name}: the broker has not ended the login after {MAX_ROUNDS} steps"
@@ -136,13 +139,13 @@ def renewed_after(session: float, random: Random) -> float:
     return max(session * random.uniform(*RENEWED_AT), SOONEST_RENEWAL)
 
 
-def _refused(mechanism: Mechanism, code: int, said: str | None, *secrets: Secret) -> ProducerError:
-    """The error for a code. One that is no verdict on the login passes, and is tried again soon.
+def _refused(mechanism: Mechanism, code: int, reason: str, *secrets: Secret) -> ProducerError:
+    """The error for a code. A code that does not refuse the login itself is retried soon.
 
-    ``secrets``: those that the broker got, and might repeat.
+    ``secrets``: the secrets that the broker got, and might repeat.
     """
-    said = masked(said or "", *secrets)
-    said = "".join(each if each.isprintable() else " " for each in said[:_SHOWN])
-    refused = f"{mechanism.name} login refused: {explain(code, said)}"
+    reason = masked(reason, *secrets)
+    reason = "".join(each if each.isprintable() else " " for each in reason[:_SHOWN])
+    refused = f"{mechanism.name} login refused: {explain(code, reason)}"
     error = kafka_error(code, refused)
     return error if isinstance(error, AuthenticationError) else BrokerConnectionError(refused)

@@ -1,4 +1,4 @@
-"""A request before it is known which version the broker speaks, and what came of it. No I/O."""
+"""A request in no particular version yet, and its completion. No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aioproducer.network.frames import EncodedPayload
 
 
 class Request(Protocol):
-    """A request before it is known which version the broker speaks."""
+    """A request before its version is chosen for a broker."""
 
     @property
     def api(self) -> Api:
@@ -21,26 +21,26 @@ class Request(Protocol):
 
     @property
     def answered(self) -> bool:
-        """True if the broker responds; else (``acks=0``) it is complete when it has left."""
+        """True if the broker responds; else (``acks=0``) the request is complete once written."""
 
     def build(self, version: int) -> RequestPayload | EncodedPayload:
-        """The request in ``version``; raises a :class:`ProducerError` if that can't be."""
+        """The request in ``version``. Raises :class:`ProducerError` if ``version`` lacks it."""
 
     def read(self, response: Any) -> Any:
-        """The response as a value that can be acted on. Pure.
+        """The value of a response. Pure.
 
-        Raises for a response that no broker can mean: its connection ends, and nothing else has
-        happened. Metadata is read in steps (:meth:`MetadataAnswer.read`), which end the same way.
+        An exception for an impossible response ends its connection, and has no other effect.
+        Metadata is read in steps (:meth:`LazyMetadataResponse.read`), which end the same way.
         """
 
 
 class Completion(NamedTuple):
-    """The end of a request: an answer, or an error."""
+    """The end of a request: a result or an error."""
 
     request: Any
     node: NodeId
-    said: Any
-    """The value that the request has :meth:`~Request.read`; None: there is no response."""
+    result: Any
+    """The value of the response by :meth:`Request.read`; None: there is no response."""
     error: ProducerError | None
     latency: float
-    """Seconds from sending to the answer."""
+    """Seconds from sending to the response."""

@@ -1,4 +1,4 @@
-"""A connection's incoming bytes: cut into responses in the callback that brings them."""
+"""The stream of a connection: its bytes are cut into responses in the callback that brings them."""
 
 from __future__ import annotations
 
@@ -47,15 +47,18 @@ class ResponseReader(asyncio.StreamReader):
 
 
 class ResponseProtocol(asyncio.StreamReaderProtocol):
-    """Tells when what was held up has left for the socket."""
+    """Reports when the transport has written its buffer to the socket."""
 
     def __init__(
-        self, reader: ResponseReader, loop: asyncio.AbstractEventLoop, on_left: Callable[[], None]
+        self,
+        reader: ResponseReader,
+        loop: asyncio.AbstractEventLoop,
+        on_written: Callable[[], None],
     ) -> None:
         super().__init__(reader, loop=loop)
-        self._on_left = on_left
+        self._on_written = on_written
 
     def resume_writing(self) -> None:
         """Called by the transport: its buffer is below its lower limit again."""
         super().resume_writing()
-        self._on_left()
+        self._on_written()

@@ -1,4 +1,4 @@
-"""For how long a broker wants to be left alone (KIP-219). No I/O."""
+"""The pause that a broker asks for by its quota (KIP-219). No I/O."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from datetime import timedelta
 from typing import Any, Final
 
 MAX_THROTTLE: Final = 11.0
-"""Seconds; a broker that asks to be left alone for longer is left alone for so long.
+"""Seconds; the longest pause that the client keeps.
 
 A broker measures a quota over ``quota.window.num`` windows of ``quota.window.size.seconds``, 11 of
-1 s by default. After that time it has forgotten what was too much, so a longer pause serves nobody;
-and a damaged answer could ask for 24 days. A broker that really reads nothing for longer lets the
-next request wait, and ``request_timeout_ms`` bounds that.
+1 s by default. After that time it has forgotten the excess, so a longer pause serves nobody; and a
+damaged response could ask for 24 days. If a broker really reads nothing for longer, the next
+request waits, and ``request_timeout_ms`` bounds that.
 """
 
 
 def throttle_seconds(response: Any) -> float | None:
-    """The pause that a response asks for, within bounds; None: its version does not tell."""
-    asked: timedelta | None = getattr(response, "throttle_time", None)
-    return None if asked is None else min(max(asked.total_seconds(), 0.0), MAX_THROTTLE)
+    """The pause that a response asks for, within bounds; None: its version has no such field."""
+    throttle_time: timedelta | None = getattr(response, "throttle_time", None)
+    return (
+        None
+        if throttle_time is None
+        else min(max(throttle_time.total_seconds(), 0.0), MAX_THROTTLE)
+    )

@@ -104,7 +104,7 @@ class AdHocRequests:
         if isinstance(completion.error, NetworkError) and inquiry.node is None:
             self._waiting.append(inquiry)  # another broker may answer
         else:
-            inquiry.tell(completion.said if completion.error is None else completion.error)
+            inquiry.tell(completion.result if completion.error is None else completion.error)
 
     def close(self, error: ProducerError) -> None:
         """Nothing is asked any more: callers that wait get ``error``."""

@@ -11,8 +11,8 @@ from kio.static.protocol import RequestPayload
 from aioproducer.errors import ProtocolError
 from aioproducer.model import Node
 from aioproducer.network.apis import Api, request_module
-from aioproducer.network.frames import understand
-from aioproducer.network.metadata_answer import MetadataAnswer
+from aioproducer.network.frames import read_response
+from aioproducer.network.lazy_metadata import LazyMetadataResponse
 
 _FIRST_WITH_OPERATIONS: Final = 8
 _LAST_WITH_CLUSTER_OPERATIONS: Final = 10
@@ -67,9 +67,9 @@ class DescribeRequest:
         )
         return request
 
-    def read(self, response: MetadataAnswer) -> Found:
+    def read(self, response: LazyMetadataResponse) -> Found:
         """The content of the response. Raises :class:`ProtocolError` if it can't be true."""
-        return understand(response.whole(), self._read)
+        return read_response(response.whole(), self._read)
 
     def _read(self, said: Any) -> Found:
         found = {str(topic.name): _found(topic) for topic in said.topics}

@@ -71,7 +71,7 @@ class ProducerIdRequester:
     def completed(self, completion: Completion, now: float) -> None:
         """Take the answer to a request, or the reason that there is none."""
         error = completion.error
-        assigned: AssignedIdentity | None = completion.said
+        assigned: AssignedIdentity | None = completion.result
         if assigned is not None:
             code = assigned.error_code
             if not code:

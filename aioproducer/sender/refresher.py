@@ -125,7 +125,7 @@ class MetadataRefresher:
         if completion.error is not None:
             self._failed(completion.error)
         else:
-            self._taking = self._take(request.asked, completion.said)
+            self._taking = self._take(request.asked, completion.result)
             self._take_in()
 
     def _take_in(self) -> None:

@@ -15,7 +15,7 @@ from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.errors import ProtocolError
 from aioproducer.network.apis import Api, request_module
 from aioproducer.network.frames import EncodedPayload, encode
-from aioproducer.network.metadata_answer import MetadataAnswer
+from aioproducer.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.sender.produce import array_length
 
 _FIRST_METADATA_WITH_TOPIC_IDS = 10
@@ -41,7 +41,7 @@ class MetadataRequest:
             kind, [b"".join((array_length(flexible, len(topics)), *topics, rest))]
         )
 
-    def read(self, response: MetadataAnswer) -> Generator[None, None, MetadataNews]:
+    def read(self, response: LazyMetadataResponse) -> Generator[None, None, MetadataNews]:
         """The news in the response, read in steps. They raise :class:`ProtocolError`."""
         return response.read(self.asked.topics, self.detailed)
 

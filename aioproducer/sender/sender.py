@@ -323,7 +323,7 @@ class Sender:
                 if not batch.done:
                     self._completer.settle(batch, Deliver(-1, -1), node, now)
             return
-        produced: ProduceResults = completion.said
+        produced: ProduceResults = completion.result
         self._take_hints(produced, now)
         for batch, _ in request.batches:
             if batch.done:

@@ -106,7 +106,7 @@ class Lane:
         question, self.request = self.request.question, None
         error = completion.error
         if error is None:
-            answer: Answer = completion.said
+            answer: Answer = completion.result
             where = self._metadata.describe(completion.node)
             verdict = self._asker.answered(question, answer, where)
             if verdict is not Verdict.DONE:

@@ -22,7 +22,7 @@ from kio.static.primitive import i16, i32Timedelta
 
 from aioproducer.errors import BrokerConnectionError, NetworkError, ProtocolError
 from aioproducer.model import BootstrapId, BootstrapServer, Node
-from aioproducer.network import opening
+from aioproducer.network import transport
 from aioproducer.network.apis import Api, request_module, response_type
 from aioproducer.network.connection import (
     Connection,
@@ -31,7 +31,7 @@ from aioproducer.network.connection import (
     ConnectionState,
 )
 from aioproducer.network.in_flight import InFlightRequest
-from aioproducer.network.opening import SocketSettings
+from aioproducer.network.transport import SocketSettings
 
 NOTHING = i32Timedelta.parse(datetime.timedelta(0))
 LONG, SHORT = 5.0, 0.02
@@ -112,7 +112,7 @@ class Owner:
         self.respond: Callable[..., None] = self._on_response
         self.answers: asyncio.Queue[tuple[Any, Any, int]] = asyncio.Queue()
         self.left: list[Any] = []
-        self.oddities: list[str] = []
+        self.anomalies: list[str] = []
         self.connection = Connection(
             node,
             ConnectionSettings(**{**settings, **changes}),
@@ -120,8 +120,8 @@ class Owner:
                 ready=lambda _: self.ready.set(),
                 renewed=lambda _: self.renewed.set(),
                 response=lambda *told: self.respond(*told),
-                left=lambda _, request: self.left.append(request.context),
-                oddity=lambda _, what: self.oddities.append(what),
+                written=lambda _, request: self.left.append(request.context),
+                anomaly=lambda _, what: self.anomalies.append(what),
             ),
             setup_timeout=LONG,
             clock=lambda: self.now,
@@ -471,7 +471,7 @@ async def test_bytes_left_over_are_ignored_and_told() -> None:
             name, answer, _ = await owner.answers.get()
             assert name == context
             assert [*answer.pieces()][-1].fields["cluster_id"] == "c"
-        assert owner.oddities == ["METADATA v9 responses end with bytes that mean nothing"] * 2
+        assert owner.anomalies == ["METADATA v9 responses end with unknown bytes"] * 2
         assert owner.connection.usable
         owner.connection.abort(BrokerConnectionError("done"))
         await running
@@ -496,7 +496,7 @@ async def test_bytes_left_over_behind_what_is_read_at_once_are_told_too() -> Non
         owner.connection.send(Api.PRODUCE, request, "produce", timeout=30.0, answered=True)
         name, answer, _ = await owner.answers.get()
         assert (name, type(answer)) == ("produce", kind)
-        assert owner.oddities == ["PRODUCE v9 responses end with bytes that mean nothing"]
+        assert owner.anomalies == ["PRODUCE v9 responses end with unknown bytes"]
         assert owner.connection.usable
         running.cancel()
 
@@ -743,7 +743,7 @@ def addresses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     async def resolve(host: str, port: int) -> list[tuple[str, int]]:
         return found
 
-    monkeypatch.setattr(opening, "resolve", resolve)
+    monkeypatch.setattr(transport, "resolve", resolve)
     return found
 
 
@@ -773,7 +773,7 @@ async def test_when_no_address_answers_each_has_its_reason(
             await asyncio.get_running_loop().create_future()
         raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
 
-    monkeypatch.setattr(opening, "_open", open_connection)
+    monkeypatch.setattr(transport, "_open", open_connection)
     owner.connection._setup_timeout = SHORT
     reason = str(await run(owner))
     assert "10.0.0.1: no connection within 0.0 s" in reason
@@ -789,7 +789,7 @@ async def test_a_resolver_that_hangs_ends_after_the_setup_timeout(
         await asyncio.get_running_loop().create_future()
         raise AssertionError
 
-    monkeypatch.setattr(opening, "resolve", resolve)
+    monkeypatch.setattr(transport, "resolve", resolve)
     owner = Owner(Node(1, "kafka", 9092))
     owner.connection._setup_timeout = SHORT
     assert "'kafka' was not resolved" in str(await run(owner))

@@ -43,6 +43,8 @@ class Exchange:
     """One message, and nothing to prove."""
 
     blocking = False
+    sent_secrets = ()
+    refusal = None
     complete = False
 
     def step(self, challenge: bytes) -> bytes:

@@ -30,7 +30,7 @@ def line(*numbers: int) -> InFlightRequests:
 def test_answers_come_in_the_order_of_the_requests() -> None:
     requests = line(1, 2, 3)
     for number in (1, 2, 3):
-        assert requests.answered(number).context == f"context {number}"
+        assert requests.complete_next(number).context == f"context {number}"
     assert len(requests) == 0
 
 
@@ -38,23 +38,23 @@ def test_answers_come_in_the_order_of_the_requests() -> None:
 def test_an_answer_out_of_order_is_refused_and_takes_nothing(number: int) -> None:
     requests = line(1, 2, 3)
     with pytest.raises(ProtocolError, match=f"correlation id {number}, but 1 was next"):
-        requests.answered(number)
+        requests.complete_next(number)
     assert len(requests) == 3
-    assert requests.answered(1).correlation_id == 1
+    assert requests.complete_next(1).correlation_id == 1
 
 
 def test_an_answer_to_no_request_and_a_second_answer() -> None:
-    with pytest.raises(ProtocolError, match=r"correlation id 1.*to no request"):
-        line().answered(1)
+    with pytest.raises(ProtocolError, match=r"correlation id 1.*no request waits"):
+        line().complete_next(1)
     requests = line(1)
-    requests.answered(1)
-    with pytest.raises(ProtocolError, match="to no request"):
-        requests.answered(1)
+    requests.complete_next(1)
+    with pytest.raises(ProtocolError, match="no request waits"):
+        requests.complete_next(1)
 
 
 def test_a_request_whose_answer_cannot_be_read_is_the_next_again() -> None:
     requests = line(1, 2)
-    requests.restore(requests.answered(1))
+    requests.restore(requests.complete_next(1))
     assert [each.correlation_id for each in requests.clear()] == [1, 2]
 
 
@@ -67,11 +67,11 @@ def test_requests_without_answer_are_taken_when_they_have_left() -> None:
     late = requests.overdue(5.0)
     assert late is not None
     assert late.correlation_id == 2
-    assert [each.correlation_id for each in requests.left()] == [2, 3]
-    assert requests.left() == []
+    assert [each.correlation_id for each in requests.take_written()] == [2, 3]
+    assert requests.take_written() == []
     assert requests.next_deadline() == 10.0
     requests.add(replace(request(4), response=None))
-    assert requests.answered(1).correlation_id == 1
+    assert requests.complete_next(1).correlation_id == 1
     assert requests.next_deadline() == 10.0
     assert [each.correlation_id for each in requests.clear()] == [4]
     assert len(requests) == 0

@@ -40,6 +40,7 @@ class Exchange:
         self.heard: list[bytes] = []
         self.complete = False
         self.sent_secrets: tuple[Secret, ...] = ()
+        self.refusal: str | None = None
 
     def step(self, challenge: bytes) -> bytes:
         self.heard.append(challenge)
@@ -157,12 +158,11 @@ async def test_a_refusal_is_final_and_says_what_the_broker_said(
 
 
 async def test_the_reason_that_came_before_a_refusal_is_told() -> None:
-    class Refused(Exchange):
-        refusal = "status invalid_token"
-
+    exchange = Exchange([b"token", b"\1", b""])
+    exchange.refusal = "status invalid_token"
     failed = says(code=ErrorCode.sasl_authentication_failed, why="no")
     with pytest.raises(SaslAuthenticationFailedError, match="no: status invalid_token"):
-        await Broker(offers(), says(b"{}"), failed).log_in(Refused([b"token", b"\1", b""]))
+        await Broker(offers(), says(b"{}"), failed).log_in(exchange)
 
 
 async def test_a_broker_that_repeats_the_password_is_not_quoted() -> None:

@@ -34,11 +34,11 @@ from aioproducer.network.connection import (
     ConnectionSettings,
     ConnectionState,
 )
+from aioproducer.network.connection_states import ClientSettings
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
-from aioproducer.network.node_state import ClientSettings
-from aioproducer.network.opening import SocketSettings
 from aioproducer.network.request import Completion
 from aioproducer.network.throttling import MAX_THROTTLE
+from aioproducer.network.transport import SocketSettings
 from aioproducer.runtime.tasks import TaskOwner
 
 ONE, TWO, THREE = (Node(number, f"host{number}", 9092) for number in (1, 2, 3))
@@ -118,8 +118,8 @@ class Played:
         self.events.ready(self)
 
     def everything_left(self) -> None:
-        for request in self.in_flight.left():
-            self.events.left(self, request)
+        for request in self.in_flight.take_written():
+            self.events.written(self, request)
 
     async def breaks(self, reason: ProducerError | None = None) -> None:
         if not self._end.done():
@@ -199,7 +199,7 @@ class World:
     def outcomes(self) -> list[tuple[str, Any]]:
         """Name and response or error of what was completed."""
         return [
-            (each.request.name, each.error or each.said) for each in self.client.take_completed()
+            (each.request.name, each.error or each.result) for each in self.client.take_completed()
         ]
 
 
@@ -312,7 +312,7 @@ async def test_a_broker_that_moved_is_connected_at_its_new_address(world: World)
     moved = Node(1, "elsewhere", 9092)
     assert not world.client.ready(moved, world.now), "full, so the address is looked at"
     assert len(connection.aborted) == 1
-    assert "moved to a new address" in str(connection.aborted[0])
+    assert "has a new address" in str(connection.aborted[0])
     await settle()
     assert [name for name, _ in world.outcomes()] == ["ask 0", "ask 1"]
     world.now += 1.0
@@ -459,7 +459,7 @@ async def test_versions_that_are_right_after_all_are_forgotten_to_have_been_wron
 async def test_an_answer_that_cannot_be_true_has_no_effect(world: World, wrong: Exception) -> None:
     connection = await world.connected(ONE)
     world.client.send(1, Ask("ask"))
-    request = connection.in_flight.answered(1)
+    request = connection.in_flight.complete_next(1)
     with pytest.raises(ProtocolError, match=str(wrong)):
         connection.events.response(connection, request, Wrong(wrong), 100)
     assert world.outcomes() == []
@@ -472,7 +472,7 @@ async def test_what_is_odd_is_logged_once_for_each_broker(
     for node in (ONE, TWO, ONE):
         connection = await world.connected(node)
         for what in ("left over", "left over", "other"):
-            connection.events.oddity(connection, what)
+            connection.events.anomaly(connection, what)
         await connection.breaks()
         world.now += 10
     said = [each.getMessage() for each in caplog.records if "ignored" in each.getMessage()]
@@ -548,7 +548,7 @@ async def test_a_connection_that_is_not_used_for_long_is_closed(world: World) ->
     assert connection.aborted == []
     world.now = 1640.0
     world.client.poll(world.now)
-    assert "not used" in str(connection.aborted[0])
+    assert "no request used the connection" in str(connection.aborted[0])
 
 
 async def test_waiting_for_an_answer_is_no_idleness() -> None:

@@ -64,7 +64,7 @@ def read(api: Api, version: int, wire: bytes) -> Any:
         answer = unread(kind, wire)
         return read_to_its_end(answer, request.asked.topics, request.detailed)
     if request is not None:
-        return frames.understand(frames.decode_response(kind, wire).response, request.read)
+        return frames.read_response(frames.decode_response(kind, wire).response, request.read)
     handshake = ApiVersionsHandshake()
     handshake.next_version = version
     handshake.receive(kind, wire)

@@ -34,7 +34,7 @@ BROKERS = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
 class Network:
     """Stands in for the NetworkClient: keeps what is sent, and the test answers."""
 
-    def part(self) -> list[Any]:
+    def barriers(self) -> list[Any]:
         return []
 
     def __init__(self, wake: Callable[[], None], metrics: Any) -> None:

@@ -39,7 +39,7 @@ from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import BootstrapId, BootstrapServer, Node, NodeId, Peer, RecordMetadata
 from aioproducer.network.apis import NO_FEATURES, Api, Features, response_type
 from aioproducer.network.client import NetworkClient
-from aioproducer.network.metadata_answer import MetadataAnswer
+from aioproducer.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.network.request import Completion
 from aioproducer.records.compression import Compression
 from aioproducer.records.compression_ratio import CompressionRatios
@@ -351,7 +351,7 @@ def metadata_response(
     *,
     partition_code: int = 0,
     whole_code: int = 0,
-) -> MetadataAnswer:
+) -> LazyMetadataResponse:
     parts: Any = importlib.import_module(response_type(Api.METADATA, 13).__module__)
     partitions = tuple(
         parts.MetadataResponsePartition(
@@ -384,7 +384,7 @@ class _Code(NamedTuple):
     value: int
 
 
-def metadata_answer(response: Any) -> MetadataAnswer:
+def metadata_answer(response: Any) -> LazyMetadataResponse:
     """``response``, one of kio's, as it comes from a connection; refusing it fails the test."""
     wire = io.BytesIO()
     kind = type(response)
@@ -395,17 +395,19 @@ def metadata_answer(response: Any) -> MetadataAnswer:
 
 def unread(
     kind: Any, body: bytes, on_refusal: Any = None, on_left_over: Any = lambda: None
-) -> MetadataAnswer:
+) -> LazyMetadataResponse:
     """An answer of these bytes; refusing it fails the test unless somebody hears of that."""
 
     def fail(error: ProtocolError) -> None:
         raise AssertionError(error)
 
-    return MetadataAnswer(kind, body, on_refusal=on_refusal or fail, on_left_over=on_left_over)
+    return LazyMetadataResponse(
+        kind, body, on_refusal=on_refusal or fail, on_left_over=on_left_over
+    )
 
 
 def read_to_its_end(
-    answer: MetadataAnswer, asked: Collection[str], detailed: Collection[str] = ()
+    answer: LazyMetadataResponse, asked: Collection[str], detailed: Collection[str] = ()
 ) -> MetadataNews:
     """What it says. Raises the :class:`ProtocolError` for which its connection ends."""
     refused: list[ProtocolError] = []

@@ -12,7 +12,7 @@ from kio.static.primitive import i32
 
 from aioproducer.errors import ProtocolError
 from aioproducer.network.apis import SUPPORTED, Api, response_type
-from aioproducer.network.metadata_answer import MetadataAnswer
+from aioproducer.network.lazy_metadata import LazyMetadataResponse
 from tests.unit.cluster.test_metadata_response import made, response
 from tests.unit.sender.world import metadata_answer, read_to_its_end, unread
 
@@ -74,10 +74,10 @@ def test_tagged_fields_of_a_newer_broker_are_skipped_at_each_level(version: int)
     assert list(unread(answer._kind, body).pieces()) == pieces
 
 
-def tagged_at(answer: MetadataAnswer) -> list[int]:
+def tagged_at(answer: LazyMetadataResponse) -> list[int]:
     """The offsets of the numbers of tagged fields."""
     found: list[int] = []
-    module = importlib.import_module("aioproducer.network.metadata_answer")
+    module = importlib.import_module("aioproducer.network.lazy_metadata")
     skip = module._skip_tagged
 
     def note(body: bytes, offset: int) -> Any:

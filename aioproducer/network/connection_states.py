@@ -1,4 +1,4 @@
-"""One broker as the client sees it: its connection, and the wait before the next one.
+"""The state of each broker at the client: its connection, failures, and reconnect backoff.
 
 Source: Kafka's ``ClusterConnectionStates``.
 """
@@ -19,13 +19,13 @@ from aioproducer.network.apis import Api
 from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
 
 _FINAL: Final = (AuthenticationError, UsageError)
-"""The errors that end a login for good: a broker's refusal, or something wrong here, such as a
-certificate's file, or an extra that is not installed."""
+"""Errors that no retry can mend: a broker's refusal, an unreadable certificate's file, an extra
+that is not installed."""
 
 LOGIN_BACKOFF: Final = 1.0
 LOGIN_BACKOFF_MAX: Final = 60.0
-"""Seconds to wait after a login that a broker refused, doubled each time: directories lock the
-accounts of those who try again and again."""
+"""Seconds of backoff after a refused login, doubled each time: directories lock an account after
+repeated failures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +43,20 @@ class ClientSettings:
 
 
 @dataclass(slots=True)
-class NodeState:
-    """One broker: its connection, and what hinders a new one or the next request."""
+class NodeConnectionState:
+    """One broker's connection, or the reason and the backoff before the next one."""
 
     connection: Connection | None = None
     failures: int = 0
     setup_failures: int = 0
     not_before: float = 0.0
     refused: bool = False
-    """Its last login was refused."""
+    """The broker refused the last login."""
     last_error: ProducerError | None = None
-    inexpressible: set[Api] = field(default_factory=set)
-    """Requests that it has no version for, by what it told the connection before."""
-    oddities: set[str] = field(default_factory=set)
-    """The oddities that were logged."""
+    unsupported: set[Api] = field(default_factory=set)
+    """The APIs without a common version, as the previous connection found."""
+    anomalies: set[str] = field(default_factory=set)
+    """The anomalies that were logged."""
 
     @property
     def is_ready(self) -> bool:
@@ -66,12 +66,11 @@ class NodeState:
 
     @property
     def setup_error(self) -> ProducerError | None:
-        """The reason why the broker could not be reached, or refused the login, when it was tried
-        last; None after a connection that was good and ended."""
+        """The error of the last attempt to connect or to log in; None if it succeeded."""
         return self.last_error if self.setup_failures or self.refused else None
 
     def opened(self) -> None:
-        """The broker let the producer in."""
+        """The connection was established, and the login succeeded."""
         self.failures = self.setup_failures = 0
         self.refused = False
         self.last_error = None
@@ -85,10 +84,10 @@ class NodeState:
         *,
         refusals: int,
     ) -> None:
-        """The connection is gone; the next one waits, longer after each failure.
+        """The connection ended. The backoff before the next one grows with each failure.
 
-        ``refusals``: refused logins in a row, of all brokers. They have the same accounts, so the
-        wait grows with the refusals of any.
+        ``refusals``: refused logins in a row at all brokers. Brokers share their accounts, so the
+        backoff grows with refusals at any of them.
         """
         assert self.connection is not None
         self.setup_failures += not self.connection.was_ready
@@ -106,5 +105,5 @@ class NodeState:
 
 
 def is_final(reason: ProducerError) -> bool:
-    """True if another try soon would end alike: the login or a certificate has to change first."""
+    """True if a retry can't succeed before the login or a certificate changes."""
     return isinstance(reason, _FINAL)

@@ -1,21 +1,29 @@
-"""Walks a response before it is decoded: array lengths and unknown tagged fields. No I/O.
+"""Guards around kio's decoders: array lengths, unknown tagged fields, error codes, times. No I/O.
 
-kio's parser takes memory for as many elements as a length announces, before it reads the first one;
-where that is more than there is, the whole process is aborted. So a few corrupt bytes must not get
-that far: an array has at most as many elements as fit into the bytes that are left.
+:func:`walk` reads over a response before kio decodes it. kio's parser takes memory for as many
+elements as a length announces, before it reads the first one; if the memory is not there, the whole
+process is aborted. A few corrupt bytes must not get that far, so an array may announce at most as
+many elements as fit into the remaining bytes.
 
 kio's parser also refuses a tagged field that its schema does not have. A newer broker may add one
-to any struct, and a client has to skip it (KIP-482). So the walk notes where such fields are, and
-only where there are some, the response is copied without them.
+to any struct, and a client has to skip it (KIP-482). The walk notes the place of such fields, and
+the response is copied without them only if there are some.
+
+:func:`with_numbers` takes the place of kio's class for a response that kio can't decode. kio reads
+an error code as a member of an enumeration, so one code of a newer broker would make the whole
+response unreadable. A time that no ``timedelta`` can hold does the same:
+``connections.max.reauth.ms`` has no upper limit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass
 from functools import cache
-from types import NoneType, UnionType
+from types import GenericAlias, NoneType, UnionType
 from typing import Any, Final, NamedTuple, TypeAlias, Union, get_args, get_origin
+
+from kio.static.primitive import i16, i64
 
 from aioproducer.errors import ProtocolError
 
@@ -49,6 +57,14 @@ _SIZES: Final = {
     "datetime_i64": 8,
     "uuid": 16,
 }
+
+_CLASS_VARIABLES: Final = (
+    "__type__",
+    "__version__",
+    "__flexible__",
+    "__api_key__",
+    "__header_schema__",
+)
 
 
 def walk(kind: Any, body: bytes, offset: int) -> Sequence[Edit]:
@@ -86,10 +102,10 @@ def _entity(kind: Any) -> Skip:
     steps: list[tuple[int, Skip]] = []
     tagged: dict[int, Skip] = {}
     leap = 0
-    for field in fields(kind):
-        step = _value(field.type, field.metadata.get("kafka_type"), flexible)
-        if "tag" in field.metadata:
-            tagged[field.metadata["tag"]] = step if callable(step) else _leap(step)
+    for each in fields(kind):
+        step = _value(each.type, each.metadata.get("kafka_type"), flexible)
+        if "tag" in each.metadata:
+            tagged[each.metadata["tag"]] = step if callable(step) else _leap(step)
         elif isinstance(step, int):
             leap += step
         else:
@@ -131,9 +147,9 @@ def _least(declared: Any, kafka_type: str | None, flexible: bool) -> int:
         return _least(inner, kafka_type, flexible)
     if kafka_type is None:
         inside = sum(
-            _least(field.type, field.metadata.get("kafka_type"), flexible)
-            for field in fields(declared)
-            if "tag" not in field.metadata
+            _least(each.type, each.metadata.get("kafka_type"), flexible)
+            for each in fields(declared)
+            if "tag" not in each.metadata
         )
         return inside + 1 if flexible else inside
     if kafka_type in _SIZES:
@@ -223,7 +239,7 @@ def _skip_tagged(body: bytes, offset: int, edits: list[Edit], known: Mapping[int
     first = offset
     kept = 0
     for _ in range(count):
-        field = offset
+        at_tag = offset
         tag, offset = _unsigned_varint(body, offset)
         at = offset
         size, offset = _unsigned_varint(body, offset)
@@ -234,7 +250,7 @@ def _skip_tagged(body: bytes, offset: int, edits: list[Edit], known: Mapping[int
                     f"a tagged field of {size} bytes is announced where {len(body) - offset + size}"
                     " are left"
                 )
-            edits.append(Edit(field, offset, b""))
+            edits.append(Edit(at_tag, offset, b""))
             continue
         kept += 1
         before, content = len(edits), offset
@@ -245,3 +261,39 @@ def _skip_tagged(body: bytes, offset: int, edits: list[Edit], known: Mapping[int
     if kept < count:
         edits.append(Edit(begin, first, _as_unsigned_varint(kept)))
     return offset
+
+
+@cache
+def with_numbers(kind: Any, *, times: bool = False) -> Any:
+    """A class like ``kind`` (one of kio's) that takes any number for an error code.
+
+    ``times``: and for times of 8 bytes, which are milliseconds then.
+    """
+    return make_dataclass(
+        kind.__name__,
+        [(each.name, *_declared(each, times)) for each in fields(kind)],
+        namespace={name: getattr(kind, name) for name in _CLASS_VARIABLES if hasattr(kind, name)},
+        frozen=True,
+        slots=True,
+        kw_only=True,
+    )
+
+
+def _declared(each: Any, times: bool) -> tuple[Any, Any]:
+    """The type and the field in :func:`with_numbers`'s class."""
+    declared: Any = each.type
+    metadata = dict(each.metadata)
+    if metadata.get("kafka_type") == "error_code":
+        declared, metadata["kafka_type"] = i16, "int16"
+    elif times and metadata.get("kafka_type") == "timedelta_i64":
+        declared, metadata["kafka_type"] = i64, "int64"
+    elif is_dataclass(declared):
+        declared = _numbered(declared, times)
+    elif get_origin(declared) is tuple and is_dataclass(get_args(declared)[0]):
+        declared = GenericAlias(tuple, (_numbered(get_args(declared)[0], times), ...))
+    default = {} if each.default is MISSING else {"default": each.default}
+    return declared, field(metadata=metadata, **default)
+
+
+def _numbered(kind: Any, times: bool) -> Any:
+    return with_numbers(kind, times=times)

@@ -1,4 +1,4 @@
-"""The way to a broker: every address of its name, TCP, and TLS where it is configured."""
+"""The transport to a broker: TCP to one of its addresses, and TLS where it is configured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Stream = TypeVar("_Stream", bound=asyncio.BaseProtocol)
 
 _CONTEXTS: Final = ThreadForEach("aioproducer-tls")
 TLS_SHUTDOWN_TIMEOUT: Final = 1.0
-"""Seconds for the goodbyes of TLS; who does not answer is cut off."""
+"""Seconds for the end of TLS; a broker that does not answer is cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class SocketSettings:
     tls: TlsContexts | None = None
 
 
-async def open_stream(
+async def open_transport(
     peer: Peer,
     settings: SocketSettings,
     timeout: float,
@@ -41,7 +41,7 @@ async def open_stream(
     """Try every address of the host, each for ``timeout`` seconds, TLS included.
 
     Raises:
-        BrokerConnectionError: nobody answers there.
+        BrokerConnectionError: no address accepts a connection.
         AuthenticationError: the TLS handshake failed, so another address would not help.
     """
     try:
@@ -49,7 +49,7 @@ async def open_stream(
             addresses = await resolve(peer.host, peer.port)
     except TimeoutError:
         raise BrokerConnectionError(
-            f"the name {peer.host!r} was not resolved in {timeout:.1f} s"
+            f"the host name {peer.host!r} was not resolved within {timeout:.1f} s"
         ) from None
     reasons = []
     for host, port in addresses:
@@ -65,7 +65,7 @@ async def open_stream(
 
 
 def _explained(error: OSError, name: str, address: str, tls: TlsContexts | None) -> str:
-    """Raises what ends all tries: the certificate is no better at another address."""
+    """The reason in words. Raises it if another address can't help, as with a bad certificate."""
     if tls is not None and not isinstance(error, ConnectionRefusedError):
         explained = explain_tls(error, address, host=name, options=tls.options)
         if isinstance(explained, AuthenticationError):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aioproducer.errors import ProtocolError
-from aioproducer.network import array_lengths, frames
+from aioproducer.network import frames, kio_guards
 from aioproducer.network.apis import SUPPORTED, Api, response_type
 
 THROTTLE = bytes(4)
@@ -59,7 +59,7 @@ def test_an_array_longer_than_the_rest_is_refused(
     kind: Any = response_type(api, version)
     announced = compact(length) if kind.__flexible__ else plain(length)
     with pytest.raises(ProtocolError, match=r"an array of \d+ elements is announced where \d"):
-        array_lengths.walk(kind, before + announced + b"\0", 0)
+        kio_guards.walk(kind, before + announced + b"\0", 0)
 
 
 def test_a_corrupt_response_does_not_end_the_process() -> None:
@@ -78,11 +78,11 @@ def test_a_corrupt_response_does_not_end_the_process() -> None:
 def test_what_is_wrong_otherwise_is_left_to_the_decoder(version: int) -> None:
     kind: Any = response_type(Api.METADATA, version)
     for body in (b"", b"\0", b"\xff" * 3, bytes(200)):
-        array_lengths.walk(kind, body, 0)
+        kio_guards.walk(kind, body, 0)
     with pytest.raises(ProtocolError):
         frames.decode_response(kind, bytes(5))
 
 
 def test_a_null_array_is_none() -> None:
     kind: Any = response_type(Api.METADATA, 4)
-    array_lengths.walk(kind, THROTTLE + plain(-1), 0)
+    kio_guards.walk(kind, THROTTLE + plain(-1), 0)

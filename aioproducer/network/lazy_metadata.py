@@ -1,8 +1,8 @@
-"""A Metadata response that was not read yet. No I/O.
+"""A Metadata response that is decoded in steps. No I/O.
 
-With thousands of topics it takes long to read, so it is not read in the callback that brought it,
-but a piece at a time by whoever asked. What kio knows of the structs leads the way; its primitives
-read the values. Tagged fields are skipped, for none is known (KIP-482), and so are bytes left over.
+A response with thousands of topics takes long to decode. So the callback that brings it does not
+decode it: the refresher does, a piece at a time. kio's classes give the layout, and its primitives
+read the values. Tagged fields are skipped, for none is known (KIP-482), and so are left-over bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kio.static.protocol import ResponsePayload
 from aioproducer.cluster.metadata_response import MetadataNews, Piece, read_metadata
 from aioproducer.errors import ProtocolError
 from aioproducer.network import frames
-from aioproducer.network.array_lengths import walk_header
+from aioproducer.network.kio_guards import walk_header
 
 Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 """A value of the bytes at an offset, and how many bytes it has."""
@@ -35,11 +35,11 @@ _PLAIN: Final[dict[str, Read]] = {
 }
 
 
-class MetadataAnswer:
+class LazyMetadataResponse:
     """The bytes of a response of ``kind``, header included.
 
-    ``on_refusal`` gets the error if it can't be understood, ``on_left_over`` hears of bytes behind
-    its end. Raises :class:`ProtocolError` if not even its beginning can be read.
+    ``on_refusal`` gets the error if the bytes can't be decoded; ``on_left_over`` is called for
+    bytes behind the end. Raises :class:`ProtocolError` if the header can't be decoded.
     """
 
     def __init__(
@@ -59,27 +59,27 @@ class MetadataAnswer:
             self._start = walk_header(kind.__header_schema__, body)
             milliseconds, _ = readers.read_int32(body, self._start)
         except Exception as error:
-            raise self._misunderstood(error) from error
+            raise self._undecodable(error) from error
         self.throttle_time = datetime.timedelta(milliseconds=milliseconds)
-        """For how long the broker wants no request."""
+        """The pause that the broker asks for."""
 
     def read(
         self, asked: Container[str], detailed: Collection[str] = ()
     ) -> Generator[None, None, MetadataNews]:
         """The metadata of the topics ``asked``, in steps (:func:`read_metadata`).
 
-        Whatever is raised on the way is a :class:`ProtocolError`, and refuses the answer.
+        Any exception on the way becomes a :class:`ProtocolError`, and refuses the response.
         """
         try:
             news = yield from read_metadata(self.pieces(), self.version, asked, detailed)
         except Exception as error:
-            refusal = error if isinstance(error, ProtocolError) else self._misunderstood(error)
+            refusal = error if isinstance(error, ProtocolError) else self._undecodable(error)
             self._on_refusal(refusal)
             raise refusal from error
         return news
 
     def whole(self) -> Any:
-        """The response at once, for those who ask about few topics. Raises as :meth:`read`."""
+        """The whole response at once, for requests about few topics. Raises as :meth:`read`."""
         try:
             return frames.decode_response(self._kind, self._body).response
         except ProtocolError as refusal:
@@ -92,7 +92,7 @@ class MetadataAnswer:
         if end < len(self._body):
             self._on_left_over()
 
-    def _misunderstood(self, error: Exception) -> ProtocolError:
+    def _undecodable(self, error: Exception) -> ProtocolError:
         return ProtocolError(
             f"a MetadataResponse (version {self.version}) of {len(self._body)} bytes can't be "
             f"understood: {type(error).__name__}: {error}"
@@ -159,10 +159,10 @@ def _check_count(count: int, least: int, body: bytes, offset: int) -> None:
 
 def _walk(kind: Any, body: bytes, offset: int) -> Generator[Piece, None, int]:
     """The structs in a struct, and then itself; returns where it ends."""
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, read, inner in _plan(kind):
         if read is not None:
-            said[name], size = read(body, offset)
+            values[name], size = read(body, offset)
             offset += size
             continue
         count, size = _length_reader(kind.__flexible__)(body, offset)
@@ -172,7 +172,7 @@ def _walk(kind: Any, body: bytes, offset: int) -> Generator[Piece, None, int]:
             offset = yield from _walk(inner, body, offset)
     if kind.__flexible__:
         offset = _skip_tagged(body, offset)
-    yield Piece(kind.__name__, said)
+    yield Piece(kind.__name__, values)
     return offset
 
 
