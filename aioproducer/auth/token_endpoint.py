@@ -13,13 +13,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 from aioproducer.auth.json_objects import json_object
 from aioproducer.auth.redaction import printable
 from aioproducer.auth.token import Token, token_from
+from aioproducer.config.addresses import is_loopback
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError, MissingExtraError, TokenEndpointError, TokenError
 
@@ -81,7 +81,7 @@ class TokenEndpoint:
     def __post_init__(self) -> None:
         """Raises ConfigError for an address that can't be asked."""
         parts = _split(self.url)
-        if parts.scheme == "http" and not _is_here(parts.hostname or ""):
+        if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
             logger.warning(
                 "sasl_oauthbearer_token_endpoint_url: %s is not encrypted, so whoever is on the"
                 " way can read the client's secret and the token: use https",
@@ -241,13 +241,6 @@ def _parts_of(url: str) -> SplitResult | None:
     except ValueError:
         return None
     return parts
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def _text(value: str | Secret) -> str:

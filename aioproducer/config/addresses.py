@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from ipaddress import IPv6Address
+from ipaddress import IPv6Address, ip_address
 from typing import Final, TypeAlias
 
-__all__ = ["Address", "parse_addresses"]
+__all__ = ["Address", "is_loopback", "parse_addresses"]
 
 Address: TypeAlias = tuple[str, int]
 """Host (a name, an IPv4 address, or an IPv6 address without brackets) and port."""
@@ -33,6 +33,15 @@ def parse_addresses(value: str | Iterable[object]) -> tuple[Address, ...]:
     if not addresses:
         raise ValueError("the list is empty; give at least one 'host:port'")
     return tuple(addresses.values())
+
+
+def is_loopback(host: str) -> bool:
+    """True if ``host`` is this machine: an address of its loopback, or ``localhost`` (RFC 6761)."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        name = host.lower().rstrip(".")
+        return name == "localhost" or name.endswith(".localhost")
 
 
 def _parse_item(item: object) -> tuple[Address, ...]:

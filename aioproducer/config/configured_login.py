@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, get_args
 
+from aioproducer.config.jaas import (
+    LoginSources,
+    mechanisms_of_module,
+    plain_class_name,
+)
 from aioproducer.config.login import (
     AwsLogin,
     AwsToken,
@@ -13,19 +18,15 @@ from aioproducer.config.login import (
     PlainLogin,
     ScramLogin,
 )
-from aioproducer.config.login_sources import (
-    LoginSources,
-    mechanisms_of_module,
-    plain_class_name,
-)
 from aioproducer.config.oauth_login import oauth_login
-from aioproducer.config.sasl_options import SaslMechanism
+from aioproducer.config.security_options import SaslMechanism
 from aioproducer.errors import ConfigError
 
 if TYPE_CHECKING:
+    from aioproducer.config.options import OptionTable
     from aioproducer.config.producer_config import ProducerConfig
 
-__all__ = ["login_of", "mechanism_name_of"]
+__all__ = ["read_login", "login_of", "mechanism_name_of"]
 
 _KAFKA: Final = "org.apache.kafka.common.security"
 _LOGIN_CLASSES: Final = frozenset(
@@ -72,8 +73,13 @@ def login_of(config: ProducerConfig) -> Login | None:
     """
     if not config.security_protocol.startswith("SASL_"):
         return None
-    mechanism = mechanism_name_of(config)
     sources = LoginSources(config)
+    return read_login(mechanism_name_of(sources), sources)
+
+
+def read_login(mechanism: SaslMechanism, sources: LoginSources) -> Login:
+    """The login of ``sources`` by ``mechanism``. Raises as :func:`login_of`."""
+    config = sources.config
     _check_mechanism(mechanism, sources)
     _check_classes(mechanism, config)
     if mechanism in _PASSWORDS:
@@ -89,7 +95,7 @@ def login_of(config: ProducerConfig) -> Login | None:
     return oauth_login(sources)
 
 
-def mechanism_name_of(config: ProducerConfig) -> SaslMechanism:
+def mechanism_name_of(sources: LoginSources) -> SaslMechanism:
     """``sasl_mechanism``, or ``GSSAPI`` where a login of Kerberos is all that is configured.
 
     Kafka's default is GSSAPI always. A user that forgets the mechanism beside a user name then gets
@@ -98,9 +104,9 @@ def mechanism_name_of(config: ProducerConfig) -> SaslMechanism:
     Raises:
         ConfigError: the mechanism has to be set.
     """
+    config = sources.config
     if config.sasl_mechanism is not None:
         return config.sasl_mechanism
-    sources = LoginSources(config)
     meant = () if sources.jaas is None else mechanisms_of_module(sources.jaas.login_module)
     if meant == ("GSSAPI",) or (
         not meant and any(getattr(config, name) is not None for name in _KERBEROS_OPTIONS)
@@ -130,7 +136,7 @@ def _check_mechanism(mechanism: str, sources: LoginSources) -> None:
             )
 
 
-def _check_classes(mechanism: str, config: ProducerConfig) -> None:
+def _check_classes(mechanism: str, config: OptionTable) -> None:
     login_class = config.sasl_login_class
     if login_class is not None and plain_class_name(login_class) not in _LOGIN_CLASSES:
         raise ConfigError(

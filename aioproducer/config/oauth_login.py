@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+from aioproducer.config.jaas import LoginSources, plain_class_name
 from aioproducer.config.kinds import UnacceptableError
 from aioproducer.config.login import (
     AssertionFileSettings,
@@ -18,7 +19,6 @@ from aioproducer.config.login import (
     TokenFileSettings,
     TokenSettings,
 )
-from aioproducer.config.login_sources import LoginSources, plain_class_name
 from aioproducer.config.security_kinds import Extensions
 from aioproducer.errors import ConfigError
 

@@ -1,5 +1,5 @@
 """The option table. Every option and every default value of the producer stands here, once, and
-those of security in ``tls_options.py``, ``sasl_options.py`` and ``token_options.py``.
+those of security in ``security_options.py``.
 
 Names, defaults, ranges and importance are those of ``org.apache.kafka.clients.producer.
 ProducerConfig`` in Kafka 4.3; ``kafka_default`` marks where a default differs and the meaning says
@@ -14,14 +14,6 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from aioproducer.config.addresses import Address
-from aioproducer.config.hooks import (
-    InterceptorOption,
-    Interceptors,
-    Partitioner,
-    PartitionerOption,
-    Serializer,
-    SerializerOption,
-)
 from aioproducer.config.kinds import (
     INT_MAX,
     LONG_MAX,
@@ -31,12 +23,18 @@ from aioproducer.config.kinds import (
     Bytes,
     Choice,
     Integer,
+    InterceptorOption,
+    Interceptors,
     Milliseconds,
     Nullable,
+    Partitioner,
+    PartitionerOption,
+    Serializer,
+    SerializerOption,
     Text,
 )
 from aioproducer.config.option import Group, Importance, option, options_of, required_option
-from aioproducer.config.token_options import TokenOptions
+from aioproducer.config.security_options import TokenOptions
 
 __all__ = [
     "ADAPTIVE_LINGER_MS",

@@ -1,16 +1,18 @@
 """``${provider:[path:]key}``: a value that stands somewhere else (KIP-297, KIP-421).
 
 The syntax and the three providers are Kafka's: ``EnvVarConfigProvider``, ``FileConfigProvider``,
-``DirectoryConfigProvider``. Their sources are handed in; see ``config_providers.py``.
+``DirectoryConfigProvider``. Their sources are an argument, :data:`THIS_PROCESS` or
+a test's own.
 """
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from aioproducer.config.properties import decode_properties, parse_properties
@@ -21,6 +23,7 @@ __all__ = [
     "BUILT_IN",
     "BUILT_IN_PROPERTIES",
     "CONFIG_PROVIDERS",
+    "THIS_PROCESS",
     "Provider",
     "Providers",
     "Reference",
@@ -283,3 +286,18 @@ def _content(provider: Provider, option: str, path: str, surroundings: Surroundi
             f"{option} refers to {path}, which cannot be read in this process:"
             f" {error.strerror or type(error).__name__}"
         ) from None
+
+
+class ThisProcess:
+    """The environment and the files of this process: this room looks outside nowhere else."""
+
+    def variable(self, name: str) -> str | None:
+        """An environment variable; None if it is not set."""
+        return os.environ.get(name)
+
+    def content(self, path: str) -> bytes:
+        """A file's content. Raises OSError if it can't be read."""
+        return Path(path).read_bytes()
+
+
+THIS_PROCESS: Final = ThisProcess()

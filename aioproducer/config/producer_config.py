@@ -9,22 +9,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias, Unpack
 
-from aioproducer.config.config_providers import THIS_PROCESS
-from aioproducer.config.cross_checks import settle
-from aioproducer.config.keywords import ProducerOptions
+from aioproducer.config.cross_checks import CHECKED_SECRETS, settle
 from aioproducer.config.names import (
     BY_JAVA_NAME,
     WITHOUT_EFFECT,
+    ProducerOptions,
     unknown_keyword,
     unknown_property,
 )
 from aioproducer.config.option import Option
 from aioproducer.config.options import OPTIONS, OptionTable
-from aioproducer.config.placeholders import BUILT_IN, CONFIG_PROVIDERS, Providers, Reference
+from aioproducer.config.placeholders import (
+    BUILT_IN,
+    CONFIG_PROVIDERS,
+    THIS_PROCESS,
+    Providers,
+    Reference,
+)
 from aioproducer.config.plain_secrets import hidden_properties, hide_secrets, holds_secret
 from aioproducer.config.properties import decode_properties, parse_properties
 from aioproducer.config.secret import Secret
-from aioproducer.config.secret_checks import CHECKED
 from aioproducer.errors import ConfigError
 
 __all__ = ["ProducerConfig", "PropertiesSource", "read_properties"]
@@ -225,7 +229,7 @@ def _of_property(option: Option, value: object, providers: Providers | None) -> 
         return _Referred(reference, _resolved(reference, option, option.java_name))
     if (
         providers is None
-        and option.name not in CHECKED
+        and option.name not in CHECKED_SECRETS
         and Reference.in_value(value, BUILT_IN) is not None
     ):
         _logger.warning(
