@@ -275,7 +275,7 @@ class Metadata:
     def is_refused(self, topic: str) -> bool:
         """True if waiting for ``topic`` does not help: its callers get its error at once."""
         error = self.errors.get(topic)
-        return error is not None and error.fate is Disposition.TOPIC_REFUSED
+        return error is not None and error.disposition is Disposition.TOPIC_REFUSED
 
     def take_hints(
         self, leaders: Mapping[TopicPartition, PartitionLeader], nodes: Mapping[int, Node]

@@ -127,7 +127,7 @@ class OptionTable(TokenOptions):
     idempotence, more than 1 can change the order of records on a retry."""
 
     delivery_timeout_ms: int = option(Milliseconds(0, INT_MAX), 120000, Group.DELIVERY, MEDIUM)
-    """From `send()` to a record's fate, retries included. At least `linger_ms` plus
+    """From `send()` to a record's delivery or failure, retries included. At least `linger_ms` plus
     `request_timeout_ms`; unless set, it grows to their sum."""
 
     request_timeout_ms: int = option(Milliseconds(0, INT_MAX), 30000, Group.DELIVERY, MEDIUM)

@@ -35,7 +35,7 @@
     ├── ProducerBrokenError                     a part of the producer died; see ``__cause__``
     └── KafkaError                              an error code of a broker; one class per code
 
-A :class:`KafkaError` has ``code``, ``name`` (Kafka's own), ``fate``, ``retriable`` and
+A :class:`KafkaError` has ``code``, ``name`` (Kafka's own), ``disposition``, ``retriable`` and
 ``refresh_metadata``, all from one table: :mod:`aioproducer.errors.table`.
 """
 

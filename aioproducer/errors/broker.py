@@ -1,6 +1,6 @@
 """The errors that a broker answers with: one class for each code that a producer can meet.
 
-The fate of each, and its code, is in :mod:`aioproducer.errors.table`.
+The disposition and the code of each are in :mod:`aioproducer.errors.table`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class KafkaError(ProducerError):
 
     code: int = -1
     """Kafka's number of the error."""
-    fate: ClassVar[Disposition] = Disposition.REFUSED
-    """The fate of a request or a batch that met it."""
+    disposition: ClassVar[Disposition] = Disposition.REFUSED
+    """The producer's reaction: retry, split, refuse, abort and so on."""
 
     @property
     def name(self) -> str:
@@ -44,7 +44,7 @@ class UnlistedKafkaError(KafkaError):
 class UnlistedRetriableError(UnlistedKafkaError):
     """A broker answered with a code that has no class here, and that Kafka calls retriable."""
 
-    fate = Disposition.RETRIABLE
+    disposition = Disposition.RETRIABLE
     retriable = True
 
 

@@ -1,4 +1,4 @@
-"""The fates of a batch, topic or request that a broker answers with an error."""
+"""The dispositions of a batch, topic or request that a broker answers with an error code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Disposition(Enum):
-    """The meaning of an error code for the batch, the topic or the request that got it."""
+    """The producer's reaction to an error code, for a batch, a topic or a request."""
 
     RETRIABLE = "retriable"
     """The error may pass: retry after a backoff, until ``delivery_timeout_ms``."""
@@ -23,11 +23,11 @@ class Disposition(Enum):
     ABORTABLE = "abortable"
     """The batch fails, and a transaction that it is part of could only be aborted."""
     FATAL = "fatal"
-    """The producer itself is refused: everything that has no fate yet fails with it."""
+    """The broker refuses the producer itself: every record without outcome fails."""
     UNSUPPORTED = "unsupported"
     """The broker does not speak this version of the request: use a lower one, or fail."""
     REBOOTSTRAP = "rebootstrap"
-    """The cluster is to be looked for anew, from ``bootstrap_servers``."""
+    """The client finds the cluster again, from ``bootstrap_servers``."""
 
 
 class Written(Enum):

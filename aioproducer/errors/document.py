@@ -16,7 +16,7 @@ def markdown() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield "| Code | Class | Reaction | New metadata | May have been written | Advice |"
+    yield "| Code | Class | Disposition | New metadata | May have been written | Advice |"
     yield "|---|---|---|---|---|---|"
     for row in TABLE:
         yield f"| {' | '.join(_cells(row))} |"
@@ -25,7 +25,7 @@ def _lines() -> Iterator[str]:
 def _cells(row: Row) -> Iterator[str]:
     yield str(row.code.value)
     yield f"`{row.error.__name__}`"
-    yield row.fate.value
+    yield row.disposition.value
     yield "yes" if row.refresh else ""
     yield "yes" if row.written is Written.MAYBE else ""
     yield row.advice.replace("|", "\\|")

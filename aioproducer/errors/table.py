@@ -1,4 +1,4 @@
-"""The error table: the fate of each error code that a broker can answer with.
+"""The error table: the disposition of each error code that a broker can answer with.
 
 Nothing else decides by code. The meaning of a coordinator's answer for a transaction depends on the
 error's class, in :mod:`aioproducer.transactions.verdicts`. A code without a row is one that no
@@ -33,11 +33,11 @@ _MAYBE = Written.MAYBE
 
 
 class Row(NamedTuple):
-    """One code's fate."""
+    """One error code: its class, and the producer's reaction."""
 
     code: ErrorCode
     error: type[KafkaError]
-    fate: Disposition
+    disposition: Disposition
     refresh: bool = False
     """The known leaders are out of date."""
     written: Written = Written.NO
@@ -158,8 +158,8 @@ def _bind(row: Row) -> None:
     """Give the class what its row says."""
     error = row.error
     error.code = int(row.code)
-    error.fate = row.fate
-    error.retriable = row.fate is Disposition.RETRIABLE
+    error.disposition = row.disposition
+    error.retriable = row.disposition is Disposition.RETRIABLE
     error.refresh_metadata = row.refresh
     error.written = row.written
 

@@ -31,7 +31,7 @@ class ApiVersionsHandshake:
         self.next_version = None
         first = body[_CORRELATION_ID_BYTES : _CORRELATION_ID_BYTES + _ERROR_CODE_BYTES]
         code = int.from_bytes(first, "big", signed=True)
-        if asked and kafka_error(code, "").fate is Disposition.UNSUPPORTED:
+        if asked and kafka_error(code, "").disposition is Disposition.UNSUPPORTED:
             self.next_version = self._fallback(asked, body)
             return
         response = frames.decode_response(kind, body).response

@@ -113,7 +113,9 @@ class BatchCompleter:
     def _is_fatal(self, error: ProducerError) -> bool:
         """True if all batches fail with ``error``; without identity each one fails by itself."""
         unused = self._identity.state is ProducerIdState.UNUSED
-        return isinstance(error, KafkaError) and error.fate is Disposition.FATAL and not unused
+        return (
+            isinstance(error, KafkaError) and error.disposition is Disposition.FATAL and not unused
+        )
 
     def mend(self, now: float) -> None:
         """Hold back the batches of partitions with a break, until they can go on.

@@ -80,9 +80,9 @@ def decide(result: PartitionResult, where: str, standing: Standing) -> Outcome:
         return Deliver(result.base_offset, result.log_append_time_ms)
     said = explain(result.error_code, result.message)
     error = kafka_error(result.error_code, f"{where}: {said}")
-    if error.fate is Disposition.DELIVERED:
+    if error.disposition is Disposition.DELIVERED:
         return Deliver(result.base_offset, result.log_append_time_ms)
-    if error.fate is Disposition.TOO_LARGE and standing.records > 1:
+    if error.disposition is Disposition.TOO_LARGE and standing.records > 1:
         return Split(error)
     return decide_error(error, standing, result)
 
@@ -97,7 +97,7 @@ def decide_error(
     the log: one that may have been written is failed rather than written twice.
     """
     if standing.may_retry:
-        if isinstance(error, KafkaError) and error.fate is Disposition.MISNUMBERED:
+        if isinstance(error, KafkaError) and error.disposition is Disposition.MISNUMBERED:
             if not standing.first_in_line:
                 return Retry(error)
             renewable = standing.may_be_numbered_anew

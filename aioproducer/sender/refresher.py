@@ -190,7 +190,7 @@ class MetadataRefresher:
     def _failed(self, error: ProducerError) -> None:
         logger.debug("Metadata request failed: %s", error)
         self._metadata.failed(self._now)
-        rebootstrap = isinstance(error, KafkaError) and error.fate is Disposition.REBOOTSTRAP
+        rebootstrap = isinstance(error, KafkaError) and error.disposition is Disposition.REBOOTSTRAP
         reached = not isinstance(error, NetworkError | RequestTimeoutError)
         self._refusal = error if reached else None
         if rebootstrap and self._metadata.may_rebootstrap:

@@ -314,7 +314,7 @@ class TransactionManager:
         """A batch, or a record in line for one, failed: the transaction can't be committed."""
         if isinstance(error, TransactionAbortedError | ProducerClosedError | ProducerBrokenError):
             return  # it was dropped on purpose, or nobody is there to go on
-        fatal = isinstance(error, KafkaError) and error.fate is Disposition.FATAL
+        fatal = isinstance(error, KafkaError) and error.disposition is Disposition.FATAL
         if fatal or isinstance(error, UnsupportedVersionError):
             self.fail(error)
         else:

@@ -158,9 +158,9 @@ APIS = {
     "api versions": API_VERSIONS,
 }
 EACH = [
-    pytest.param(name, fate, id=f"{api}: {name}")
+    pytest.param(name, disposition, id=f"{api}: {name}")
     for api, codes in APIS.items()
-    for name, fate in codes.items()
+    for name, disposition in codes.items()
 ]
 
 
@@ -168,11 +168,13 @@ def error_of(name: str) -> KafkaError:
     return kafka_error(ErrorCode[name.lower()], "what the broker said")
 
 
-@pytest.mark.parametrize(("name", "fate"), EACH)
-def test_every_answer_has_its_fate(name: str, fate: str) -> None:
+@pytest.mark.parametrize(("name", "disposition"), EACH)
+def test_every_answer_has_its_disposition(name: str, disposition: str) -> None:
     error = error_of(name)
-    said = f"{error.fate.value}, refresh" if error.refresh_metadata else error.fate.value
-    assert said == fate
+    said = (
+        f"{error.disposition.value}, refresh" if error.refresh_metadata else error.disposition.value
+    )
+    assert said == disposition
     assert error.name == name
 
 
@@ -196,16 +198,18 @@ def test_what_each_answer_says_about_the_log(name: str) -> None:
 def test_every_code_of_kafka_has_a_row_or_what_is_usual(code: ErrorCode) -> None:
     error = kafka_error(code, "text")
     if code not in {row.code for row in TABLE}:
-        assert error.fate is (Disposition.RETRIABLE if code.retriable else Disposition.REFUSED)
+        assert error.disposition is (
+            Disposition.RETRIABLE if code.retriable else Disposition.REFUSED
+        )
         assert error.written is Written.MAYBE, "nobody knows what it is doing there"
-    assert error.retriable is (error.fate is Disposition.RETRIABLE)
+    assert error.retriable is (error.disposition is Disposition.RETRIABLE)
     assert error.retriable is code.retriable, "as Kafka calls it"
 
 
 @pytest.mark.parametrize("code", [max(ErrorCode) + 1, 9999, -2])
 def test_a_code_of_tomorrow_is_a_clear_error(code: int) -> None:
     error = kafka_error(code, explain(code))
-    assert error.fate is Disposition.REFUSED
+    assert error.disposition is Disposition.REFUSED
     assert error.written is Written.MAYBE
     assert str(error) == error.name == f"ERROR_{code}"
 

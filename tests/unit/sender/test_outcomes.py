@@ -54,7 +54,7 @@ def kind(outcome: Outcome) -> str:
 
 
 def expected(code: ErrorCode) -> str:
-    match kafka_error(code, "").fate:
+    match kafka_error(code, "").disposition:
         case Disposition.DELIVERED:
             return "deliver"
         case Disposition.MISNUMBERED:
