@@ -45,7 +45,7 @@ def read_secret_file(path: Path, what: str) -> Secret:
     except UnicodeDecodeError:
         content = Secret("")
     if not content.reveal() or len(content.reveal()) > _MOST_OF_A_FILE:
-        raise TokenError(f"the {what} file {path} is empty, no text, or larger than 1 MiB")
+        raise TokenError(f"the {what} file {path} is empty, is not text, or is larger than 1 MiB")
     return content
 
 
@@ -56,10 +56,10 @@ class AssertionFile:
     path: Path
 
     def create(self) -> Secret:
-        """The assertion. Raises TokenError where the file holds no JWT."""
+        """The assertion. Raises TokenError where the file contains no JWT."""
         assertion = read_secret_file(self.path, "assertion")
         if not claims_of(assertion):
-            raise TokenError(f"the assertion file {self.path} holds no JWT")
+            raise TokenError(f"the assertion file {self.path} contains no JWT")
         return assertion
 
 
@@ -87,8 +87,8 @@ class SignedAssertion:
         """Raises ConfigError for an algorithm that Kafka does not know either."""
         if self.algorithm.upper() not in _ALGORITHMS:
             raise ConfigError(
-                f"sasl_oauthbearer_assertion_algorithm: {self.algorithm!r} is none of"
-                f" {', '.join(_ALGORITHMS)}"
+                f"sasl_oauthbearer_assertion_algorithm: {self.algorithm!r} is not "
+                f"supported; use {' or '.join(_ALGORITHMS)}"
             )
 
     def create(self) -> Secret:
@@ -117,8 +117,8 @@ class SignedAssertion:
         header, payload = template.get("header", {}), template.get("payload", {})
         if not template or not isinstance(header, dict) or not isinstance(payload, dict):
             raise TokenError(
-                f"the assertion template file {self.template_file} is no JSON object with the"
-                ' objects "header" and "payload"'
+                f"the assertion template file {self.template_file} is not a JSON "
+                'object with the objects "header" and "payload"'
             )
         return header, payload
 
@@ -148,14 +148,14 @@ def _sign(content: bytes, pem: Secret, passphrase: Secret | None, algorithm: str
         key = load_pem_private_key(pem.reveal().encode(), password)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         given = (
-            "the passphrase does not fit" if passphrase else "it is encrypted: give a passphrase"
+            "the passphrase is wrong" if passphrase else "it is encrypted and no passphrase is set"
         )
-        return f"can't be read: it is no PEM of a private key, or {given}"
+        return f"can't be read: it is not a private key in PEM, or {given}"
     if algorithm == "RS256":
         if not isinstance(key, rsa.RSAPrivateKey):
-            return "holds no RSA key, which RS256 needs"
+            return "has no RSA key, which RS256 needs"
         return key.sign(content, padding.PKCS1v15(), hashes.SHA256())
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name != _CURVE:
-        return "holds no key on the curve P-256, which ES256 needs"
+        return "has no key on the curve P-256, which ES256 needs"
     signed = decode_dss_signature(key.sign(content, ec.ECDSA(hashes.SHA256())))
     return b"".join(number.to_bytes(_BYTES_OF_P256, "big") for number in signed)

@@ -186,7 +186,8 @@ def parameters_of(url: Secret) -> dict[str, str]:
 
 def _no_prompt(prompt: str) -> str:
     raise AuthenticationError(
-        "the AWS role wants an MFA code, and nobody is there to be asked: use credentials without"
+        "the AWS role requires an MFA code, which a producer can't ask for: use "
+        "credentials without MFA"
     )
 
 
@@ -211,9 +212,9 @@ def _failure_of(error: Exception) -> ProducerError:
     if isinstance(error, ProducerError):
         error.__context__ = None
         return error.with_traceback(None)
-    told = f"AWS credentials can't be had: {type(error).__name__}: {printable(error)}"
+    told = f"AWS credentials are not available: {type(error).__name__}: {printable(error)}"
     if _passes(error):
-        return TokenEndpointError(f"{told}; they are asked for again")
+        return TokenEndpointError(f"{told}; the producer retries")
     return AuthenticationError(told)
 
 

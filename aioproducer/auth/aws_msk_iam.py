@@ -83,14 +83,16 @@ class AwsMskIamExchange:
 
     def _first(self, challenge: bytes) -> bytes:
         if challenge:
-            raise AuthenticationError("AWS_MSK_IAM: the broker spoke first, which it must not")
+            raise AuthenticationError(
+                "AWS_MSK_IAM: the broker sent a challenge before the client's message"
+            )
         self._respond = self._verdict
         return self._message.reveal().encode()
 
     def _verdict(self, challenge: bytes) -> bytes:
         if not challenge:
             raise AuthenticationError(
-                "AWS_MSK_IAM: the broker did not confirm the login; does it have this mechanism?"
+                "AWS_MSK_IAM: the broker did not confirm the login; does it support this mechanism?"
             )
         answer = json_object(challenge[:_MOST_OF_AN_ANSWER]) or {}
         version, request_id = answer.get("version"), answer.get("request-id")

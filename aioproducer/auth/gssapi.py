@@ -43,11 +43,12 @@ _PASSING: Final = {
     _KRB5 + 156: "no KDC answers",
 }
 _ADVICE: Final = {
-    _KRB5
-    + 6: "The KDC does not know the client's principal: see the principal in sasl_jaas_config",
+    _KRB5 + 6: (
+        "The KDC does not know the client's principal: check the principal in sasl_jaas_config"
+    ),
     _KRB5 + 7: "The KDC does not know the brokers' principal: service name and host name must be"
     " those of the brokers (sasl_kerberos_service_name, bootstrap_servers, advertised listeners)",
-    _KRB5 + 31: "The keytab's key is not the principal's any more: make a new keytab",
+    _KRB5 + 31: "The keytab's key is outdated: create a new keytab for the principal",
     _KRB5 + 32: "The ticket has expired: get a new one, with kinit for instance",
     _KRB5 + 37: "The clocks of this machine and the KDC or the broker differ too much",
     _KRB5 + 154: "krb5.conf names no KDC for the realm, and DNS has none",
@@ -80,8 +81,9 @@ class Gssapi:
     ) -> None:
         if not service_name or "@" in service_name or "/" in service_name:
             raise ConfigError(
-                f"sasl_kerberos_service_name={service_name!r} is no service's name: it is the part"
-                " of the brokers' principal before the '/', such as 'kafka'"
+                f"sasl_kerberos_service_name={service_name!r} is not a service name: "
+                "use the part of the brokers' principal before the '/', such as "
+                "'kafka'"
             )
         _require_library()
         if use_ticket_cache is None:
@@ -205,8 +207,8 @@ class GssapiExchange:
             failure = self._failure(error)
         else:
             raise IllegalSaslStateError(
-                f"GSSAPI: the server of {self._target} sent"
-                f" {'a' if challenge else 'an empty'} challenge that the login has no place for"
+                f"GSSAPI: the server of {self._target} sent {'an' if challenge else 'an empty,'} "
+                "unexpected challenge"
             )
         raise failure
 
@@ -244,10 +246,13 @@ class GssapiExchange:
         """Section 3.1 of RFC 4752: a bit mask of layers, and a size that no layer has a use for."""
         offer = context.unwrap(challenge).message
         if len(offer) != 4:
-            raise self._refused(f"its offer of security layers has {len(offer)} bytes, not 4")
+            raise self._refused(
+                f"the server's offer of security layers has {len(offer)} bytes, not 4"
+            )
         if not offer[0] & _NO_LAYER:
             raise self._refused(
-                "it demands a security layer, which Kafka's protocol has no place for; use SASL_SSL"
+                "the server requires a security layer, which Kafka's protocol does "
+                "not support; use SASL_SSL"
             )
         principal = str(context.initiator_name).encode()
         response: bytes = context.wrap(bytes([_NO_LAYER, 0, 0, 0]) + principal, False).message
@@ -275,8 +280,9 @@ class GssapiExchange:
         advice = _ADVICE.get(code, "")
         if isinstance(error, no_ticket) and not advice:
             advice = (
-                f"No usable ticket comes from {self._mechanism.source}: see that the file is there,"
-                " may be read, has the principal, and that tickets in it have not expired (klist)"
+                f"No ticket in {self._mechanism.source} is usable: check that the file "
+                "exists, is readable and has the principal, and that its tickets "
+                "have not expired (klist)"
             )
         return self._refused(f"{said}. {advice}".rstrip(". ") + ".")
 
@@ -292,10 +298,10 @@ def _require_library() -> None:
         import gssapi  # noqa: F401
     except ImportError as error:
         missing = MissingExtraError(
-            "GSSAPI needs the package gssapi: pip install 'aioproducer[gssapi]'. For Linux it has"
-            " no wheels, and is compiled when it is installed; on Debian that needs: apt-get"
-            " install libkrb5-dev gcc python3-dev; to run, libgssapi-krb5-2 is enough."
-            f" The import failed with: {error}"
+            "GSSAPI needs the package gssapi: pip install 'aioproducer[gssapi]'. The "
+            "package has no wheels for Linux: pip compiles it, which on Debian needs "
+            "apt-get install libkrb5-dev gcc python3-dev. At run time "
+            f"libgssapi-krb5-2 is enough. The import failed with: {error}"
         )
     else:
         return

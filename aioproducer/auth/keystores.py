@@ -103,7 +103,7 @@ def identity_of_pem(
     keys, certificates = pem_blocks(key).keys, pem_blocks(chain).certificates
     if len(keys) != 1:
         return Complaint(
-            f"{name} has {len(keys) or 'no'} private keys, and one is needed: "
+            f"{name} has {len(keys) or 'no'} private keys; exactly one is needed: "
             "-----BEGIN PRIVATE KEY----- to -----END PRIVATE KEY-----"
         )
     if not certificates:
@@ -125,7 +125,7 @@ def read_trusted(store: Store, content: Secret) -> str | Complaint:
     if isinstance(loaded, Complaint):
         return loaded
     certificates = _certificates(loaded)
-    return certificates or Complaint(f"{store.name} holds no certificate to trust")
+    return certificates or Complaint(f"{store.name} has no trusted certificate")
 
 
 def trusted_of_pem(name: str, text: Secret) -> str | Complaint:
@@ -140,9 +140,7 @@ def _format(store: Store, content: Secret) -> StoreFormat | Complaint:
     if found in (StoreFormat.JKS, StoreFormat.JCEKS):
         return Complaint(_how_to_convert(store, found))
     if found is StoreFormat.UNKNOWN:
-        return Complaint(
-            f"{store.name} is neither PEM nor PKCS#12: its content begins like neither"
-        )
+        return Complaint(f"{store.name} is neither PEM nor PKCS#12, by its first bytes")
     if (store.type == "PEM") != (found is StoreFormat.PEM) and store.type != "JKS":
         return Complaint(
             f"{store.name} is a file in {found.value}, but {store.options}_type={store.type!r}: "
@@ -164,8 +162,8 @@ def _how_to_convert(store: Store, found: StoreFormat) -> str:
     made = ("-destkeystore", new, "-deststoretype", "PKCS12")
     command = shlex.join(["keytool", "-importkeystore", *source, *made])
     return (
-        f"{store.name} is a Java keystore ({found.value}), a format of Java alone. Convert it by "
-        f"`{command}`, and set {store.options}_location={new!r}"
+        f"{store.name} is a Java keystore ({found.value}), which only Java reads. "
+        f"Convert it by `{command}`, and set {store.options}_location={new!r}"
     )
 
 
@@ -174,7 +172,7 @@ def _pkcs12_identity(store: Store, content: Secret) -> Identity | Complaint:
     if isinstance(loaded, Complaint):
         return loaded
     if loaded.key is None or loaded.cert is None:
-        return Complaint(f"{store.name} holds no private key with a certificate")
+        return Complaint(f"{store.name} has no private key with a certificate")
     return Identity(_key_of(loaded), _certificates(loaded), None)
 
 
@@ -199,9 +197,12 @@ def _load_pkcs12(store: Store, content: Secret) -> Any:
     return Complaint(
         f"{store.name} can't be read as PKCS#12 ({reason}). "
         + (
-            f"{option} is not set; is there a password?"
+            f"{option} is not set; does the file need a password?"
             if given is None
-            else f"Is {option} the right one, also that of the key in it, and is the file whole?"
+            else (
+                f"Check that {option} is right for the file and for the key in it, "
+                "and that the file is complete"
+            )
         )
     )
 

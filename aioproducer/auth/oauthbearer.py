@@ -93,7 +93,9 @@ class OAuthBearerExchange:
         self._respond = self._verdict
         if challenge:
             self._respond = self._too_many
-            raise AuthenticationError("OAUTHBEARER: the broker spoke first, which it must not")
+            raise AuthenticationError(
+                "OAUTHBEARER: the broker sent a challenge before the client's message"
+            )
         pairs = [f"auth=Bearer {self._token.value.reveal()}"]
         pairs += [f"{name}={value}" for name, value in self._extensions.items()]
         return _SEPARATOR.join(["n,,", *pairs, _SEPARATOR]).encode()
@@ -119,13 +121,13 @@ class OAuthBearerExchange:
         """Status and scope of a JSON error (RFC 7628, section 3.2.2); no word of the token."""
         error = json_object(challenge[:_MOST_OF_A_CHALLENGE])
         if error is None:
-            return "it gave no reason"
+            return "the broker gave no reason"
         told = [
             f"{name} {printable(error[name], self._token.value)}"
             for name in _TOLD
             if isinstance(error.get(name), str)
         ]
-        return ", ".join(told) or "it gave no reason"
+        return ", ".join(told) or "the broker gave no reason"
 
 
 def _fault(extensions: Mapping[str, str]) -> str | None:
@@ -134,7 +136,7 @@ def _fault(extensions: Mapping[str, str]) -> str | None:
         if not isinstance(name, str) or not _EXTENSION_NAME.fullmatch(name):
             return f"the name {str(name)[:100]!r} must be letters only"
         if name == _RESERVED:
-            return f"the name {_RESERVED!r} is the token's own"
+            return f"the name {_RESERVED!r} is reserved for the token"
         if not isinstance(value, str) or not _EXTENSION_VALUE.fullmatch(value):
             return f"the value of {name!r} must be printable ASCII, and not empty"
     return None

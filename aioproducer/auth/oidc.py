@@ -95,7 +95,7 @@ class TokenFile:
         """Read the file. Raises TokenError or TokenEndpointError."""
         token = _token_or_none(read_secret_file(self.path, "token"))
         if token is None:
-            raise TokenError(f"the token file {self.path} holds no bearer token")
+            raise TokenError(f"the token file {self.path} contains no bearer token")
         return token
 
 

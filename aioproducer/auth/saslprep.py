@@ -17,7 +17,7 @@ _PROHIBITED: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (
     ("a space other than U+0020", stringprep.in_table_c12),
     ("a control character", stringprep.in_table_c21_c22),
     ("a character for private use", stringprep.in_table_c3),
-    ("a code point that is no character", stringprep.in_table_c4),
+    ("a code point without a character", stringprep.in_table_c4),
     ("a surrogate", stringprep.in_table_c5),
     ("a character that is inappropriate for plain text", stringprep.in_table_c6),
     ("a character that is inappropriate for canonical representation", stringprep.in_table_c7),

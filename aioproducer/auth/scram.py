@@ -79,7 +79,7 @@ class Scram:
         new_nonce: Callable[[], str] = lambda: secrets.token_urlsafe(24),
     ) -> None:
         if name not in _HASHES:
-            raise ConfigError(f"{name!r} is none of SCRAM's mechanisms: {', '.join(_HASHES)}")
+            raise ConfigError(f"{name!r} is not a SCRAM mechanism; use {', '.join(_HASHES)}")
         accept = prepared if saslprep else sendable
         self.name = name
         self._username = accept(f"{name}: the user name", Secret(username))
@@ -166,7 +166,7 @@ class ScramExchange:
             self.complete = True
             return b""
         raise IllegalSaslStateError(
-            f"{self._mechanism.name}: the server sent a challenge that the login has no place for"
+            f"{self._mechanism.name}: the server sent an unexpected challenge"
         )
 
     def _prove(self, challenge: bytes) -> bytes:
@@ -178,14 +178,14 @@ class ScramExchange:
             raise self._refused(f"the server refused the login: {offer.reason}")
         if not offer.nonce.startswith(self._nonce) or len(offer.nonce) == len(self._nonce):
             raise self._refused(
-                "the server's nonce does not extend the client's: it may be the recording of"
-                " another login, and can't be trusted"
+                "the server's nonce does not extend the client's: the message may be "
+                "a replay of another login, and the server can't be trusted"
             )
         if not MIN_ITERATIONS <= offer.iterations <= MAX_ITERATIONS:
             raise self._refused(
-                f"the server asks for {offer.iterations} iterations; {MIN_ITERATIONS} are the"
-                f" least that is safe, and {MAX_ITERATIONS} the most that this client computes."
-                " Make the user's credentials anew with a count between them"
+                f"the server asks for {offer.iterations} iterations; the client "
+                f"accepts {MIN_ITERATIONS} (the least that is safe) to {MAX_ITERATIONS}. "
+                "Create the user's credentials again with a count in that range"
             )
         self._offer = offer
         self._key = self._mechanism.salted_password(offer.salt, offer.iterations)
@@ -201,8 +201,8 @@ class ScramExchange:
         offer, key = self._offer, self._key
         if offer is None or key is None or not self._is_signed(offer, key, signature):
             raise self._refused(
-                "the server's signature is wrong: it does not know the user's credentials, and"
-                " can't be trusted"
+                "the server's signature is wrong: the server does not know the user's "
+                "credentials, and can't be trusted"
             )
         self._mechanism.remember(offer.salt, offer.iterations, key)
         self._offer = self._key = None

@@ -68,7 +68,7 @@ def server_first(message: bytes) -> ServerFirst | ServerError:
     if error := _error(text):
         return error
     if text.startswith("m="):
-        raise UnreadableError("it demands an extension that this client does not know")
+        raise UnreadableError("it requires an extension that this client does not support")
     match = _SERVER_FIRST.fullmatch(text)
     if match is None or not match["salt"]:
         raise UnreadableError("it does not have the form r=…,s=…,i=…")
@@ -106,4 +106,4 @@ def _error(text: str) -> ServerError | None:
     if match is None:
         return None
     known = _NAME_OF_AN_ERROR.fullmatch(match["reason"])
-    return ServerError(known[0] if known else "a reason that is not fit to be shown")
+    return ServerError(known[0] if known else "a reason that can't be shown")

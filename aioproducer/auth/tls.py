@@ -57,8 +57,9 @@ class TlsContexts:
         self._complaint = ""
         if options.context is not None and options.context.verify_mode is ssl.CERT_NONE:
             logger.warning(
-                "ssl_context verifies no certificate (verify_mode is CERT_NONE): whoever is on the "
-                "way to a broker can read and change everything, passwords included"
+                "ssl_context does not verify certificates (verify_mode is CERT_NONE): "
+                "anyone on the network path can read and change all data, passwords "
+                "included"
             )
 
     def get(self) -> ssl.SSLContext:
@@ -94,7 +95,9 @@ class TlsContexts:
         except ConfigError as error:
             if str(error) != self._complaint:
                 self._complaint = str(error)
-                logger.warning("The certificates in use stay in use. The new ones: %s", error)
+                logger.warning(
+                    "The new certificates can't be loaded, so the old ones stay in use: %s", error
+                )
             return
         self._context, self._made_of, self._complaint = context, seen, ""
         logger.info("New connections use the new content of the keystore or truststore")
@@ -248,7 +251,7 @@ def _load_identity(context: ssl.SSLContext, identity: Identity) -> str:
             return "ssl_key_password is wrong, or the private key is damaged"
         return f"the private key or a certificate is damaged or refused ({error.reason or error})"
     except OSError as error:
-        return f"no file can be made for the private key for a moment ({error})"
+        return f"the temporary file for the private key can't be created ({error})"
     return ""
 
 

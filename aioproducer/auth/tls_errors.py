@@ -53,27 +53,28 @@ _WEAK: Final = frozenset(
 )
 
 _OF_IDENTITY: Final = {
-    "BAD_CERTIFICATE": "it got no client certificate, or one that it can't use",
+    "BAD_CERTIFICATE": "the client sent no certificate, or an unusable one",
     "CERTIFICATE_EXPIRED": "the client certificate has expired, or isn't valid yet",
-    "CERTIFICATE_REQUIRED": "it wants a client certificate, and got none",
+    "CERTIFICATE_REQUIRED": "the broker requires a client certificate, and got none",
     "CERTIFICATE_REVOKED": "the client certificate was revoked",
-    "CERTIFICATE_UNKNOWN": "it doesn't accept the client certificate",
-    "UNKNOWN_CA": "it doesn't trust the authority of the client certificate",
-    "UNSUPPORTED_CERTIFICATE": "the client certificate is of a kind that it doesn't accept",
-    "ACCESS_DENIED": "the client certificate gives no access",
-    "DECRYPT_ERROR": "the client's signature does not fit its certificate",
+    "CERTIFICATE_UNKNOWN": "the broker doesn't accept the client certificate",
+    "UNKNOWN_CA": "the broker doesn't trust the authority of the client certificate",
+    "UNSUPPORTED_CERTIFICATE": "the broker doesn't support this kind of client certificate",
+    "ACCESS_DENIED": "the broker denies access to the client certificate",
+    "DECRYPT_ERROR": "the client's signature does not match its certificate",
 }
 """Alerts of a broker about the client's certificate."""
 
 _HANDSHAKE_FAILURE: Final = (
-    "no version and cipher suite of TLS suits both sides, or it wants a client certificate"
+    "both sides have no TLS version and cipher suite in common, or the broker "
+    "requires a client certificate"
 )
 _VERSION_ADVICE: Final = (
-    "ssl_enabled_protocols here and ssl.enabled.protocols of the broker have no version of TLS in "
-    "common; TLSv1.2 is the oldest that is possible here"
+    "ssl_enabled_protocols and the broker's ssl.enabled.protocols have no TLS version "
+    "in common; TLSv1.2 is the oldest that this client supports"
 )
 _SUITES_ADVICE: Final = (
-    "Compare ssl_cipher_suites and ssl_enabled_protocols with what the broker's listener allows"
+    "Compare ssl_cipher_suites and ssl_enabled_protocols with those of the broker's listener"
 )
 
 _DATES: Final = {9: "isn't valid yet", 10: "has expired"}
@@ -99,7 +100,7 @@ _OF_THE_BROKER: Final = {
 _REVOKED: Final = 23
 _OF_REVOCATION_LISTS: Final = {
     3: "has no list of an authority of the broker's certificate; it needs one of each",
-    11: "has a list that isn't valid yet; look at the clock of this machine, too",
+    11: "has a list that isn't valid yet; check this machine's clock as well",
     12: "has a list that has expired; put the authority's newest one there",
 }
 """OpenSSL's codes of X509_verify_cert."""
@@ -164,22 +165,23 @@ def explain_tls(
 def _too_slow(failure: _Failure) -> TlsError:
     within = "" if failure.timeout is None else f" within {failure.timeout:.1f} s"
     return failure.passing(
-        f"accepted the connection, but did not end the TLS handshake{within}",
-        "Is it a listener with TLS? If it is a slow one, give it more time",
+        f"accepted the connection, but did not complete the TLS handshake{within}",
+        "Check that the port is a TLS listener. A slow broker needs a longer timeout",
     )
 
 
 def _closed(failure: _Failure) -> TlsError:
     if failure.secured:
         return failure.passing(
-            "closed the connection after the TLS handshake, before any answer",
-            f"If it always does, it may refuse the client's certificate: {_identity(failure)}",
+            "closed the connection after the TLS handshake, before any response",
+            f"If this repeats, the broker may refuse the client certificate: {_identity(failure)}",
         )
     return failure.passing(
         "closed the connection in the TLS handshake",
-        "If it always does: its port may be one without TLS (see security_protocol), or it has no "
-        "version or cipher suite in common with ssl_enabled_protocols and ssl_cipher_suites, or it "
-        f"refuses the client's certificate: {_identity(failure)}",
+        "If this repeats: the port may not speak TLS (see security_protocol), the "
+        "broker may have no version or cipher suite in common with "
+        "ssl_enabled_protocols and ssl_cipher_suites, or it may refuse the client's "
+        f"certificate: {_identity(failure)}",
     )
 
 
@@ -189,9 +191,9 @@ def _tls_error(failure: _Failure, error: ssl.SSLError) -> TlsError:
         return _refused(failure, alert[1])
     if reason in _NO_TLS and not failure.secured:
         return failure.final(
-            "answered something that isn't TLS",
-            "Its port is one without TLS, or not Kafka's: use that of its listener with TLS, or "
-            "security_protocol PLAINTEXT or SASL_PLAINTEXT",
+            "sent a response that isn't TLS",
+            "The port doesn't speak TLS, or isn't Kafka's: use the port of the TLS "
+            "listener, or security_protocol PLAINTEXT or SASL_PLAINTEXT",
         )
     if reason in _VERSIONS:
         return failure.final("chose a version of TLS that isn't enabled here", _VERSION_ADVICE)
@@ -200,7 +202,7 @@ def _tls_error(failure: _Failure, error: ssl.SSLError) -> TlsError:
     if reason in _WEAK:
         return failure.final(
             f"uses cryptography that OpenSSL refuses as too weak ({reason})",
-            "Give the broker new keys and certificates",
+            "The broker needs new keys and certificates",
         )
     where = "TLS stream" if failure.secured else "TLS handshake"
     return failure.passing(f"the {where} is damaged ({reason or error})")
@@ -221,8 +223,8 @@ def _refused(failure: _Failure, alert: str) -> TlsError:
         return failure.final(said, _SUITES_ADVICE)
     if alert == "UNRECOGNIZED_NAME":
         return failure.final(
-            f"{said}: it doesn't know the name {failure.host!r}",
-            "Look at bootstrap_servers, and at advertised.listeners of the broker",
+            f"{said}: the broker doesn't know the name {failure.host!r}",
+            "Check bootstrap_servers, and the broker's advertised.listeners",
         )
     return failure.passing(said)
 
@@ -235,7 +237,7 @@ def _identity(failure: _Failure) -> str:
     """The source of the client's certificate."""
     options = failure.options
     if options.context is not None:
-        return "look at what load_cert_chain() of your ssl_context got"
+        return "check the arguments of your ssl_context's load_cert_chain()"
     if options.keystore_location is not None:
         source = f"ssl_keystore_location={options.keystore_location!r}"
     elif options.keystore_key is not None:
@@ -245,7 +247,7 @@ def _identity(failure: _Failure) -> str:
             "none is configured; set ssl_keystore_location, or ssl_keystore_key with "
             "ssl_keystore_certificate_chain"
         )
-    return f"look at {source} here, and at ssl.truststore.* of the broker"
+    return f"check {source}, and the broker's ssl.truststore.*"
 
 
 def _distrust(failure: _Failure, error: ssl.SSLCertVerificationError) -> TlsError:
@@ -262,7 +264,7 @@ def _distrust(failure: _Failure, error: ssl.SSLCertVerificationError) -> TlsErro
     if code in _DATES:
         return failure.final(
             f"its certificate, or that of an authority above it, {_DATES[code]}",
-            "Look at the clock of this machine, too",
+            "Check this machine's clock as well",
         )
     if code == _REVOKED:
         return failure.final(
@@ -275,8 +277,10 @@ def _distrust(failure: _Failure, error: ssl.SSLCertVerificationError) -> TlsErro
     strict = own is not None and own.verify_flags & ssl.VERIFY_X509_STRICT
     return failure.final(
         f"its certificate is refused: {getattr(error, 'verify_message', error)}",
-        "Your ssl_context has VERIFY_X509_STRICT, as Python sets it from 3.13 on; many "
-        "certificates need a context without it"
+        (
+            "Your ssl_context has VERIFY_X509_STRICT, as Python sets it from 3.13 on; "
+            "many certificates fail this check"
+        )
         if strict
         else "",
     )
@@ -290,7 +294,7 @@ def _other_host(failure: _Failure) -> TlsError:
         + (
             "Your ssl_context has check_hostname=True"
             if failure.options.context is not None
-            else "ssl_endpoint_identification_algorithm='' would accept that of any host"
+            else "ssl_endpoint_identification_algorithm='' would accept any host name"
         ),
     )
 

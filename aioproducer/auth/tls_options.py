@@ -63,15 +63,14 @@ class TlsOptions:
         for name in ("keystore_type", "truststore_type"):
             if (given := getattr(self, name)) not in _STORE_TYPES:
                 raise ConfigError(
-                    f"ssl_{name}={given!r} can't be read here: {', '.join(_STORE_TYPES)}"
+                    f"ssl_{name}={given!r} is not supported; use one of {', '.join(_STORE_TYPES)}"
                 )
         self._check_keystore()
         self._check_truststore()
         if self.endpoint_identification_algorithm.lower() not in ("https", ""):
             raise ConfigError(
-                "ssl_endpoint_identification_algorithm="
-                f"{self.endpoint_identification_algorithm!r} is unknown: 'https', or '' to let "
-                "the certificate name any host"
+                f"ssl_endpoint_identification_algorithm={self.endpoint_identification_algorithm!r} "
+                "is unknown; use 'https', or '' to accept a certificate for any host"
             )
         _ = self.versions, self.suites
 
@@ -83,13 +82,14 @@ class TlsOptions:
         ]
         if others:
             raise ConfigError(
-                f"ssl_context can't be combined with {', '.join(f'ssl_{each}' for each in others)}:"
-                " a context of your own is used as it is, so load everything into it"
+                "configure ssl_context itself, which excludes the options "
+                f"{', '.join(f'ssl_{each}' for each in others)}"
             )
         if context.protocol == ssl.PROTOCOL_TLS_SERVER:
             raise ConfigError(
-                "ssl_context is one for servers: make it by ssl.create_default_context(), whose "
-                "purpose is SERVER_AUTH (to authenticate servers) unless another one is given"
+                "ssl_context is a context for servers: create one for clients by "
+                "ssl.create_default_context(), whose default purpose is SERVER_AUTH "
+                "(to authenticate servers)"
             )
 
     def _check_keystore(self) -> None:
@@ -109,8 +109,8 @@ class TlsOptions:
             raise ConfigError("ssl_keystore_key is PEM, but ssl_keystore_type='PKCS12'")
         if self.keystore_password is not None and key is not None:
             raise ConfigError(
-                "ssl_keystore_key has no use for ssl_keystore_password: the password of an "
-                "encrypted key is ssl_key_password"
+                "ssl_keystore_password does not apply to ssl_keystore_key: the "
+                "password of an encrypted key is ssl_key_password"
             )
         secrets = ("keystore_password", "key_password")
         for name in secrets if location is None and key is None else ():
@@ -156,13 +156,13 @@ class TlsOptions:
         for name in (*names, self.protocol):
             if name in _OLD_VERSIONS:
                 raise ConfigError(
-                    f"{name} is broken, and refused: ssl_enabled_protocols may have TLSv1.2 and "
-                    "TLSv1.3, ssl_protocol one of them"
+                    f"{name} is insecure and not supported: use TLSv1.2 and TLSv1.3 in "
+                    "ssl_enabled_protocols, one of them in ssl_protocol"
                 )
             if name not in _VERSIONS and not (name == "TLS" and name not in names):
                 raise ConfigError(
-                    f"{name!r} is no version of TLS; ssl_enabled_protocols and ssl_protocol know "
-                    "TLSv1.2 and TLSv1.3"
+                    f"{name!r} is not a TLS version; ssl_enabled_protocols and "
+                    "ssl_protocol accept TLSv1.2 and TLSv1.3"
                 )
         if self.protocol == "TLSv1.2":
             names = [name for name in names if name == "TLSv1.2"]

@@ -167,8 +167,8 @@ def _fault(value: Secret) -> str | None:
         return f"it has {length} characters, more than the {MOST_CHARACTERS} that brokers can take"
     if not _BEARER.fullmatch(value.reveal()):
         return (
-            "it has characters other than letters, digits and '-._~+/=' (give the token alone,"
-            " without 'Bearer')"
+            "it has characters other than letters, digits and '-._~+/=' (return the "
+            "token alone, without 'Bearer')"
         )
     return None
 

@@ -83,8 +83,9 @@ class TokenEndpoint:
         parts = _split(self.url)
         if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
             logger.warning(
-                "sasl_oauthbearer_token_endpoint_url: %s is not encrypted, so whoever is on the"
-                " way can read the client's secret and the token: use https",
+                "sasl_oauthbearer_token_endpoint_url: %s is not encrypted: anyone on "
+                "the network path can read the client's secret and the token; use "
+                "https",
                 self.shown,
             )
 
@@ -144,14 +145,16 @@ class TokenEndpoint:
 
     def _read(self, response: httpx.Response, deadline: float) -> _Answer | _Trouble:
         if response.headers.get("Content-Encoding", "identity") != "identity":
-            return _Trouble("packed its answer, which it was asked not to do", final=True)
+            return _Trouble("compressed its response, which the request forbids", final=True)
         body = bytearray()
         for piece in response.iter_raw():  # as it comes, so that the time is looked at
             body += piece
             if len(body) > _MOST_OF_AN_ANSWER:
-                return _Trouble(f"answered more than {_MOST_OF_AN_ANSWER} bytes", final=True)
+                return _Trouble(
+                    f"sent a response of more than {_MOST_OF_AN_ANSWER} bytes", final=True
+                )
             if self.clock() > deadline:
-                return _Trouble(f"did not end its answer within {_LONGEST:g} seconds")
+                return _Trouble(f"did not complete its response within {_LONGEST:g} seconds")
         text = Secret(body.decode("utf-8", "replace"))
         location = _without_query(response.headers.get("Location"))
         return _Answer(response.status_code, location, text)
@@ -162,18 +165,18 @@ class TokenEndpoint:
         told = f"the token endpoint {self.shown} answered with status {answer.status}"
         if answer.status in _REDIRECTS:
             to = f" to {printable(answer.location)}" if answer.location else ""
-            return TokenError(f"{told}, a redirect{to}: configure the address that answers itself")
+            return TokenError(f"{told}, a redirect{to}: configure the final address")
         reason = _reason(answer.body, secrets)
         told = f"{told}: {reason}" if reason else told
         if answer.status in _FINAL:
             return TokenError(f"{told}; check the client's credentials, the scope and the address")
-        return TokenEndpointError(f"{told}; it is asked again")
+        return TokenEndpointError(f"{told}; the producer retries")
 
     def _token_in(self, answer: _Answer) -> Token | str:
         """The token, or the reason why there is none."""
         parsed = json_object(answer.body.reveal())
         if parsed is None:
-            return "answered with something that is no JSON object"
+            return "answered with a text that is not a JSON object"
         value = next(
             (text for name in _TOKEN_FIELDS if isinstance(text := parsed.get(name), str) and text),
             None,
@@ -183,7 +186,7 @@ class TokenEndpoint:
         try:
             token = token_from(value)
         except TokenError:
-            return "answered with an access_token that is no bearer token"
+            return "answered with an access_token that is not a bearer token"
         expires = token.expires
         if expires is None and (lifetime := _lifetime(parsed.get("expires_in"))) is not None:
             expires = self.clock() + lifetime
@@ -223,9 +226,11 @@ def _split(url: str) -> SplitResult:
     name = "sasl_oauthbearer_token_endpoint_url"
     parts = _parts_of(url)
     if parts is None:
-        raise ConfigError(f"{name}: it is no URL (and not shown, for it may hold a secret)")
+        raise ConfigError(
+            f"{name}: the value is not a URL (it is not shown, for it may hold a secret)"
+        )
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{name}: it must begin with https:// or http://, and name a host")
+        raise ConfigError(f"{name}: the URL must begin with https:// or http://, and name a host")
     if parts.username is not None or parts.password is not None:
         raise ConfigError(
             f"{name}: a user or password in the address is not used; give them as"
@@ -262,14 +267,14 @@ def _trouble_of(error: Exception) -> _Trouble:
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return _Trouble(
-                f"can't be trusted ({cause.verify_message}): if its authority is your own, give"
-                " its certificate as ssl_truststore_location, or for this endpoint alone as"
-                " ssl.truststore.location in sasl_jaas_config",
+                f"can't be trusted ({cause.verify_message}): for an authority of your "
+                "own, set its certificate as ssl_truststore_location, or for this "
+                "endpoint alone as ssl.truststore.location in sasl_jaas_config",
                 final=True,
             )
         cause = cause.__cause__ or cause.__context__
     told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return _Trouble(f"can't be reached ({told}); it is asked again")
+    return _Trouble(f"can't be reached ({told}); the producer retries")
 
 
 def _reason(body: Secret, secrets: tuple[Secret, ...]) -> str | None:

@@ -231,14 +231,15 @@ class TokenSource:
         if isinstance(error, final) and not isinstance(error, OSError):
             failure: ProducerError = TokenError(f"the token provider failed with {told}")
         else:
-            told = f"the token provider failed with {told}; it is asked again"
+            told = f"the token provider failed with {told}; the producer retries"
             failure = TokenEndpointError(told)
         failure.__cause__ = error
         return failure
 
     def _too_slow(self) -> ProducerError:
         return TokenEndpointError(
-            f"the token provider did not answer within {self._timeout:g} seconds; it is asked again"
+            f"the token provider did not answer within {self._timeout:g} seconds; the "
+            "producer retries"
         )
 
     def _keep(self, outcome: Token | ProducerError) -> Token | ProducerError:
@@ -247,8 +248,8 @@ class TokenSource:
         if isinstance(outcome, Token) and now >= _end(outcome):
             kind = TokenError if self._token is None else TokenEndpointError
             outcome = kind(
-                f"the token that the provider gave expired {now - _end(outcome):.0f} seconds ago:"
-                " is it stale, or is the clock of this machine wrong?"
+                f"the token that the provider gave expired {now - _end(outcome):.0f} "
+                "seconds ago: check the provider, and this machine's clock"
             )
         if isinstance(outcome, Token):
             self._token = outcome
@@ -264,7 +265,8 @@ class TokenSource:
         self._retry_at = now + self._backoff.delay(self._failures)
         if (valid := self._valid_at(now)) is not None and valid.expires is not None:
             logger.warning(
-                "the token could not be fetched anew, and serves on for %.0f seconds: %s",
+                "The token was not refreshed; the current one is valid for another "
+                "%.0f seconds: %s",
                 valid.expires - now,
                 outcome,
             )

@@ -19,7 +19,7 @@ EXIT_USAGE = 2
 
 app = typer.Typer(
     name="aioproducer",
-    help="The Kafka producer that asyncio deserves, from the command line.",
+    help="The Kafka producer for asyncio, from the command line.",
     add_completion=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},

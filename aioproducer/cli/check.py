@@ -23,10 +23,10 @@ HELP = """\
 Connect, log in, and say whether a producer could write. Nothing is written.
 
 Prints the cluster and its brokers, and of each topic how many partitions it has and whether this \
-principal may write to it. An error is what a producer would get.
+principal may write to it. The errors are those of a producer.
 
-Exit codes: 0 - it could. 1 - it could not; standard error says why. 2 - wrong use: an option or \
-the configuration.
+Exit codes: 0 - a producer could write. 1 - it could not; standard error has the reason. 2 - wrong \
+use: an option or the configuration.
 
 Example: aioproducer check orders -b localhost:9092 --command-config client.properties
 """
@@ -42,12 +42,10 @@ def check(
     bootstrap_servers: BootstrapServers = None,
     transactional_id: Annotated[
         str | None,
-        typer.Option(
-            metavar="ID", help="Look for its coordinator, too. The id is not taken from anybody."
-        ),
+        typer.Option(metavar="ID", help="Find its coordinator as well. No producer is fenced."),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(min=0.001, metavar="SECONDS", help="For all of it.")
+        float, typer.Option(min=0.001, metavar="SECONDS", help="The bound of the whole check.")
     ] = 10.0,
     properties: Properties = None,
     command_config: CommandConfig = None,
@@ -94,7 +92,7 @@ def lines(found: ClusterCheck) -> Iterator[str]:
 def _told(topic: TopicCheck) -> str:
     partitions = f"{topic.partitions} partition{'' if topic.partitions == 1 else 's'}"
     if topic.may_write is None:
-        return f"{partitions}; this broker does not tell whether you may write (before Kafka 2.3)"
+        return f"{partitions}; this broker (before Kafka 2.3) does not report whether you may write"
     return f"{partitions}, you may write"
 
 

@@ -82,7 +82,9 @@ class ConsoleProducer:
         self._source.stop()
         if self._prompts:
             self._terminal.print_line("")
-        self._terminal.say(f"{number.name}: delivering what was read; once more to give up")
+        self._terminal.say(
+            f"{number.name}: delivering the records read so far; a second signal gives up"
+        )
 
     def _end(self) -> None:
         """Read no further: the next record would fail like the last."""
@@ -127,13 +129,13 @@ class ConsoleProducer:
                 self._bytes_read += len(chunk)
                 self._prompt()
         except OSError as error:
-            self._deliveries.fail(f"cannot read on after line {self._lines}: {error.strerror}")
+            self._deliveries.fail(f"reading failed after line {self._lines}: {error.strerror}")
             return
         if not self._source.stopped:
             for line in self._splitter.end():
                 await self._send(line)
         elif self._splitter.unfinished and not self._ended:
-            self._terminal.say(f"line {self._lines + 1} had no end yet and was not sent")
+            self._terminal.say(f"line {self._lines + 1} was incomplete and was not sent")
 
     async def _send(self, line: bytes | None) -> None:
         """Send one line and wait for room; None is a line that was too long to be kept."""

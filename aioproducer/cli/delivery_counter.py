@@ -40,7 +40,7 @@ class DeliveryCounter:
 
     def _settled(self, future: asyncio.Future[RecordMetadata]) -> None:
         if future.cancelled():
-            self.fail("a record was taken back before it was sent")
+            self.fail("a record was cancelled before it was sent")
         elif (error := future.exception()) is not None:
             self.fail(str(error) or type(error).__name__)
             self._on_failure(error)

@@ -25,9 +25,12 @@ Properties: TypeAlias = Annotated[
         "--property",
         "-X",
         metavar="NAME=VALUE",
-        help="Any option of the producer, by its Python or Java name; also Kafka's parse.key, "
-        "key.separator, ignore.error and null.marker. A secret is better given as ${env:NAME} or "
-        "in --command-config: other users of the machine see a command's arguments. Repeatable.",
+        help=(
+            "Any option of the producer, by its Python or Java name; also Kafka's "
+            "parse.key, key.separator, ignore.error and null.marker. Give a secret "
+            "as ${env:NAME} or in --command-config: other users of the machine can "
+            "see a command's arguments. Repeatable."
+        ),
     ),
 ]
 CommandConfig: TypeAlias = Annotated[
@@ -39,5 +42,5 @@ CommandConfig: TypeAlias = Annotated[
     ),
 ]
 Verbose: TypeAlias = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Say what happens, and a summary at the end.")
+    bool, typer.Option("--verbose", "-v", help="Log the progress, and a summary at the end.")
 ]

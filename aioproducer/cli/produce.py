@@ -43,7 +43,7 @@ Example: tail -f log | aioproducer produce -b localhost:9092 logs -z zstd
 def produce(
     topic: Annotated[str | None, typer.Argument(help="The topic.", show_default=False)] = None,
     topic_option: Annotated[
-        str | None, typer.Option("--topic", "-t", help="The topic, as an option.")
+        str | None, typer.Option("--topic", "-t", help="The topic, instead of the argument.")
     ] = None,
     bootstrap_servers: BootstrapServers = None,
     file: Annotated[
@@ -83,7 +83,7 @@ def produce(
         bool,
         typer.Option(
             "--sync",
-            help="Await each record's delivery before the next; the first failure is the end.",
+            help="Await each record's delivery before the next; the first failure ends the run.",
         ),
     ] = False,
     compression_type: Annotated[

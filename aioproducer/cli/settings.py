@@ -49,7 +49,7 @@ def one_topic(*names: str | None) -> str:
     """
     given = {name for name in names if name is not None}
     if len(given) != 1:
-        raise ConfigError("which topic? Give one: aioproducer produce TOPIC -b host:port")
+        raise ConfigError("no topic is given: aioproducer produce TOPIC -b host:port")
     try:
         return checked_topic(given.pop())
     except InvalidTopicError as error:
@@ -100,7 +100,7 @@ def producer_config(path: Path | None, options: Mapping[str, Any]) -> ProducerCo
     except ConfigError as error:
         if str(error).startswith("bootstrap_servers is required"):
             raise ConfigError(
-                "where is Kafka? Give -b host:port, or bootstrap.servers in --command-config"
+                "no brokers are given: use -b host:port, or bootstrap.servers in --command-config"
             ) from None
         raise
 

@@ -124,9 +124,9 @@ def _check_mechanism(mechanism: str, sources: LoginSources) -> None:
         meant = mechanisms_of_module(sources.jaas.login_module)
         if mechanism not in meant:
             raise ConfigError(
-                f"sasl_mechanism={mechanism!r} and sasl_jaas_config contradict each other: its"
-                f" login module is for {' and '.join(meant)}; set sasl_mechanism to that, or take"
-                " the line of the mechanism"
+                f"sasl_mechanism={mechanism!r} and sasl_jaas_config contradict each "
+                f"other: the login module is for {' and '.join(meant)}; set "
+                "sasl_mechanism to that, or use the JAAS line of the mechanism"
             )
     for name, mechanisms in _MEANT_FOR.items():
         if mechanism not in mechanisms and getattr(sources.config, name) is not None:
@@ -203,8 +203,8 @@ def _kerberos_login(sources: LoginSources) -> KerberosLogin:
             )
         if not sources.flag("useTicketCache"):
             raise ConfigError(
-                "sasl_jaas_config: Krb5LoginModule would ask somebody for a password; set"
-                " useKeyTab=true with keyTab, or useTicketCache=true"
+                "sasl_jaas_config: Krb5LoginModule would ask for a password; set "
+                "useKeyTab=true with keyTab, or useTicketCache=true"
             )
         ticket_cache = sources.text(None, "ticketCache")
     return KerberosLogin(service_name, principal, keytab, ticket_cache)

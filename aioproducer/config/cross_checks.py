@@ -121,8 +121,8 @@ def _settle_idempotence(config: ProducerConfig) -> Iterator[tuple[str, object]]:
     if not config.enable_idempotence:
         if transactional:
             raise ConfigError(
-                "transactional_id needs enable_idempotence=True (the default): transactions stand "
-                "on it"
+                "transactional_id needs enable_idempotence=True (the default): "
+                "transactions depend on it"
             )
         return
     conflicts: list[str] = []
@@ -201,7 +201,7 @@ def _check_tls(config: ProducerConfig) -> None:
     given = _set_of(config, _TLS)
     if given and not config.security_protocol.endswith("SSL"):
         _logger.warning(
-            "without effect, because security_protocol=%r has no TLS: %s",
+            "security_protocol=%r has no TLS, so these options have no effect: %s",
             config.security_protocol,
             ", ".join(given),
         )
@@ -210,17 +210,16 @@ def _check_tls(config: ProducerConfig) -> None:
         for name in given:
             if name != "ssl_context":
                 raise ConfigError(
-                    f"ssl_context and {name}: a context of your own is used as it is; set it up"
-                    f" with what {name} says, and leave {name} out"
+                    f"ssl_context and {name}: configure the context itself, and leave {name} out"
                 )
     for name in config.ssl_enabled_protocols:
         if name not in _TLS_VERSIONS:
             raise ConfigError(
-                f"ssl_enabled_protocols has {name!r}; there are TLSv1.2 and TLSv1.3, older ones are"
-                " broken"
+                f"ssl_enabled_protocols has {name!r}; use TLSv1.2 and TLSv1.3, for "
+                "older versions are insecure"
             )
     if not config.ssl_enabled_protocols:
-        raise ConfigError("ssl_enabled_protocols is empty; there are TLSv1.2 and TLSv1.3")
+        raise ConfigError("ssl_enabled_protocols is empty; use TLSv1.2 and TLSv1.3")
     _check_stores(config)
 
 
@@ -254,8 +253,8 @@ def _warn_of_readable_login(config: ProducerConfig, mechanism: str) -> None:
         "OAUTHBEARER": "the token and all records",
     }.get(mechanism, "all records")
     _logger.warning(
-        "security_protocol='SASL_PLAINTEXT' with %s: %s can be read by everybody on the way; use"
-        " 'SASL_SSL' if the brokers offer it",
+        "security_protocol='SASL_PLAINTEXT' with %s: %s are readable by anyone on the "
+        "network path; use 'SASL_SSL' if the brokers offer it",
         mechanism,
         what,
     )
@@ -291,14 +290,14 @@ def _warn_of_odd_secrets(sources: LoginSources) -> None:
         text = secret.reveal()
         if _PLACEHOLDER.fullmatch(text.strip()):
             _logger.warning(
-                "%s looks like a placeholder, and is taken as the secret itself: ${env:NAME},"
-                " ${file:/path/of.properties:key} and ${dir:/directory:file} are read, in"
-                " properties if config.providers names their providers",
+                "%s looks like a placeholder, but is used as the secret itself. The "
+                "placeholders are ${env:NAME}, ${file:/path/of.properties:key} and "
+                "${dir:/directory:file}; in properties they need config.providers",
                 name,
             )
         if text != text.strip():
             _logger.warning(
-                "%s begins or ends with white space, which is taken as a part of it", name
+                "%s begins or ends with white space, which counts as a part of the secret", name
             )
 
 

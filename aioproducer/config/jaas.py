@@ -176,10 +176,10 @@ def mechanisms_of_module(login_module: str) -> tuple[str, ...]:
         return found
     # A misplaced quote makes a word of a password: only a word like a class name is shown.
     named = f" {login_module}" if _CLASS_NAME.fullmatch(login_module) else ""
+    known = (name.rpartition(".")[2] for name in _MODULES if ".ibm." not in name)
     raise ConfigError(
-        f"sasl_jaas_config: the login module{named} is not known; there are"
-        f" {', '.join(name.rpartition('.')[2] for name in _MODULES if '.ibm.' not in name)} of"
-        " Kafka, Java and aws-msk-iam-auth"
+        f"sasl_jaas_config: the login module{named} is not supported; use one of {', '.join(known)}"
+        " of Kafka, Java and aws-msk-iam-auth"
     )
 
 
@@ -204,8 +204,8 @@ class LoginSources:
         given = given if isinstance(given, Secret) else Secret(given)
         if there is not None and there != given:
             raise ConfigError(
-                f"{keyword} and {jaas_name} of sasl_jaas_config differ: give one of them, or the"
-                " same in both"
+                f"{keyword} and {jaas_name} of sasl_jaas_config differ: set one of "
+                "them, or both to the same value"
             )
         return given
 

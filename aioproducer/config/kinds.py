@@ -372,7 +372,7 @@ class Interceptors(Kind[tuple[InterceptorOption, ...]]):
     def parse(self, text: str) -> tuple[InterceptorOption, ...]:
         if text.strip():
             raise UnacceptableError(
-                "nothing here: Java classes cannot be loaded; give the interceptors as keyword:"
-                " from_properties(…, interceptor_classes=[…])"
+                "no value: Java classes cannot be loaded; give the interceptors as "
+                "keyword: from_properties(…, interceptor_classes=[…])"
             )
         return ()

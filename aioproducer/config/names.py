@@ -157,9 +157,9 @@ class ProducerOptions(LoginKeywords, total=False):
 
 BY_JAVA_NAME: Final = {option.java_name: option for option in OPTIONS.values()}
 
-_KINIT: Final = "nobody calls kinit here: a keytab, or a ticket cache that is renewed, is enough"
+_KINIT: Final = "the producer does not call kinit; use a keytab, or a ticket cache that is renewed"
 _VALIDATOR: Final = "brokers validate tokens, this client does not"
-_REGISTRY: Final = "a serializer of your own speaks with the schema registry"
+_REGISTRY: Final = "your own serializer talks to the schema registry"
 
 WITHOUT_EFFECT: Final = {
     "auto.include.jmx.reporter": "there is no JMX; read Producer.metrics()",
@@ -184,7 +184,9 @@ WITHOUT_EFFECT: Final = {
     "sasl.oauthbearer.sub.claim.name": _VALIDATOR,
     "schema.registry.url": _REGISTRY,
     "security.providers": "the Java runtime's security providers do not exist here",
-    "session.timeout.ms": "it is one of Kafka's consumer, which templates for all clients have",
+    "session.timeout.ms": (
+        "the option is one of Kafka's consumer; templates for all clients have it"
+    ),
     "ssl.engine.factory.class": "Java classes cannot be loaded",
     "ssl.keymanager.algorithm": "belongs to the Java runtime's TLS",
     "ssl.provider": "belongs to the Java runtime's TLS",
@@ -273,7 +275,7 @@ def _unknown(name: str, java_name: str, nearest: str | None) -> ConfigError:
         return ConfigError(f"option {name!r} has no effect: {reason}")
     if java_name in _OTHER_CLIENTS:
         return ConfigError(
-            f"option {name!r} is one of another client; here it is {_OTHER_CLIENTS[java_name]}"
+            f"option {name!r} is one of another client; use {_OTHER_CLIENTS[java_name]}"
         )
     for beginning, reason in _NOT_YET.items():
         if java_name.startswith(beginning):

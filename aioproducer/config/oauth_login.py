@@ -66,8 +66,8 @@ def _source(sources: LoginSources) -> TokenSettings:
         _check_handler(name, getattr(config, name))
     if sources.beginning_with("unsecuredLogin"):
         raise ConfigError(
-            "sasl_jaas_config: unsecuredLogin… makes tokens that nobody has signed, which is not"
-            " available; give such a token by sasl_oauthbearer_token_provider"
+            "sasl_jaas_config: unsecuredLogin… creates unsigned tokens, which is not "
+            "supported; give such a token by sasl_oauthbearer_token_provider"
         )
     url = config.sasl_oauthbearer_token_endpoint_url
     if url is None:
@@ -111,7 +111,7 @@ def _from_url(url: str, sources: LoginSources) -> TokenSettings:
     if is_file:
         if parts.netloc not in _LOCAL_HOSTS or not parts.path.startswith("/"):
             raise ConfigError(
-                f"{_URL} is no file of this machine; one looks like file:///var/run/secrets/token"
+                f"{_URL} is not a local file; write it as file:///var/run/secrets/token"
             )
         return TokenFileSettings(unquote(parts.path))
     if parts.scheme.lower() not in ("http", "https"):
@@ -127,10 +127,10 @@ def _retriever(config: OptionTable, *, is_file: bool) -> str:
     known = _RETRIEVER.fullmatch(plain_class_name(name))
     if known is None:
         raise ConfigError(
-            f"sasl_oauthbearer_jwt_retriever_class={name!r}: Java classes cannot be loaded; there"
-            " are Kafka's DefaultJwtRetriever, ClientCredentialsJwtRetriever,"
-            " JwtBearerJwtRetriever and FileJwtRetriever; give your own as"
-            " sasl_oauthbearer_token_provider"
+            f"sasl_oauthbearer_jwt_retriever_class={name!r}: Java classes cannot be "
+            "loaded; supported are Kafka's DefaultJwtRetriever, "
+            "ClientCredentialsJwtRetriever, JwtBearerJwtRetriever and "
+            "FileJwtRetriever; set your own as sasl_oauthbearer_token_provider"
         )
     if known[1] == "Default":
         return "File" if is_file else "ClientCredentials"

@@ -101,7 +101,7 @@ class Option:
         except UnacceptableError:
             pass  # its frames have the text, so the error below is not raised from it
         raise ConfigError(
-            f"{name}={placeholder!r}: what this stands for is not {self.kind.wording}"
+            f"{name}={placeholder!r}: the value of the placeholder is not {self.kind.wording}"
         )
 
     def _error(self, name: str, value: object, expected: str) -> ConfigError:

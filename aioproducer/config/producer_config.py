@@ -233,8 +233,7 @@ def _of_property(option: Option, value: object, providers: Providers | None) -> 
         and Reference.in_value(value, BUILT_IN) is not None
     ):
         _logger.warning(
-            "%s is taken as it is written: placeholders are read if config.providers names their"
-            " providers",
+            "%s is used literally: its placeholder needs a provider in config.providers",
             option.java_name,
         )
     return option.accept_property(value)

@@ -128,7 +128,7 @@ class SslContext(Kind[Any]):
 
     def parse(self, text: str) -> Any:
         raise UnacceptableError(
-            "nothing here: give it as keyword, from_properties(…, ssl_context=…)"
+            "no value in properties: give it as keyword, from_properties(…, ssl_context=…)"
         )
 
 

@@ -90,7 +90,7 @@ class BrokerVersions:
         return {api.name: self._ranges[api] for api in Api if api in self._ranges}
 
     def highest(self, api: Api) -> int | None:
-        """The highest version that the broker speaks."""
+        """The highest version that the broker supports."""
         versions = self._ranges.get(api)
         return None if versions is None else versions[1]
 
@@ -98,7 +98,7 @@ class BrokerVersions:
         """Raise :class:`ProtocolError` if the broker names versions that no broker can have."""
         lowest, highest = self._ranges.get(api, (0, 0))
         if lowest > highest:
-            raise ProtocolError(f"the broker speaks {api.name} versions {lowest} to {highest}")
+            raise ProtocolError(f"the broker supports {api.name} versions {lowest} to {highest}")
 
     def choose(self, api: Api) -> int:
         """The highest version that both sides speak. Raises :class:`UnsupportedVersionError`."""
@@ -111,12 +111,13 @@ class BrokerVersions:
         lowest, highest = SUPPORTED[api]
         theirs = self._ranges.get(api)
         if theirs is None:
-            raise UnsupportedVersionError(f"the broker does not know {api.name} requests")
+            raise UnsupportedVersionError(f"the broker does not support {api.name} requests")
         chosen = min(highest, theirs[1])
         if chosen < max(lowest, theirs[0]):
             raise UnsupportedVersionError(
-                f"the broker speaks {api.name} versions {theirs[0]} to {theirs[1]}, this client "
-                f"{lowest} to {highest}: a newer broker (Kafka 2.1 or later) or client is needed"
+                f"the broker supports {api.name} versions {theirs[0]} to {theirs[1]}, "
+                f"this client {lowest} to {highest}: a newer broker (Kafka 2.1 or "
+                "later) or client is needed"
             )
         return chosen
 

@@ -306,7 +306,7 @@ class Connection:
         mechanism = self._settings.mechanism
         if mechanism is None:
             return None
-        async with self._bounded(f"end the {mechanism.name} login"):
+        async with self._bounded(f"complete the {mechanism.name} login"):
             return await log_in(mechanism, self.node.host, self.versions, self._send_and_receive)
 
     async def _renew(self) -> float | None:

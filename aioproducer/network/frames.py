@@ -158,8 +158,9 @@ def response_length(prefix: bytes) -> int:
         return length
     if prefix[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and prefix[1] == 3:
         raise ProtocolError(
-            "the peer speaks TLS, but it was spoken to in plain text: "
-            "set security_protocol to 'SSL' or 'SASL_SSL', or use the broker's plain-text port"
+            "the peer speaks TLS, but the client sent plain text: set "
+            "security_protocol to 'SSL' or 'SASL_SSL', or use the broker's "
+            "plain-text port"
         )
     if prefix == b"HTTP":
         raise ProtocolError("the peer is an HTTP server, not a Kafka broker: check the port")
@@ -230,7 +231,7 @@ def read_response(response: ResponsePayload, read: Callable[[Any], _T]) -> _T:
     except Exception as error:
         kind = type(response)
         raise ProtocolError(
-            f"a {kind.__name__} (version {kind.__version__}) can't be true: {error}"
+            f"a {kind.__name__} (version {kind.__version__}) has impossible values: {error}"
         ) from error
 
 

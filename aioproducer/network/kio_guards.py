@@ -169,7 +169,7 @@ def _array(element: int | Skip, least: int, flexible: bool) -> Skip:
         left = max(len(body) - offset, 0)
         if count * least > left:
             raise ProtocolError(
-                f"an array of {count} elements is announced where {left} bytes are left"
+                f"an array announces {count} elements, but only {left} bytes follow"
             )
         if isinstance(element, int):
             return offset + count * element
@@ -247,8 +247,8 @@ def _skip_tagged(body: bytes, offset: int, edits: list[Edit], known: Mapping[int
             offset += size
             if offset > len(body):
                 raise ProtocolError(
-                    f"a tagged field of {size} bytes is announced where {len(body) - offset + size}"
-                    " are left"
+                    f"a tagged field announces {size} bytes, but only {len(body) - offset + size} "
+                    "follow"
                 )
             edits.append(Edit(at_tag, offset, b""))
             continue

@@ -152,9 +152,7 @@ def _read_numbers(length: Read) -> Read:
 def _check_count(count: int, least: int, body: bytes, offset: int) -> None:
     left = max(len(body) - offset, 0)
     if count * least > left:
-        raise ProtocolError(
-            f"an array of {count} elements is announced where {left} bytes are left"
-        )
+        raise ProtocolError(f"an array announces {count} elements, but only {left} bytes follow")
 
 
 def _walk(kind: Any, body: bytes, offset: int) -> Generator[Piece, None, int]:
@@ -186,5 +184,5 @@ def _skip_tagged(body: bytes, offset: int) -> int:
         length, size = readers.read_unsigned_varint(body, offset)
         offset += size + length
         if offset > len(body):
-            raise ProtocolError(f"a tagged field of {length} bytes is announced, and has fewer")
+            raise ProtocolError(f"a tagged field announces {length} bytes, but fewer follow")
     return offset

@@ -95,7 +95,7 @@ async def _authenticate(
         if exchange.complete and not response:
             return lifetime
     raise SaslAuthenticationFailedError(
-        f"{mechanism.name}: the broker has not ended the login after {MAX_ROUNDS} steps"
+        f"{mechanism.name}: the broker did not complete the login within {MAX_ROUNDS} steps"
     )
 
 

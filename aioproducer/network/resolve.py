@@ -28,7 +28,9 @@ async def resolve(host: str, port: int) -> list[tuple[str, int]]:
     Raises :class:`BrokerConnectionError` for a name that nobody knows, or that can't be one.
     """
     if not 0 <= port <= _HIGHEST_PORT:
-        raise BrokerConnectionError(f"{host!r} can't be reached on port {port}: no such port")
+        raise BrokerConnectionError(
+            f"{host!r} can't be reached on port {port}: ports are 0 to 65535"
+        )
     try:
         found = _numeric(host, port) or await _look_up(
             socket.getaddrinfo, host, port, type=socket.SOCK_STREAM
@@ -64,7 +66,7 @@ async def canonical_names(hosts: Iterable[tuple[str, int]]) -> list[tuple[str, i
         try:
             names += [(await _canonical_name(*each), port) for each in await resolve(host, port)]
         except BrokerConnectionError as error:
-            logger.warning("A bootstrap server is left out: %s", error)
+            logger.warning("A bootstrap server is skipped: %s", error)
             reasons.append(str(error))
     if not names:
         raise BrokerConnectionError("; ".join(reasons))

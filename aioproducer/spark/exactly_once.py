@@ -34,7 +34,7 @@ _UNKNOWN: Final = "?"
 """The query of a marker that was written without a task."""
 
 ADVICE: Final = (
-    "let aioproducer.spark.repartition_by_key() give each Kafka partition a task of its own"
+    "use aioproducer.spark.repartition_by_key(), which gives each Kafka partition one task"
 )
 
 
@@ -69,9 +69,9 @@ class Begun:
         if self.next_batch is None:
             if batch is not None and batch.query and batch.number:
                 logger.warning(
-                    "%s has no marker, and this is batch %d: if it is not new, it was not used for "
-                    "longer than brokers keep the offsets of groups (offsets.retention.minutes), "
-                    "and this batch may be one that was written before",
+                    "%s has no marker, and this is batch %d. Unless the sink is new, "
+                    "its marker has expired (offsets.retention.minutes of the "
+                    "brokers), and this batch may have been written before",
                     sink,
                     batch.number,
                 )
@@ -82,8 +82,8 @@ class Begun:
                 for each in (self.query, query)
             )
             raise IllegalStateError(
-                f"{sink} belongs to {its}, and this is {mine}: give this one a sink.id of its own "
-                "(a query whose checkpoint is new is another one)"
+                f"{sink} belongs to {its}, and this is {mine}: set another sink.id "
+                "here (a query with a new checkpoint counts as another one)"
             )
         if batch is None:
             return False
@@ -91,10 +91,10 @@ class Begun:
         if batch.number < last or (batch.query and batch.number > self.next_batch):
             # Spark replays the last batch alone.
             raise IllegalStateError(
-                f"{sink} has written all up to batch {last}, and this is batch {batch.number}: the "
-                "checkpoint is older than what was written (restored, or copied?), a sink.batch.id "
-                "does not grow, or micro-batches were written without this sink. If that is as it "
-                "should be, go on with a new sink.id"
+                f"{sink} has written all batches up to {last}, and this is batch {batch.number}: "
+                "the checkpoint is older than the written batches (restored or "
+                "copied), sink.batch.id does not grow, or micro-batches were written "
+                "without this sink. If this is intended, use a new sink.id"
             )
         return batch.number < self.next_batch
 
@@ -124,9 +124,9 @@ def begin(plan: SinkPlan) -> Begun:
         marker = producer.committed_offsets(plan.sink_id, [place]).get(place)
         if marker is not None and not marker.metadata.startswith(_SIGNATURE):
             raise IllegalStateError(
-                f"the group {plan.sink_id!r} has an offset of {place} that is no marker "
-                f"({marker.offset}): a consumer has that group.id, or somebody has set it; give "
-                "the sink a sink.id of its own"
+                f"the group {plan.sink_id!r} has an offset of {place} that is no "
+                f"marker ({marker.offset}): a consumer uses that group.id, or the "
+                "offset was set by hand; give the sink another sink.id"
             )
         producer.begin_transaction(shared=True)
         handle = producer.transaction_handle(hand_over=True)
@@ -152,7 +152,7 @@ def commit(
     begun, batch = _agreed(outcomes, number) if outcomes else _without_tasks(plan, number, begun)
     if begun.is_written(batch):
         logger.warning(
-            "sink.id %r: batch %s was written before, and is not written again",
+            "sink.id %r: batch %s was written before, and is skipped",
             plan.sink_id,
             batch.number if batch else "",
         )
@@ -188,7 +188,8 @@ def _agreed(outcomes: Sequence[TaskOutcome], number: int | None) -> tuple[Begun,
     begun, batch = meant.pop()
     if meant or begun is None or (number is not None and (batch is None or batch.number != number)):
         raise IllegalStateError(
-            f"the tasks did not all write for one plan and for batch {number}: nothing is committed"
+            f"the tasks did not all write for the same plan and for batch {number}, so "
+            "nothing is committed"
         )
     return begun, batch
 
@@ -216,7 +217,7 @@ def _check_partitions(outcomes: Iterable[TaskOutcome]) -> None:
         for place in outcome.report.ranges:
             if place in seen:
                 raise IllegalStateError(
-                    f"two tasks wrote into {place}. With exactly_once brokers take rows of one for "
-                    f"repetitions of the other's: {ADVICE}"
+                    f"two tasks wrote into {place}. With exactly_once brokers take the "
+                    f"rows of one for duplicates of the other's: {ADVICE}"
                 )
             seen.add(place)

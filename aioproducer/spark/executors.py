@@ -75,9 +75,9 @@ def foreach_batch(
     def publish(batch: DataFrame, batch_id: int) -> None:
         if is_exactly_once and not _local_property(batch)(QUERY):
             raise IllegalStateError(
-                "foreach_batch() with exactly_once has to know its streaming query, which Spark "
-                "does not tell with PYSPARK_PIN_THREAD=false, nor with Spark Connect: use "
-                "writeStream.format('aioproducer')"
+                "foreach_batch() with exactly_once needs the id of its streaming "
+                "query, which Spark does not give with PYSPARK_PIN_THREAD=false, nor "
+                "with Spark Connect: use writeStream.format('aioproducer')"
             )
         numbered = {"sink.batch.id": batch_id} if is_exactly_once else {}
         report = publish_partitions(batch, **options, **numbered)

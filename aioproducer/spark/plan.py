@@ -166,8 +166,8 @@ def check_names(options: Iterable[str]) -> None:
     for name in options:
         if not name.lower().startswith(_PREFIX) and name.lower() not in _READ:
             raise ConfigError(
-                f"there is no option {name!r}; there are {', '.join(_READ)}, and those of a "
-                "producer by their Java names after 'kafka.'"
+                f"unknown option {name!r}; the options are {', '.join(_READ)}, and "
+                "those of a producer by their Java names after 'kafka.'"
             )
 
 
@@ -256,7 +256,7 @@ def _properties(given: Mapping[str, str], guarantee: Guarantee) -> dict[str, str
 def _guarantee(given: Mapping[str, str]) -> Guarantee:
     for name in given:
         if name.startswith(("delivery.", "sink.")) and name not in _OWN:
-            raise ConfigError(f"there is no option '{name}'; there are {', '.join(_OWN)}")
+            raise ConfigError(f"unknown option '{name}'; the options are {', '.join(_OWN)}")
     said = given.get("delivery.guarantee", Guarantee.AT_LEAST_ONCE)
     if said not in list(Guarantee):
         raise ConfigError(
@@ -270,9 +270,7 @@ def _guarantee(given: Mapping[str, str]) -> Guarantee:
                 "that stays the same over restarts, and that no other sink of the cluster has"
             )
     elif pointless := [name for name in _OWN[1:] if name in given]:
-        raise ConfigError(
-            f"{', '.join(pointless)}: this is for delivery.guarantee=exactly_once alone"
-        )
+        raise ConfigError(f"{', '.join(pointless)}: this needs delivery.guarantee=exactly_once")
     return guarantee
 
 

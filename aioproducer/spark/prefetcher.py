@@ -89,7 +89,7 @@ class Prefetcher(Generic[T]):
         await gone.wait()
         interrupter.join()
         if self._thread.is_alive():
-            logger.error("%s did not end within %g s and is left alone", self._name, self._patience)
+            logger.error("%s did not end within %g s and is abandoned", self._name, self._patience)
 
     def _stop(self) -> None:
         self._stopping = True

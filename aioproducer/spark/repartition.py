@@ -36,7 +36,7 @@ def repartition_by_key(df: DataFrame, partitions: int, tasks: int | None = None)
     """
     tasks = partitions if tasks is None else tasks
     if partitions < 1 or tasks < 1:
-        raise ConfigError(f"there are no {partitions} partitions for {tasks} tasks")
+        raise ConfigError(f"partitions and tasks must be positive, not {partitions} and {tasks}")
     if "key" not in df.columns:
         raise ConfigError(
             "Required attribute 'key' not found; rows without keys need no more than coalesce()"

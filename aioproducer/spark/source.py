@@ -94,7 +94,7 @@ class _Writer:
                 self.begun = begin(self.plan)
             except ProducerError as error:
                 raise TransactionNotBegunError(
-                    f"sink.id {self.plan.sink_id!r}: no transaction could be begun: "
+                    f"sink.id {self.plan.sink_id!r}: the transaction could not begin: "
                     f"{type(error).__name__}: {error}"
                 ) from error
         return self.__dict__.copy()

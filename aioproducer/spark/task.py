@@ -47,7 +47,7 @@ class Attempt:
         """The attempt that runs here. Raises :class:`IllegalStateError` outside of a task."""
         context = TaskContext.get()
         if context is None:
-            raise IllegalStateError("rows are written in a task of Spark alone")
+            raise IllegalStateError("rows can only be written in a task of Spark")
         return cls(
             context.partitionId(),
             context.attemptNumber(),
@@ -66,11 +66,12 @@ def run_task(plan: SinkPlan, begun: Begun | None, rows: Iterator[pa.RecordBatch]
     if attempt.number > 0:
         # Nothing is aborted: by spark.speculation the first attempt may be well.
         raise IllegalStateError(
-            f"task {attempt.task} runs again (attempt {attempt.number}), after a failure or by "
-            "spark.speculation. With exactly_once the whole write has to come again: brokers would "
-            "take rows of this attempt for those of the first. Switch spark.speculation off, and "
-            "look for the error of attempt 0 in Spark's log; with spark.task.maxFailures=1 it is "
-            "the one that is raised"
+            f"task {attempt.task} runs again (attempt {attempt.number}), after a "
+            "failure or by spark.speculation. With exactly_once the whole write must "
+            "be repeated: brokers would take the rows of this attempt for duplicates "
+            "of the first attempt's. Switch spark.speculation off, and look for the "
+            "error of attempt 0 in Spark's log; with spark.task.maxFailures=1 Spark "
+            "raises that error"
         )
     try:
         return _run_in_transaction(plan, begun, attempt, rows)

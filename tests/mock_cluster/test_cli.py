@@ -260,8 +260,8 @@ def test_an_ignored_interrupt_stays_ignored(cluster: MockCluster) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "which topic?"),
-        (["t", "--topic", "u"], "which topic?"),
+        ([], "no topic is given?"),
+        (["t", "--topic", "u"], "no topic is given?"),
         (["bad topic"], "a topic is a str of 1 to 249 ASCII letters"),
         (["tøpic"], "not 'tøpic'"),
         (["t", "--sink"], "No such option"),

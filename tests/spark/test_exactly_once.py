@@ -72,7 +72,7 @@ async def test_of_a_batch_write_that_fails_nothing_is_visible(
 async def test_a_batch_write_with_a_number_is_written_once(spark: SparkSession, sink: Sink) -> None:
     for batch in (20261121, 20261121, 20261122):
         sink.write(numbers(spark, 100), **{"sink.batch.id": batch})
-    with pytest.raises(PySparkException, match="up to batch 20261122, and this is batch 20261121"):
+    with pytest.raises(PySparkException, match="up to 20261122, and this is batch 20261121"):
         sink.write(numbers(spark, 100), **{"sink.batch.id": 20261121})
     assert await sink.committed() == sorted(2 * list(range(100)))
     assert await sink.marker() == 20261123
@@ -123,7 +123,7 @@ async def test_a_batch_that_was_left_out_is_noticed(
     sink.stream(rows, tmp_path / "checkpoint")
     add_file(tmp_path / "rows", range(10))
     sink.options |= {"delivery.guarantee": "exactly_once", "sink.id": sink_id}
-    with pytest.raises(StreamingQueryException, match="all up to batch 1, and this is batch 3"):
+    with pytest.raises(StreamingQueryException, match="all batches up to 1, and this is batch 3"):
         sink.stream(rows, tmp_path / "checkpoint")
 
 
@@ -192,7 +192,7 @@ async def test_a_timeout_above_that_of_the_brokers_is_refused_at_planning(
 ) -> None:
     with pytest.raises(PySparkException, match=r"transaction\.max\.timeout\.ms") as caught:
         sink.write(numbers(spark, 10), **{"kafka.transaction.timeout.ms": 3_600_000})
-    assert f"sink.id 'sink-of-{sink.topic}': no transaction could be begun" in str(caught.value)
+    assert f"sink.id 'sink-of-{sink.topic}': the transaction could not begin" in str(caught.value)
     assert "Could not serialize" not in str(caught.value)
 
 
@@ -325,7 +325,7 @@ async def test_a_checkpoint_that_is_older_than_what_was_written_is_noticed(
         add_file(tmp_path / "rows", range(10))
     sink.stream(rows, tmp_path / "checkpoint")
     add_file(tmp_path / "rows", range(10))
-    with pytest.raises(StreamingQueryException, match="the checkpoint is older than what was"):
+    with pytest.raises(StreamingQueryException, match="the checkpoint is older than the written"):
         sink.stream(rows, tmp_path / "copy")
 
 

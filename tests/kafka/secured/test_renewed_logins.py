@@ -108,7 +108,7 @@ async def test_a_token_serves_on_while_its_endpoint_is_down(
             gate.shut.set()
 
             count = await flow(producer, topic, lambda: not gate.refused.is_set())
-            await until(lambda: "serves on for" in caplog.text, "the old token serves on")
+            await until(lambda: "is valid for another" in caplog.text, "the old token serves on")
             later = producer.send(topic, b"later")
             gate.shut.clear()
             await asyncio.wait_for(later, 60)

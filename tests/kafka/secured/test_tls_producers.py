@@ -143,7 +143,7 @@ async def test_tls_and_plain_text_that_meet_are_told_within_the_bound(world: Wor
     assert watch.seconds < AT_ONCE
     for error in of_tls:
         assert isinstance(error, BootstrapError)
-        assert "its port may be one without TLS (see security_protocol)" in str(error)
+        assert "the port may not speak TLS (see security_protocol)" in str(error)
         assert world.cluster.bootstrap_servers_of("PLAINTEXT") in str(error)
     for error in (of_plain, of_plain_check):
         assert isinstance(error, BootstrapError)

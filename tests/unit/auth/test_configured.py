@@ -177,7 +177,7 @@ async def test_a_truststore_that_is_missing_is_named(
         ('ssl.engine.factory.class="s3cr3t"', r"the option ssl\.engine\.factory\.class"),
         ('ssl.context="s3cr3t"', r"the option ssl\.context"),
         ("ssl.keystore.password=s3cr3t", "ssl_keystore_password is set, but there is no key"),
-        ('ssl.enabled.protocols="TLSv1.1, TLSv1.2"', "TLSv1.1 is broken"),
+        ('ssl.enabled.protocols="TLSv1.1, TLSv1.2"', "TLSv1.1 is insecure"),
     ],
 )
 def test_options_of_tls_in_the_jaas_line_are_checked(

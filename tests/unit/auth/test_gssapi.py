@@ -12,7 +12,7 @@ from aioproducer.errors import ConfigError, MissingExtraError
 
 @pytest.mark.parametrize("name", ["", "kafka/broker", "kafka@broker"])
 def test_a_principal_is_no_service_name(name: str) -> None:
-    with pytest.raises(ConfigError, match="no service's name"):
+    with pytest.raises(ConfigError, match="not a service name"):
         Gssapi(name)
 
 

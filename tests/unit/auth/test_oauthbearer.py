@@ -112,7 +112,7 @@ async def test_a_reason_that_repeats_the_token_is_masked() -> None:
 
 async def test_a_broker_that_speaks_first() -> None:
     exchange = await begun()
-    with pytest.raises(AuthenticationError, match="spoke first") as caught:
+    with pytest.raises(AuthenticationError, match="before the client's message") as caught:
         exchange.step(b"hello")
     assert "s3cr3t" not in everything_in(caught.value)
     with pytest.raises(AuthenticationError):
@@ -141,4 +141,4 @@ def test_answers_that_are_deep_or_long(challenge: bytes) -> None:
     exchange = OAuthBearerExchange(TOKEN, {})
     exchange.step(b"")
     assert exchange.step(challenge) == b"\x01"
-    assert exchange.refusal == "it gave no reason"
+    assert exchange.refusal == "the broker gave no reason"

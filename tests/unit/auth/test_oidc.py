@@ -189,7 +189,7 @@ def test_answers_without_a_token_are_final(server: Server, script: Script) -> No
 
 def test_an_answer_is_read_up_to_a_mebibyte_only(server: Server) -> None:
     server.script = answer(200, b"x" * 2_000_000)
-    refused(credentials(server.url), TokenError, "answered more than 1048576 bytes")
+    refused(credentials(server.url), TokenError, "sent a response of more than 1048576 bytes")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_an_answer_is_read_up_to_a_mebibyte_only(server: Server) -> None:
 )
 def test_answers_that_are_no_http_pass(server: Server, script: Script) -> None:
     server.script = script
-    refused(credentials(server.url), TokenEndpointError, "can't be reached", "asked again")
+    refused(credentials(server.url), TokenEndpointError, "can't be reached", "the producer retries")
 
 
 @given(st.binary(max_size=300))
@@ -243,7 +243,7 @@ def test_an_answer_that_trickles_in_ends(server: Server) -> None:
 
     server.script = trickle
     provider = ClientCredentials(TokenEndpoint(server.url, clock), "me", Secret(SECRET))
-    refused(provider, TokenEndpointError, "did not end its answer within 60 seconds")
+    refused(provider, TokenEndpointError, "did not complete its response within 60 seconds")
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ def test_what_is_mapped_and_normalized(text: str, prepared: str) -> None:
         ("\u0007", "character 1 is a control character"),
         ("ab\u0085", "character 3 is a control character"),
         ("\ue000", "private use"),
-        ("\ufffe", "no character"),
+        ("\ufffe", "without a character"),
         ("\ud800", "a surrogate"),
         ("\ufffd", "plain text"),
         ("\u2ff0", "canonical representation"),

@@ -149,7 +149,7 @@ def test_keys_that_can_not_be_used(client: Certificate, broker: Certificate) -> 
     assert "belongs to another certificate than the first one" in refusal(another)
     assert "has no private keys" in refusal(texts("x", client.chain_pem))
     two = client.key_pem() + broker.key_pem()
-    assert "has 2 private keys, and one is needed" in refusal(texts(two, client.chain_pem))
+    assert "has 2 private keys; exactly one is needed" in refusal(texts(two, client.chain_pem))
     assert "has no certificate" in refusal(texts(client.key_pem(), "geheim é €"))
     damaged = texts(client.key_pem().replace("M", "A"), client.chain_pem)
     assert "damaged or refused" in refusal(damaged)
@@ -180,10 +180,10 @@ def test_files_that_can_not_be_used(tmp_path: Path, client: Certificate) -> None
         keystore(client.pem().encode(), keystore_password=Secret(PASSWORD))
     )
     assert "ssl_keystore_password is not set" in keystore(client.pkcs12(PASSWORD))
-    assert "Is ssl_keystore_password the right one" in (
+    assert "Check that ssl_keystore_password is right" in (
         keystore(client.pkcs12(PASSWORD), keystore_password=Secret("geheim-2"))
     )
-    assert "is the file whole?" in (
+    assert "that the file is complete" in (
         keystore(client.pkcs12(PASSWORD)[:-9], keystore_password=Secret(PASSWORD))
     )
     assert "has no private keys" in keystore(client.chain_pem.encode())

@@ -175,7 +175,7 @@ async def test_an_old_token_serves_on_while_it_lasts(
         assert await value(source) == "token-1"
     assert provider.calls == 2, "the second asker came before the backoff was over"
     assert len(caplog.records) == 1
-    assert "serves on for 360 seconds" in caplog.text
+    assert "is valid for another 360 seconds" in caplog.text
     clock.now += 0.1
     assert await value(source) == "token-1"
     assert provider.calls == 3

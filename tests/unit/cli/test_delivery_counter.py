@@ -47,4 +47,4 @@ async def test_equal_errors_are_told_once_and_no_more_than_five() -> None:
 async def test_a_cancelled_record_counts_as_failed() -> None:
     deliveries, told, failures = await count(None)
     assert (deliveries.failed, failures) == (1, [])
-    assert told == ["a record was taken back before it was sent"]
+    assert told == ["a record was cancelled before it was sent"]

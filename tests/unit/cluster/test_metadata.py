@@ -1,4 +1,4 @@
-"""When to ask for metadata, of which topics: the schedule as tables, with a clock of numbers."""
+"""When to ask for metadata, of no topic is givens: the schedule as tables, with a clock of numbers."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_a_login_needs_its_protocol(protocol: str, options: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"ssl_enabled_protocols": "TLSv1.1"}, "ssl_enabled_protocols has 'TLSv1.1'; there are"),
+        ({"ssl_enabled_protocols": "TLSv1.1"}, "ssl_enabled_protocols has 'TLSv1.1'; use TLSv1.2"),
         ({"ssl_enabled_protocols": ""}, "ssl_enabled_protocols is empty"),
         ({"ssl_truststore_certificates": PEM}, "PEM text: set ssl_truststore_type='PEM'"),
         (
@@ -85,7 +85,9 @@ def test_a_context_of_the_users_stands_alone() -> None:
 
     context = ssl.create_default_context()
     assert config(security_protocol="SSL", ssl_context=context).ssl_context is context
-    with pytest.raises(ConfigError, match=r"^ssl_context and ssl_crl_location: a context of your"):
+    with pytest.raises(
+        ConfigError, match=r"^ssl_context and ssl_crl_location: configure the context"
+    ):
         config(security_protocol="SSL", ssl_context=context, ssl_crl_location="/crl.pem")
 
 
@@ -100,7 +102,7 @@ def test_tls_options_without_tls_are_named_once(caplog: pytest.LogCaptureFixture
     options = {"ssl_truststore_location": "/ca.pem", "ssl_key_password": "hunter2"}
     (said,) = warnings(caplog, **options)
     assert said == (
-        "without effect, because security_protocol='PLAINTEXT' has no TLS: "
+        "security_protocol='PLAINTEXT' has no TLS, so these options have no effect: "
         "ssl_truststore_location, ssl_key_password"
     )
     assert not warnings(caplog, security_protocol="SSL", **options)
@@ -109,9 +111,9 @@ def test_tls_options_without_tls_are_named_once(caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize(
     ("servers", "mechanism", "said"),
     [
-        ("kafka.example:9092", "PLAIN", "PLAIN: the password and all records can be read"),
+        ("kafka.example:9092", "PLAIN", "PLAIN: the password and all records are readable"),
         ("localhost:1,10.0.0.1:2", "PLAIN", "PLAIN: the password"),
-        ("kafka.example:9092", "SCRAM-SHA-512", "SCRAM-SHA-512: all records can be read"),
+        ("kafka.example:9092", "SCRAM-SHA-512", "SCRAM-SHA-512: all records are readable"),
         ("localhost:1,127.0.0.2:2,[::1]:3", "PLAIN", None),
     ],
 )

@@ -247,7 +247,7 @@ RETRIEVER = oauth("jwt_retriever_class")
                 "sasl_jaas_config": f'{PLAIN} username="alice" password="hunter2";',
                 "sasl_username": "bob",
             },
-            "sasl_username and username of sasl_jaas_config differ: give one of them",
+            "sasl_username and username of sasl_jaas_config differ: set one of them",
         ),
         (
             "PLAIN",
@@ -260,15 +260,15 @@ RETRIEVER = oauth("jwt_retriever_class")
         (
             "PLAIN",
             {"sasl_jaas_config": f'{SCRAM} username="alice" password="hunter2";'},
-            "sasl_mechanism='PLAIN' and sasl_jaas_config contradict each other: its login module is"
+            "sasl_mechanism='PLAIN' and sasl_jaas_config contradict each other: the login module is"
             " for SCRAM-SHA-256 and SCRAM-SHA-512; set sasl_mechanism to that",
         ),
         (
             "PLAIN",
             {"sasl_jaas_config": "com.example.MyLoginModule required;"},
-            "the login module com.example.MyLoginModule is not known; there are PlainLoginModule",
+            "the login module com.example.MyLoginModule is not supported; use one of PlainLoginModule",
         ),
-        ("PLAIN", {"sasl_jaas_config": "hunter2 required;"}, "the login module is not known"),
+        ("PLAIN", {"sasl_jaas_config": "hunter2 required;"}, "the login module is not supported"),
         (
             "AWS_MSK_IAM",
             {"sasl_username": "alice"},
@@ -289,7 +289,7 @@ RETRIEVER = oauth("jwt_retriever_class")
         (
             "GSSAPI",
             {"sasl_jaas_config": f"{KERBEROS} serviceName=kafka;"},
-            "would ask somebody for a password",
+            "would ask for a password",
         ),
         (
             "GSSAPI",
@@ -339,7 +339,7 @@ RETRIEVER = oauth("jwt_retriever_class")
         (
             "OAUTHBEARER",
             {"sasl_jaas_config": f'{OAUTH} unsecuredLoginStringClaim_sub="hunter2";'},
-            "tokens that nobody has signed",
+            "creates unsigned tokens",
         ),
         (
             "OAUTHBEARER",
@@ -362,8 +362,8 @@ RETRIEVER = oauth("jwt_retriever_class")
             "need sasl_oauthbearer_client_credentials_client_id (or clientId in",
         ),
         ("OAUTHBEARER", {oauth("token_endpoint_url"): "login.example"}, "has to be a URL, 'https:"),
-        ("OAUTHBEARER", {oauth("token_endpoint_url"): "file://run/t"}, "no file of this machine"),
-        ("OAUTHBEARER", {oauth("token_endpoint_url"): "file:t"}, "no file of this machine"),
+        ("OAUTHBEARER", {oauth("token_endpoint_url"): "file://run/t"}, "not a local file"),
+        ("OAUTHBEARER", {oauth("token_endpoint_url"): "file:t"}, "not a local file"),
         ("OAUTHBEARER", {oauth("token_endpoint_url"): "ftp://a/b"}, "has to begin with 'https://'"),
         (
             "OAUTHBEARER",

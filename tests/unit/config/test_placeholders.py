@@ -213,7 +213,7 @@ def test_without_providers_java_reads_no_placeholder(caplog: pytest.LogCaptureFi
     properties = {**SERVERS, "client.id": "${env:NAME}"}
     made = ProducerConfig.from_properties(properties)
     assert made.client_id == "${env:NAME}"
-    assert "client.id is taken as it is written" in caplog.text
+    assert "client.id is used literally" in caplog.text
     assert pickle.loads(pickle.dumps(made)).client_id == "${env:NAME}"
     assert made.replace(linger_ms=1).client_id == "${env:NAME}"
 

@@ -33,7 +33,7 @@ def test_no_version_in_common(theirs: tuple[int, int]) -> None:
 
 def test_a_request_that_the_broker_does_not_know() -> None:
     versions = BrokerVersions([(3, 0, 13)])
-    with pytest.raises(UnsupportedVersionError, match="does not know PRODUCE"):
+    with pytest.raises(UnsupportedVersionError, match="does not support PRODUCE"):
         versions.choose(Api.PRODUCE)
     assert versions.highest(Api.PRODUCE) is None
     assert versions.highest(Api.METADATA) == 13

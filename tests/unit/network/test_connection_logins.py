@@ -215,7 +215,7 @@ async def test_a_renewal_without_answer_ends_the_connection_in_time() -> None:
         error = await running
         assert isinstance(error, BrokerConnectionError)
         assert not isinstance(error, AuthenticationError)
-        assert "did not end the TEST login within 0.1 s (request_timeout_ms)" in str(error)
+        assert "did not complete the TEST login within 0.1 s (request_timeout_ms)" in str(error)
 
 
 async def test_a_renewed_login_is_no_use_of_the_connection() -> None:

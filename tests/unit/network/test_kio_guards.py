@@ -58,7 +58,7 @@ def test_an_array_longer_than_the_rest_is_refused(
 ) -> None:
     kind: Any = response_type(api, version)
     announced = compact(length) if kind.__flexible__ else plain(length)
-    with pytest.raises(ProtocolError, match=r"an array of \d+ elements is announced where \d"):
+    with pytest.raises(ProtocolError, match=r"an array announces \d+ elements, but only \d"):
         kio_guards.walk(kind, before + announced + b"\0", 0)
 
 

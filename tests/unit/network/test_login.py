@@ -182,7 +182,7 @@ async def test_a_broker_that_repeats_the_password_is_not_quoted() -> None:
     ],
 )
 async def test_an_answer_that_cannot_be_true_ends_the_connection_alone(answers: list[Any]) -> None:
-    with pytest.raises(ProtocolError, match="can't be true"):
+    with pytest.raises(ProtocolError, match="has impossible values"):
         await Broker(*answers).log_in(Exchange([b"x", b""]))
 
 
@@ -194,7 +194,7 @@ async def test_another_error_passes() -> None:
 
 async def test_a_broker_that_never_ends_it_is_left() -> None:
     broker = Broker(offers(), *[says(b"more")] * 99)
-    with pytest.raises(SaslAuthenticationFailedError, match=f"after {MAX_ROUNDS} steps"):
+    with pytest.raises(SaslAuthenticationFailedError, match=f"within {MAX_ROUNDS} steps"):
         await broker.log_in(Exchange([b"x"] * 99))
 
 

@@ -110,7 +110,7 @@ async def test_bootstrap_servers_that_answer_with_a_refusal_say_so() -> None:
     async with running(known=False) as world:
         future = world.send()
         await world.turn()
-        too_old = UnsupportedVersionError("the broker speaks METADATA versions 0 to 3")
+        too_old = UnsupportedVersionError("the broker supports METADATA versions 0 to 3")
         await world.complete(world.one(MetadataRequest), error=too_old)
         await world.turn(MAX_BLOCK)
         error = future.exception()

@@ -537,7 +537,7 @@ async def test_a_broker_that_is_too_old_for_the_question_is_the_end() -> None:
     async with transactional(ready=False) as world:
         world.manager.initialize()
         await world.turn()
-        error = UnsupportedVersionError("the broker does not know FIND_COORDINATOR requests")
+        error = UnsupportedVersionError("the broker does not support FIND_COORDINATOR requests")
         changes = world.changes
         await world.complete(world.one(TransactionRequest), error=error)
         assert world.manager.state is S.FATAL_ERROR

@@ -53,13 +53,13 @@ def test_numbers_of_batch_writes_may_leave_some_out() -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 4])
 def test_a_stream_leaves_none_out_and_goes_back_by_one(number: int) -> None:
-    with pytest.raises(IllegalStateError, match=f"all up to batch 2, and this is batch {number}"):
+    with pytest.raises(IllegalStateError, match=f"all batches up to 2, and this is batch {number}"):
         Begun(HANDLE, 3, "q").is_written(Batch(number, "q"))
 
 
 def test_a_batch_write_does_not_go_back_by_more_than_one() -> None:
     assert Begun(HANDLE, 20261122, "").is_written(Batch(20261121))
-    with pytest.raises(IllegalStateError, match=r"a sink\.batch\.id does not grow"):
+    with pytest.raises(IllegalStateError, match=r"sink\.batch\.id does not grow"):
         Begun(HANDLE, 20261122, "").is_written(Batch(20261120))
 
 
@@ -76,7 +76,7 @@ def test_a_batch_write_without_a_number_has_no_marker_but_an_owner() -> None:
 
 @pytest.mark.parametrize(("mine", "its"), [("q", "p"), ("q", ""), ("", "p")])
 def test_a_sink_id_belongs_to_one_query(mine: str, its: str) -> None:
-    with pytest.raises(IllegalStateError, match=r"give this one a sink\.id of its own"):
+    with pytest.raises(IllegalStateError, match=r"set another sink\.id here"):
         Begun(HANDLE, 3, its).is_written(Batch(3, mine))
 
 
@@ -94,11 +94,11 @@ def test_two_tasks_in_one_partition_are_not_committed() -> None:
 
 def test_tasks_of_different_plans_are_not_committed() -> None:
     other = Begun(TransactionHandle("s", 1, 3, 2), None, "")
-    with pytest.raises(IllegalStateError, match="not all write for one plan"):
+    with pytest.raises(IllegalStateError, match="not all write for the same plan"):
         commit(PLAN, [outcome(0), outcome(1, begun=other)], 0)
-    with pytest.raises(IllegalStateError, match="not all write for one plan"):
+    with pytest.raises(IllegalStateError, match="not all write for the same plan"):
         commit(PLAN, [outcome(0), outcome(1, number=1)], 0)
-    with pytest.raises(IllegalStateError, match="not all write for one plan"):
+    with pytest.raises(IllegalStateError, match="not all write for the same plan"):
         commit(PLAN, [outcome(0)], 1)
 
 
