@@ -22,7 +22,7 @@ from aioproducer.errors import (
 from aioproducer.model import Node, TransactionHandle
 from aioproducer.sender.check_requests import DescribeRequest, Found, FoundTopic
 from aioproducer.sender.transaction_codec import TransactionRequest
-from aioproducer.transactions.questions import Coordinator, CoordinatorType, FindCoordinator
+from aioproducer.transactions.requests import Coordinator, CoordinatorType, FindCoordinator
 
 __all__ = ["ClusterCheck", "TopicCheck", "check"]
 
@@ -156,8 +156,8 @@ def _check_topic(name: str, topic: FoundTopic, found: Found) -> KafkaError | Non
 
 
 async def _coordinator(cluster: Cluster, transactional_id: str) -> Node:
-    question = FindCoordinator(Coordinator(CoordinatorType.TRANSACTION, transactional_id))
-    request = TransactionRequest(question, TransactionHandle(transactional_id, -1, -1, 2), 0)
+    find = FindCoordinator(Coordinator(CoordinatorType.TRANSACTION, transactional_id))
+    request = TransactionRequest(find, TransactionHandle(transactional_id, -1, -1, 2), 0)
     while True:
         answer = await cluster.inquire(request)
         if not answer.error_code and answer.node is not None:

@@ -21,7 +21,7 @@ from aioproducer.cluster.metadata import Metadata
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
 from aioproducer.core.environment import Environment
-from aioproducer.core.transaction_api import TransactionApi
+from aioproducer.core.transaction_api import SenderCommands, TransactionApi
 from aioproducer.errors import ProducerClosedError, ProducerError, ProducerTimeoutError, anew
 from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
 from aioproducer.model import BootstrapId, BootstrapServer, Node, PartitionInfo, TransactionHandle
@@ -48,7 +48,7 @@ from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.record_expiry import RecordExpiry
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.sender import Sender, SenderSettings
-from aioproducer.sender.transaction_driver import TransactionDriver
+from aioproducer.sender.transaction_driver import DriverSettings, TransactionDriver
 from aioproducer.transactions.group_offsets import GroupOffsets
 from aioproducer.transactions.manager import TransactionManager
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
@@ -175,7 +175,7 @@ class Engine:
             self._wakeup.wake,
             self._expansion,
             _partition_function(partitioner, self._random),
-            None if self._manager is None else self._manager.admits,
+            None if self._manager is None else self._manager.admit,
             None if self._manager is None else self._manager.batch_failed,
         )
 
@@ -271,10 +271,12 @@ class Engine:
         self.transactions = calls = TransactionApi(
             self._manager,
             self._group_offsets,
-            self._wakeup.wake,
-            self._let_nothing_linger,
-            self.accumulator.allow_fast_path,
-            lambda obstacle: _because(obstacle or self._why_unreachable()),
+            SenderCommands(
+                wake=self._wakeup.wake,
+                close_batches=self._let_nothing_linger,
+                allow_sending=self.accumulator.allow_fast_path,
+                describe_delay=lambda error: _because(error or self._why_unreachable()),
+            ),
             config.max_block_ms / 1000,
             self.metrics,
             self._clock,
@@ -287,8 +289,7 @@ class Engine:
             self.client,
             self.metadata,
             completer,
-            self._backoff(),
-            config.transaction_timeout_ms,
+            DriverSettings(self._backoff(), config.transaction_timeout_ms),
             calls.changed,
         )
 

@@ -1,7 +1,7 @@
-"""Users' calls of transactions: each tells the state machine, and waits until that is there.
+"""Users' calls of transactions: each commands the state machine, and waits until it is done.
 
-Cancelling a wait, or its timeout, changes nothing about what was asked for: the sender goes on with
-it, and the next call takes up the outcome.
+Neither a cancelled wait nor its timeout takes the command back: the sender goes on with it, and the
+next call takes up the outcome.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final
+from dataclasses import dataclass
 
 from aioproducer.errors import (
     CommitUnconfirmedError,
@@ -29,40 +29,43 @@ from aioproducer.model import (
     TransactionHandle,
 )
 from aioproducer.transactions.group_offsets import GroupOffsets, PendingFetch
-from aioproducer.transactions.manager import Ending, TransactionManager
-from aioproducer.transactions.states import TransactionState
+from aioproducer.transactions.manager import TransactionManager
+from aioproducer.transactions.request_source import RequestSource
+from aioproducer.transactions.states import TransactionState as State
+from aioproducer.transactions.transaction import Ending
 
 logger = logging.getLogger(__name__)
 
-_S: Final = TransactionState
+
+@dataclass(frozen=True, slots=True)
+class SenderCommands:
+    """The commands of a :class:`TransactionApi` to the parts that send."""
+
+    wake: Callable[[], None]
+    """Make the sender look."""
+    close_batches: Callable[[], None]
+    """Let no record linger."""
+    allow_sending: Callable[[bool], None]
+    """Allow records, or forbid them: no transaction is open."""
+    describe_delay: Callable[[ProducerError | None], str]
+    """The reason for a timeout in words, from the last error of a request."""
 
 
 class TransactionApi:
-    """The calls of one producer.
-
-    ``wake`` makes the sender look, ``hurry`` lets no record linger, ``on_open`` hears whether
-    records may be sent; ``obstacle`` puts into words, after a timeout, the obstacle if that is
-    known; ``max_block``: seconds that a call without timeout waits.
-    """
+    """The calls of one producer. ``max_block``: seconds that a call without timeout waits."""
 
     def __init__(
         self,
         manager: TransactionManager,
         offsets: GroupOffsets,
-        wake: Callable[[], None],
-        hurry: Callable[[], None],
-        on_open: Callable[[bool], None],
-        obstacle: Callable[[ProducerError | None], str],
+        sender: SenderCommands,
         max_block: float,
         metrics: ProducerMetrics,
         clock: Callable[[], float],
     ) -> None:
         self.manager = manager
         self._offsets = offsets
-        self._wake = wake
-        self._hurry = hurry
-        self._on_open = on_open
-        self._obstacle = obstacle
+        self._sender = sender
         self._max_block = max_block
         self._metrics = metrics
         self._clock = clock
@@ -75,23 +78,23 @@ class TransactionApi:
     # --- waiting ---------------------------------------------------------------------------
 
     def changed(self) -> None:
-        """Let senders and all that wait look again: the state machine may have moved."""
-        self._on_open(self.manager.state is _S.IN_TRANSACTION)
+        """Wake senders and waiting calls: the state may have changed."""
+        self._sender.allow_sending(self.manager.state is State.IN_TRANSACTION)
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
     def login_refused(self, error: ProducerError) -> None:
-        """Give ``error`` to all that wait for the producer id: no broker lets the producer in."""
-        if self.manager.state is _S.INITIALIZING:
+        """Raise ``error`` in calls that wait for the producer id: all brokers refuse the login."""
+        if self.manager.state is State.INITIALIZING:
             waiters, self._waiters = self._waiters, []
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_exception(anew(error))
 
     def close(self, error: ProducerError) -> None:
-        """Give ``error`` to all that wait: nothing will move any more."""
+        """Raise ``error`` in all waiting calls: the state will not change any more."""
         self._refusal = error
         self.changed()
 
@@ -101,7 +104,7 @@ class TransactionApi:
         timeout: float | None,
         doing: str,
         then: str,
-        asker: TransactionManager | GroupOffsets | None = None,
+        source: RequestSource | None = None,
     ) -> None:
         bound = self._max_block if timeout is None else timeout
         try:
@@ -109,12 +112,12 @@ class TransactionApi:
                 while not reached():
                     if self._refusal is not None:
                         raise anew(self._refusal)
-                    self._wake()
+                    self._sender.wake()
                     waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                     self._waiters.append(waiter)
                     await waiter
         except TimeoutError:
-            why = self._obstacle((asker or self.manager).obstacle)
+            why = self._sender.describe_delay((source or self.manager).last_error)
             raise ProducerTimeoutError(
                 f"{self.manager}: {doing} is not done within {bound:g} s"
                 f"{'' if timeout is not None else ' (max_block_ms)'}{why}. {then}"
@@ -138,51 +141,51 @@ class TransactionApi:
 
     async def _initialize(self, timeout: float | None) -> None:
         manager = self.manager
-        if manager.state is _S.UNINITIALIZED:
+        if manager.state is State.UNINITIALIZED:
             manager.initialize()
         await self._until(
-            lambda: manager.state is not _S.INITIALIZING,
+            lambda: manager.state is not State.INITIALIZING,
             timeout,
             "init_transactions()",
             "Check bootstrap_servers, and the brokers",
         )
-        if manager.state is _S.FATAL_ERROR:
+        if manager.state is State.FATAL_ERROR:
             raise manager.refusal("initialize transactions")
 
     async def begin(self, *, shared: bool) -> None:
         """Open a transaction, once the one before has ended."""
         with self._timed("begin"):
-            await self._finish_untold()
-            if self.manager.state is _S.INITIALIZING:
+            await self._finish_unacknowledged()
+            if self.manager.state is State.INITIALIZING:
                 await self._initialize(None)
             self._check_no_bulk("begin a transaction")
             while not self.manager.begin(shared=shared):
                 await self._initialize(None)
             self.changed()
 
-    async def _finish_untold(self) -> None:
-        """Wait for a commit or abort whose caller did not, and tell if it failed."""
+    async def _finish_unacknowledged(self) -> None:
+        """Wait for a commit or abort whose caller did not, and raise its failure."""
         ending = self.manager.ending
-        if ending is not None and not ending.told:
+        if ending is not None and not ending.acknowledged:
             await self._end(ending, None)
 
     async def commit(self, timeout: float | None) -> None:
         """Commit; or take up a commit whose caller was cancelled or timed out."""
         ending = self.manager.ending
-        if ending is None or ending.told or not ending.committed:
+        if ending is None or ending.acknowledged or not ending.committed:
             self._check_no_bulk("commit")
             ending = self.manager.commit()
             self.changed()
-            self._hurry()
+            self._sender.close_batches()
         await self._end(ending, timeout)
 
     async def abort(self, timeout: float | None) -> None:
         """Abort; or take up an abort whose caller was cancelled or timed out."""
         ending = self.manager.ending
-        if ending is not None and not ending.told and ending.committed and ending.done:
-            ending.told = True
+        if ending is not None and not ending.acknowledged and ending.committed and ending.done:
+            ending.acknowledged = True
             raise IllegalStateError(f"{self.manager}: can't abort, the transaction was committed")
-        if ending is None or ending.told or ending.committed:
+        if ending is None or ending.acknowledged or ending.committed:
             ending = self.manager.abort()
             self.changed()
         await self._end(ending, timeout)
@@ -201,7 +204,7 @@ class TransactionApi:
             if ending.committed:
                 raise CommitUnconfirmedError(str(error)) from error
             raise
-        ending.told = True
+        ending.acknowledged = True
         if isinstance(ending.error, IllegalStateError):
             raise anew(ending.error)
         if ending.error is not None:
@@ -289,34 +292,34 @@ class TransactionApi:
 
     def check_own_part(self, doing: str) -> None:
         """Raise the reason if others may commit the transaction, and a record of ours failed."""
-        if self.manager.joined and self.manager.state in (_S.ABORTABLE_ERROR, _S.FATAL_ERROR):
+        if self.manager.joined and self.manager.state in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
             raise self.manager.refusal(doing)
 
     def record_failed(self, error: ProducerError) -> None:
         """Fail the open transaction: a record of it failed, and no call raised that."""
-        if self.manager.state is _S.IN_TRANSACTION:
+        if self.manager.state is State.IN_TRANSACTION:
             self.manager.batch_failed(error)
             self.changed()
 
     def record_refused(self, error: ProducerError) -> None:
         """Note that ``send()`` raises ``error``, which its caller may swallow."""
-        if self.manager.state is _S.IN_TRANSACTION:
+        if self.manager.state is State.IN_TRANSACTION:
             self.manager.record_refused(error)
             self.changed()
 
     @property
     def open(self) -> bool:
         """True if a producer that ends now would leave a transaction open."""
-        return self.manager.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR)
+        return self.manager.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
 
     def leave(self) -> None:
         """Abort the open transaction of a closed producer, unless others take it to its end."""
         if self.open and not self.manager.joined:
             logger.warning("%s: closed in a transaction, which is aborted", self.manager)
             self._left_open = True
-            self.manager.abort().told = True
+            self.manager.abort().acknowledged = True
             self.changed()
-        self._wake()
+        self._sender.wake()
 
     # --- the block -------------------------------------------------------------------------
 
@@ -324,11 +327,11 @@ class TransactionApi:
     async def block(self, *, shared: bool) -> AsyncIterator[None]:
         """A transaction that is committed at the end, and aborted on any exception."""
         before = self.manager.ending
-        abandoned = before is not None and not before.told
+        abandoned = before is not None and not before.acknowledged
         try:
             await self.begin(shared=shared)
         except ProducerError:
-            if abandoned and self.manager.state is _S.ABORTABLE_ERROR:
+            if abandoned and self.manager.state is State.ABORTABLE_ERROR:
                 await self.abort(None)
             raise
         mine = self.manager.begun
@@ -343,7 +346,7 @@ class TransactionApi:
                 f"{self.manager}: the producer was closed in the transaction, which is aborted"
             )
             raise anew(self._refusal or closed)
-        if self._is_to_be_ended(mine) or self._is_untold_commit(mine):
+        if self._is_to_be_ended(mine) or self._is_unacknowledged_commit(mine):
             await self._commit_or_abort()
         else:
             self.check_own_part("leave it to others")
@@ -351,12 +354,12 @@ class TransactionApi:
     def _is_to_be_ended(self, number: int) -> bool:
         """True if this transaction is the present one, and nobody has ended it or will."""
         present = self.manager.begun == number and not self.manager.joined
-        return present and (self.open or self.manager.state is _S.FATAL_ERROR)
+        return present and (self.open or self.manager.state is State.FATAL_ERROR)
 
-    def _is_untold_commit(self, number: int) -> bool:
+    def _is_unacknowledged_commit(self, number: int) -> bool:
         ending = self.manager.ending
         present = self.manager.begun == number
-        return present and ending is not None and ending.committed and not ending.told
+        return present and ending is not None and ending.committed and not ending.acknowledged
 
     async def _commit_or_abort(self) -> None:
         try:
@@ -367,7 +370,7 @@ class TransactionApi:
             raise
 
     async def _abort_after(self, error: BaseException) -> None:
-        """Abort because of ``error``; a failure of the abort is told beside it."""
+        """Abort because of ``error``; a failure of the abort is noted beside it."""
         try:
             await self.abort(None)
         except ProducerError as failure:

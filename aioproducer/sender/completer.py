@@ -85,7 +85,7 @@ class BatchCompleter:
     @property
     def _dropping(self) -> bool:
         """True if a batch may not fit because earlier ones were dropped with a transaction."""
-        return self._transactions is not None and self._transactions.drops
+        return self._transactions is not None and self._transactions.discards_unsent
 
     def settle(self, batch: ProducerBatch, outcome: Outcome, node: NodeId, now: float) -> None:
         """Carry out ``outcome`` for a batch that was sent to ``node``."""

@@ -168,7 +168,7 @@ class Sender:
             return "no producer id was assigned"
         manager = self._transactions
         if manager is not None and not manager.contains(batch.topic_partition):
-            said = f": {manager.answer_before}" if manager.answer_before else ""
+            said = f": {manager.last_response_error}" if manager.last_response_error else ""
             return f"the coordinator did not take the partition into the transaction{said}"
         broker = self._metadata.describe(leader)
         failure = self._client.failures().get(leader)

@@ -1,135 +1,52 @@
-"""Carries the questions of a transactional producer to its coordinators, and the answers back."""
+"""The driver of a producer's transactions: it sends their requests and hands the responses back."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError
-from aioproducer.model import Node, Peer, TransactionHandle
+from aioproducer.model import Peer
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.transactions.group_offsets import GroupOffsets
 from aioproducer.transactions.manager import TransactionManager
-from aioproducer.transactions.questions import AddPartitions, Answer, Question
+from aioproducer.transactions.request_source import RequestSource
+from aioproducer.transactions.requests import AddPartitionsToTxn, CoordinatorRequest, Reaction
 from aioproducer.transactions.states import TransactionState
-from aioproducer.transactions.verdicts import Verdict
 
 logger = logging.getLogger(__name__)
 
 
-class Asker(Protocol):
-    """A state machine that has questions for coordinators, and understands the answers."""
+class DriverSettings(NamedTuple):
+    """The options of transactional requests."""
 
-    obstacle: ProducerError | None
-
-    def coordinator(self, question: Question) -> Node | None:
-        """The broker to ask; None: any."""
-
-    def asked(self, question: Question) -> None:
-        """``question`` is on its way."""
-
-    def unanswered(self, question: Question) -> None:
-        """``question`` was sent, and nobody knows whether it was read."""
-
-    def unreachable(self, question: Question) -> None:
-        """The coordinator of ``question`` can't be reached."""
-
-    def refused(self, question: Question, error: ProducerError) -> None:
-        """``question`` can't be asked, because of ``error``."""
-
-    def answered(self, question: Question, answer: Answer, where: str) -> Verdict:
-        """Take the answer of the broker ``where``. Returns the verdict on ``question``."""
+    backoff: ExponentialBackoff
+    transaction_timeout_ms: int
 
 
-class Lane:
-    """The questions of one asker: one at a time, and a pause after each that has to come again."""
+@dataclass(slots=True, eq=False)
+class _Channel:
+    """The requests of one source: one in flight, and a backoff before each retry."""
 
-    def __init__(
-        self,
-        asker: Asker,
-        client: NetworkClient,
-        metadata: Metadata,
-        backoff: ExponentialBackoff,
-        timeout_ms: int,
-    ) -> None:
-        self.request: TransactionRequest | None = None
-        """The request on its way."""
-        self._asker = asker
-        self._client = client
-        self._metadata = metadata
-        self._backoff = backoff
-        self._timeout_ms = timeout_ms
-        self._attempts = 0
-        self._not_before = 0.0
-        self._failure: ProducerError | None = None
-
-    def ask(self, question: Question, handle: TransactionHandle, now: float) -> float | None:
-        """Ask if that is possible now. Returns when to look again."""
-        if self._not_before > now:
-            return self._not_before
-        node: Peer | None = self._asker.coordinator(question)
-        if node is None:
-            peers = self._metadata.peers
-            node = self._client.least_loaded(peers, now)
-            if node is None:
-                return self._client.next_chance(peers, now)
-        if not self._client.ready(node, now):
-            if self._doubt(question, node):
-                self._not_before = now + self._backoff.delay(1)
-                return self._not_before
-            return self._client.not_before(node.id, now)
-        self.request = TransactionRequest(question, handle, self._timeout_ms)
-        self._asker.asked(question)
-        self._client.send(node.id, self.request)
-        return None
-
-    def _doubt(self, question: Question, node: Peer) -> bool:
-        """Look for the coordinator anew if it can't be reached. True if that failure is new."""
-        failure = self._client.failures().get(node.id)
-        if failure is None or failure is self._failure:
-            return False
-        self._failure = self._asker.obstacle = failure
-        self._asker.unreachable(question)
-        self._metadata.request_update()  # its address may be out of date
-        return True
-
-    def completed(self, completion: Completion, now: float) -> Verdict:
-        """Take the answer to the request, or the reason that there is none."""
-        assert self.request is not None
-        question, self.request = self.request.question, None
-        error = completion.error
-        if error is None:
-            answer: Answer = completion.result
-            where = self._metadata.describe(completion.node)
-            verdict = self._asker.answered(question, answer, where)
-            if verdict is not Verdict.DONE:
-                logger.debug("%s: %s: %s", self._asker, question, answer)
-        elif isinstance(error, NetworkError | RequestTimeoutError):
-            self._asker.obstacle = error
-            self._asker.unanswered(question)
-            self._metadata.request_update()
-            verdict = Verdict.ELSEWHERE
-        else:
-            self._asker.refused(question, error)
-            verdict = Verdict.FATAL
-        if verdict is Verdict.DONE:
-            self._attempts = 0
-        else:
-            self._attempts += 1
-            wait = self._backoff.soon if verdict is Verdict.SOON else self._backoff.delay
-            self._not_before = now + wait(self._attempts)
-        return verdict
+    source: RequestSource
+    in_flight: TransactionRequest | None = None
+    attempts: int = 0
+    """The failed attempts since the last success."""
+    not_before: float = 0.0
+    failure: ProducerError | None = None
+    """The last failed connection to a coordinator that the source knows of."""
 
 
 class TransactionDriver:
-    """Asks for a producer's transactions, and beside them for the offsets of groups.
+    """Sends the requests of a producer's transactions, and beside them those of group offsets.
 
     ``on_change`` is called when state or offsets may have changed.
     """
@@ -142,19 +59,20 @@ class TransactionDriver:
         client: NetworkClient,
         metadata: Metadata,
         completer: BatchCompleter,
-        backoff: ExponentialBackoff,
-        timeout_ms: int,
+        settings: DriverSettings,
         on_change: Callable[[], None],
     ) -> None:
         self._manager = manager
         self._offsets = offsets
         self._accumulator = accumulator
         self._client = client
+        self._metadata = metadata
         self._completer = completer
+        self._settings = settings
         self._on_change = on_change
-        self._lane = Lane(manager, client, metadata, backoff, timeout_ms)
-        self._offsets_lane = Lane(offsets, client, metadata, backoff, timeout_ms)
-        self._moves = manager.moves
+        self._transaction_channel = _Channel(manager)
+        self._offsets_channel = _Channel(offsets)
+        self._state_changes_seen = manager.state_changes
 
     @property
     def idle(self) -> bool:
@@ -163,51 +81,119 @@ class TransactionDriver:
         return self._manager.state not in ending
 
     def step(self, now: float) -> float | None:
-        """Ask the next questions, drop records not to be sent. Returns when to look again."""
+        """Send the next requests, discard records not to be sent. Returns when to look again."""
         manager = self._manager
         manager.offered_version = self._client.features.transaction_version
         if self._accumulator.closing and not manager.joined:
             manager.abort_if_failed()  # nobody else will
-        dropped_for = manager.dropping
-        if dropped_for is not None:
-            self._completer.abort(dropped_for, now, unsent_only=True)
-        self._tell()
-        moments = (self._ask(now), self._ask_for_offsets(now))
-        return min((moment for moment in moments if moment is not None), default=None)
+        discard_error = manager.discard_error
+        if discard_error is not None:
+            self._completer.abort(discard_error, now, unsent_only=True)
+        self._report_changes()
+        deadlines = (self._step_transaction(now), self._step_offsets(now))
+        return min((each for each in deadlines if each is not None), default=None)
 
-    def _ask(self, now: float) -> float | None:
-        if self._lane.request is not None:
+    def _step_transaction(self, now: float) -> float | None:
+        if self._transaction_channel.in_flight is not None:
             return None
         settled = not self._accumulator.incomplete and not self._accumulator.line
-        question = self._manager.next_question(settled=settled)
-        self._tell()
-        return None if question is None else self._lane.ask(question, self._manager.handle, now)
+        self._manager.complete_unknown(settled=settled)
+        self._report_changes()
+        request = self._manager.next_request(settled=settled)
+        return None if request is None else self._send(self._transaction_channel, request, now)
 
-    def _ask_for_offsets(self, now: float) -> float | None:
-        question = self._offsets.next_question()
-        if self._offsets_lane.request is not None or question is None:
+    def _step_offsets(self, now: float) -> float | None:
+        request = self._offsets.next_request()
+        if self._offsets_channel.in_flight is not None or request is None:
             return None
-        return self._offsets_lane.ask(question, self._manager.handle, now)
+        return self._send(self._offsets_channel, request, now)
 
-    def _tell(self) -> None:
-        if self._manager.moves != self._moves:
-            self._moves = self._manager.moves
+    def _report_changes(self) -> None:
+        if self._manager.state_changes != self._state_changes_seen:
+            self._state_changes_seen = self._manager.state_changes
             self._on_change()
+
+    # --- requests --------------------------------------------------------------------------
+
+    def _send(self, channel: _Channel, request: CoordinatorRequest, now: float) -> float | None:
+        """Send ``request`` if that is possible now. Returns when to look again."""
+        if channel.not_before > now:
+            return channel.not_before
+        node: Peer | None = channel.source.node_for(request)
+        if node is None:
+            peers = self._metadata.peers
+            node = self._client.least_loaded(peers, now)
+            if node is None:
+                return self._client.next_chance(peers, now)
+        if not self._client.ready(node, now):
+            if self._failed_anew(channel, request, node):
+                channel.not_before = now + self._settings.backoff.delay(1)
+                return channel.not_before
+            return self._client.not_before(node.id, now)
+        channel.in_flight = TransactionRequest(
+            request, self._manager.handle, self._settings.transaction_timeout_ms
+        )
+        channel.source.sent(request)
+        self._client.send(node.id, channel.in_flight)
+        return None
+
+    def _failed_anew(self, channel: _Channel, request: CoordinatorRequest, node: Peer) -> bool:
+        """Report a failed connection to the source. Returns True if the failure is new."""
+        failure = self._client.failures().get(node.id)
+        if failure is None or failure is channel.failure:
+            return False
+        channel.failure = failure
+        channel.source.unreachable(request, failure)
+        self._metadata.request_update()  # the node's address may be out of date
+        return True
+
+    # --- responses -------------------------------------------------------------------------
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the answer to a request, or the reason that there is none."""
-        if completion.request is self._offsets_lane.request:
-            self._offsets_lane.completed(completion, now)
+        """Take the response to a request, or the reason that there is none."""
+        if completion.request is self._offsets_channel.in_flight:
+            self._complete(self._offsets_channel, completion, now)
             self._on_change()
             return
-        question = completion.request.question
+        request = completion.request.request
         producer_id = self._manager.handle.producer_id
-        if self._lane.completed(completion, now) is Verdict.DONE:
-            if isinstance(question, AddPartitions):
-                self._accumulator.dispatch.release(question.partitions, now)
+        if self._complete(self._transaction_channel, completion, now) is Reaction.DONE:
+            if isinstance(request, AddPartitionsToTxn):
+                self._accumulator.dispatch.release(request.partitions, now)
             if self._manager.handle.producer_id != producer_id:
                 self._accumulator.dispatch.forget_acknowledged()
-            self._moves = self._manager.moves
+            self._state_changes_seen = self._manager.state_changes
             self._on_change()
         else:
-            self._tell()
+            self._report_changes()
+
+    def _complete(self, channel: _Channel, completion: Completion, now: float) -> Reaction:
+        """Hand the end of the request in flight to its source, and set the backoff."""
+        assert channel.in_flight is not None
+        request, channel.in_flight = channel.in_flight.request, None
+        reaction = self._hand_over(channel.source, request, completion)
+        if reaction is Reaction.DONE:
+            channel.attempts = 0
+        else:
+            channel.attempts += 1
+            backoff = self._settings.backoff
+            wait = backoff.soon if reaction is Reaction.RETRY_SOON else backoff.delay
+            channel.not_before = now + wait(channel.attempts)
+        return reaction
+
+    def _hand_over(
+        self, source: RequestSource, request: CoordinatorRequest, completion: Completion
+    ) -> Reaction:
+        error = completion.error
+        if error is None:
+            broker = self._metadata.describe(completion.node)
+            reaction = source.handle_response(request, completion.result, broker)
+            if reaction is not Reaction.DONE:
+                logger.debug("%s: %s: %s", source, request, completion.result)
+            return reaction
+        if isinstance(error, NetworkError | RequestTimeoutError):
+            source.response_lost(request, error)
+            self._metadata.request_update()
+            return Reaction.FIND_COORDINATOR
+        source.request_failed(request, error)
+        return Reaction.FATAL

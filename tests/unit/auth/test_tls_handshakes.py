@@ -186,8 +186,8 @@ CLIENTS: dict[str, tuple[Callable[[Authority, Authority], Certificate | None], s
     ),
     "unknown authority": (
         lambda _, another: another.issue("client"),
-        r"alert unknown_ca\): the broker doesn't trust the authority of the client certificate. Check "
-        r"ssl_keystore_certificate_chain, and the broker's ssl.truststore.\*",
+        r"alert unknown_ca\): the broker doesn't trust the authority of the client certificate. "
+        r"Check ssl_keystore_certificate_chain, and the broker's ssl.truststore.\*",
     ),
     "expired": (
         lambda ours, _: ours.issue("client", begins=-3 * DAY, ends=-DAY),

@@ -1,4 +1,4 @@
-"""When to ask for metadata, of no topic is givens: the schedule as tables, with a clock of numbers."""
+"""The moments to ask for metadata, and the topics: tables, with a clock of numbers."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from aioproducer.errors import (
 )
 from aioproducer.model import Node
 from aioproducer.sender.check_requests import DescribeRequest, Found, FoundTopic
-from aioproducer.transactions.questions import Answer
+from aioproducer.transactions.requests import Response
 
 ONE, TWO = (Node(number, f"host{number}", 9092) for number in (1, 2))
 GOOD = FoundTopic(0, frozenset({2}), 3, may_write=True)
@@ -70,7 +70,7 @@ class Cluster:
 
 async def test_all_that_was_found() -> None:
     cluster = Cluster(orders=GOOD, old=FoundTopic(0, frozenset({1}), 1, None))
-    cluster.coordinators = [Answer(0, node=ONE)]
+    cluster.coordinators = [Response(0, node=ONE)]
     found = await check(cluster, ["orders", "old", "orders"], "payments", LONG)
     assert (found.cluster_id, found.brokers) == ("cluster", (ONE, TWO))
     assert found.topics == {"orders": TopicCheck(3, True), "old": TopicCheck(1, None)}
@@ -83,7 +83,7 @@ async def test_all_that_was_found() -> None:
 
 async def test_a_coordinator_that_comes_soon_is_waited_for() -> None:
     cluster = Cluster()
-    cluster.coordinators = [Answer(NOT_AVAILABLE), Answer(0, node=TWO)]
+    cluster.coordinators = [Response(NOT_AVAILABLE), Response(0, node=TWO)]
     assert (await check(cluster, [], "payments", LONG)).coordinator == TWO
 
 
@@ -130,7 +130,7 @@ async def test_names_that_are_none(topics: Any) -> None:
 
 async def test_a_refused_transactional_id_is_final() -> None:
     cluster = Cluster()
-    cluster.coordinators = [Answer(ID_REFUSED)]
+    cluster.coordinators = [Response(ID_REFUSED)]
     with pytest.raises(KafkaError, match="'payments'") as caught:
         await check(cluster, [], "payments", LONG)
     assert caught.value.code == ID_REFUSED

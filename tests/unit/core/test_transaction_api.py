@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.core.transaction_api import TransactionApi
+from aioproducer.core.transaction_api import SenderCommands, TransactionApi
 from aioproducer.errors import (
     AbortableTransactionError,
     AuthenticationError,
@@ -28,7 +28,7 @@ from aioproducer.errors import (
 )
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import TransactionHandle
-from aioproducer.transactions.questions import Answer, EndTransaction, FindCoordinator
+from aioproducer.transactions.requests import EndTxn, FindCoordinator, Response
 from aioproducer.transactions.states import TransactionState
 from tests.unit.transactions.world import (
     CONSUMED,
@@ -54,18 +54,20 @@ class Calls(TransactionApi):
     def __init__(self, version: int = 1, joined: TransactionHandle | None = None) -> None:
         self.world = World(version, joined)
         self.wakes = 0
-        self.hurries = 0
-        self.told = ""
+        self.closings = 0
+        self.delay = ""
         self.sending = False
         self.now = 100.0
         self.metrics = ProducerMetrics(now=self.now)
         super().__init__(
             self.world.manager,
             self.world.group_offsets,
-            self._woken,
-            self._hurried,
-            self._opened,
-            lambda obstacle: f": {obstacle}" if obstacle else self.told,
+            SenderCommands(
+                wake=self._woken,
+                close_batches=self._batches_closed,
+                allow_sending=self._sending_allowed,
+                describe_delay=lambda error: f": {error}" if error else self.delay,
+            ),
             max_block=LONG,
             metrics=self.metrics,
             clock=lambda: self.now,
@@ -74,10 +76,10 @@ class Calls(TransactionApi):
     def _woken(self) -> None:
         self.wakes += 1
 
-    def _hurried(self) -> None:
-        self.hurries += 1
+    def _batches_closed(self) -> None:
+        self.closings += 1
 
-    def _opened(self, is_open: bool) -> None:
+    def _sending_allowed(self, is_open: bool) -> None:
         self.sending = is_open
 
     def batch_fails(self, error: ProducerError = FAILED) -> None:
@@ -86,7 +88,7 @@ class Calls(TransactionApi):
 
     def answer(self, code: int = 0, **said: Any) -> None:
         """One question to the transaction coordinator, and its answer."""
-        while not isinstance(self.world.next(), EndTransaction) and code == 0:
+        while not isinstance(self.world.next(), EndTxn) and code == 0:
             self.world.exchange()
         self.world.exchange(code, **said)
         self.changed()
@@ -179,7 +181,7 @@ async def test_a_producer_that_is_refused_gets_the_reason() -> None:
 
 async def test_a_timeout_says_what_is_known_and_the_next_call_goes_on() -> None:
     calls = Calls()
-    calls.told = ": broker 1 refused the connection"
+    calls.delay = ": broker 1 refused the connection"
     with pytest.raises(ProducerTimeoutError) as caught:
         await calls.initialize(SHORT)
     assert str(caught.value) == (
@@ -200,12 +202,12 @@ async def test_a_timeout_says_what_is_known_and_the_next_call_goes_on() -> None:
 async def test_a_commit_lets_nothing_linger_and_waits_for_the_answer(version: int) -> None:
     calls = await opened(version)
     task = await waiting(calls.commit(None))
-    assert calls.hurries == 1
+    assert calls.closings == 1
     assert calls.manager.state is S.COMMITTING
     calls.answer()
     await task
     assert calls.manager.ending is not None
-    assert calls.manager.ending.told
+    assert calls.manager.ending.acknowledged
     with pytest.raises(IllegalStateError, match="no transaction is open"):
         await calls.commit(None)
 
@@ -213,14 +215,14 @@ async def test_a_commit_lets_nothing_linger_and_waits_for_the_answer(version: in
 async def test_an_abort_lets_linger_what_it_drops_anyway() -> None:
     calls = await opened()
     await calls.during(calls.abort(None))
-    assert calls.hurries == 0
+    assert calls.closings == 0
     assert calls.manager.state is S.READY
 
 
 async def test_two_may_wait_for_the_same_commit() -> None:
     calls = await opened()
     one, two = await waiting(calls.commit(None)), await waiting(calls.commit(None))
-    assert calls.hurries == 1
+    assert calls.closings == 1
     calls.answer()
     await asyncio.gather(one, two)
 
@@ -290,7 +292,7 @@ async def test_the_next_commit_takes_up_the_one_before(how: str) -> None:
     await give_up(calls, how)
     assert calls.manager.state is S.COMMITTING
     task = await waiting(calls.commit(None))
-    assert calls.hurries == 1, "it is the same one"
+    assert calls.closings == 1, "it is the same one"
     calls.answer()
     await task
     assert calls.world.state() is S.READY
@@ -358,8 +360,8 @@ async def test_the_next_abort_takes_up_the_one_before(how: str) -> None:
     with pytest.raises(IllegalStateError, match="can't commit, aborting"):
         await calls.commit(None)
     await calls.during(calls.abort(None))
-    asked = [each for each in calls.world.asked if isinstance(each, EndTransaction)]
-    assert asked == [EndTransaction(committed=False)]
+    asked = [each for each in calls.world.asked if isinstance(each, EndTxn)]
+    assert asked == [EndTxn(committed=False)]
     with pytest.raises(IllegalStateError):
         await calls.abort(None)
 
@@ -460,8 +462,8 @@ async def test_offsets_whose_caller_is_gone_are_written_before_the_commit(how: s
     await calls.during(calls.commit(None))
     assert [type(each).__name__ for each in calls.world.asked] == [
         "FindCoordinator",
-        "CommitOffsets",
-        "EndTransaction",
+        "TxnOffsetCommit",
+        "EndTxn",
     ]
 
 
@@ -481,11 +483,11 @@ PLACES = frozenset(CONSUMED)
 def answer_offsets(calls: Calls, code: int = 0) -> None:
     """What the group's coordinator says."""
     offsets = calls.world.group_offsets
-    while (question := offsets.next_question()) is not None:
-        offsets.asked(question)
-        found = isinstance(question, FindCoordinator)
-        answer = Answer(node=HOME) if found else Answer(code, offsets={} if code else CONSUMED)
-        offsets.answered(question, answer, "host1:9092")
+    while (request := offsets.next_request()) is not None:
+        offsets.sent(request)
+        found = isinstance(request, FindCoordinator)
+        answer = Response(node=HOME) if found else Response(code, offsets={} if code else CONSUMED)
+        offsets.handle_response(request, answer, "host1:9092")
         if code and not found:
             break
     calls.changed()
@@ -558,12 +560,12 @@ async def test_nobody_asks_for_offsets_whose_caller_is_gone(how: str) -> None:
     if how == "cancelled":
         await cancelled(calls.fetch_offsets("readers", PLACES, None))
     else:
-        calls.world.group_offsets.obstacle = BrokerConnectionError("in the way")
+        calls.world.group_offsets.last_error = BrokerConnectionError("in the way")
         with pytest.raises(
             ProducerTimeoutError, match=r"committed_offsets.*in the way\. Try again"
         ):
             await calls.fetch_offsets("readers", PLACES, SHORT)
-    assert calls.world.group_offsets.next_question() is None
+    assert calls.world.group_offsets.next_request() is None
 
 
 async def test_who_waits_for_offsets_in_a_producer_that_is_fenced_is_told_so() -> None:
@@ -574,7 +576,7 @@ async def test_who_waits_for_offsets_in_a_producer_that_is_fenced_is_told_so() -
         await task
     with pytest.raises(FatalTransactionError):
         await calls.fetch_offsets("readers", PLACES, None)
-    assert calls.world.group_offsets.next_question() is None
+    assert calls.world.group_offsets.next_request() is None
 
 
 async def test_who_waits_for_offsets_when_the_producer_ends_is_told_so() -> None:
@@ -714,7 +716,7 @@ async def in_block(calls: Calls, does: Any = None, *, shared: bool = False) -> N
 
 def ends(calls: Calls) -> list[bool]:
     """The ends that were asked for: whether each was a commit."""
-    return [each.committed for each in calls.world.asked if isinstance(each, EndTransaction)]
+    return [each.committed for each in calls.world.asked if isinstance(each, EndTxn)]
 
 
 async def test_a_block_commits() -> None:

@@ -36,16 +36,16 @@ from aioproducer.network.request import Request
 from aioproducer.sender.produce import EncodedBatch, ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.sender.transaction_codec import TransactionRequest
-from aioproducer.transactions.questions import (
-    AddOffsets,
-    AddPartitions,
-    CommitOffsets,
+from aioproducer.transactions.requests import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
     Coordinator,
+    CoordinatorRequest,
     CoordinatorType,
-    EndTransaction,
-    FetchOffsets,
+    EndTxn,
     FindCoordinator,
-    Question,
+    OffsetFetch,
+    TxnOffsetCommit,
 )
 
 RECORDS = bytes(range(256)) * 3
@@ -56,17 +56,17 @@ TOPIC_ID = UUID(int=5)
 HOUR = i64Timedelta.parse(datetime.timedelta(hours=1))
 
 
-QUESTIONS: dict[Api, Question] = {
+REQUESTS: dict[Api, CoordinatorRequest] = {
     Api.FIND_COORDINATOR: FindCoordinator(Coordinator(CoordinatorType.TRANSACTION, "t")),
-    Api.ADD_PARTITIONS_TO_TXN: AddPartitions(
+    Api.ADD_PARTITIONS_TO_TXN: AddPartitionsToTxn(
         frozenset({TopicPartition("orders", 1), TopicPartition("orders", 0)})
     ),
-    Api.ADD_OFFSETS_TO_TXN: AddOffsets("group"),
-    Api.END_TXN: EndTransaction(committed=True),
-    Api.TXN_OFFSET_COMMIT: CommitOffsets(
+    Api.ADD_OFFSETS_TO_TXN: AddOffsetsToTxn("group"),
+    Api.END_TXN: EndTxn(committed=True),
+    Api.TXN_OFFSET_COMMIT: TxnOffsetCommit(
         {TopicPartition("orders", 1): OffsetAndMetadata(7, "m", 3)}, ConsumerGroupMetadata("group")
     ),
-    Api.OFFSET_FETCH: FetchOffsets("group", frozenset({TopicPartition("orders", 1)})),
+    Api.OFFSET_FETCH: OffsetFetch("group", frozenset({TopicPartition("orders", 1)})),
 }
 
 
@@ -93,8 +93,8 @@ def payload(api: Api, version: int) -> Any:
         )
     elif api is Api.METADATA:
         request = MetadataRequest(Asked(frozenset({"orders", "a"}), full=True))
-    elif api in QUESTIONS:
-        request = TransactionRequest(QUESTIONS[api], TransactionHandle("t", 7, 1, 2), 60_000)
+    elif api in REQUESTS:
+        request = TransactionRequest(REQUESTS[api], TransactionHandle("t", 7, 1, 2), 60_000)
     else:
         request = InitProducerIdRequest()
     return request.build(version)
@@ -295,7 +295,7 @@ def response(api: Api, version: int) -> Any:
         return parts.SaslAuthenticateResponse(
             error_code=ErrorCode.none, error_message="why", auth_bytes=b"challenge", **lasts
         )
-    if api in QUESTIONS:
+    if api in REQUESTS:
         return _transaction_response(api, parts, version, nothing)
     partition = parts.MetadataResponsePartition(
         error_code=ErrorCode.none,

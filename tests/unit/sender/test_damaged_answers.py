@@ -21,8 +21,8 @@ from aioproducer.sender.produce import EncodedBatch, ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.testing.fault_proxy.damage import damaged
-from aioproducer.transactions.questions import AddPartitions, CommitOffsets, FetchOffsets
-from tests.unit.network.test_frames import EACH, QUESTIONS, TOPIC_ID, batch, body, response
+from aioproducer.transactions.requests import AddPartitionsToTxn, OffsetFetch, TxnOffsetCommit
+from tests.unit.network.test_frames import EACH, REQUESTS, TOPIC_ID, batch, body, response
 from tests.unit.sender.world import read_to_its_end, unread
 
 ROUNDS = 400
@@ -43,16 +43,16 @@ def asked(api: Api) -> Request | None:
         return MetadataRequest(Asked(wanted, full=True), detailed=wanted)
     if api is Api.INIT_PRODUCER_ID:
         return InitProducerIdRequest()
-    question = QUESTIONS[api]
+    request = REQUESTS[api]
     place = TopicPartition("orders", 0)
-    match question:  # the answers are about fewer partitions
-        case AddPartitions():
-            question = AddPartitions(frozenset({place}))
-        case CommitOffsets(offsets, group):
-            question = CommitOffsets({place: next(iter(offsets.values()))}, group)
-        case FetchOffsets(group_id):
-            question = FetchOffsets(group_id, frozenset({TopicPartition("orders", 1)}))
-    return TransactionRequest(question, TransactionHandle("t", 7, 1, 2), 60_000)
+    match request:  # the answers are about fewer partitions
+        case AddPartitionsToTxn():
+            request = AddPartitionsToTxn(frozenset({place}))
+        case TxnOffsetCommit(offsets, group):
+            request = TxnOffsetCommit({place: next(iter(offsets.values()))}, group)
+        case OffsetFetch(group_id):
+            request = OffsetFetch(group_id, frozenset({TopicPartition("orders", 1)}))
+    return TransactionRequest(request, TransactionHandle("t", 7, 1, 2), 60_000)
 
 
 def read(api: Api, version: int, wire: bytes) -> Any:

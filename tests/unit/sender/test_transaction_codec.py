@@ -1,4 +1,4 @@
-"""The questions to coordinators in every version; both directions go over the wire through kio."""
+"""The requests to coordinators in every version; both directions go over the wire through kio."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from aioproducer.model import (
 from aioproducer.network.apis import SUPPORTED, Api, response_type
 from aioproducer.network.frames import encode
 from aioproducer.sender.produce import EncodedBatch, ProduceRequest
-from aioproducer.sender.transaction_codec import TransactionRequest, read_answer
-from aioproducer.transactions.questions import (
-    AddOffsets,
-    AddPartitions,
-    Answer,
-    CommitOffsets,
+from aioproducer.sender.transaction_codec import TransactionRequest
+from aioproducer.transactions.requests import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
     Coordinator,
+    CoordinatorRequest,
     CoordinatorType,
-    EndTransaction,
-    FetchOffsets,
+    EndTxn,
     FindCoordinator,
     InitProducerId,
-    Question,
+    OffsetFetch,
+    Response,
+    TxnOffsetCommit,
 )
 
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 2)
@@ -65,14 +65,14 @@ def over_the_wire(entity: Any) -> Any:
     return read
 
 
-def built(question: Question, version: int, handle: TransactionHandle = SECOND) -> Any:
+def built(request: CoordinatorRequest, version: int, handle: TransactionHandle = SECOND) -> Any:
     """The request as a broker reads it."""
-    request = TransactionRequest(question, handle, 60_000)
-    assert request.answered
-    entity = request.build(version)
+    wire = TransactionRequest(request, handle, 60_000)
+    assert wire.answered
+    entity = wire.build(version)
     assert encode(entity)
     read = over_the_wire(entity)
-    assert int(read.__api_key__) == request.api
+    assert int(read.__api_key__) == wire.api
     return read
 
 
@@ -118,11 +118,9 @@ def test_the_coordinator_that_was_found(version: int, code: int) -> None:
         other = parts.Coordinator(key="payments", **{**said, "node_id": 9})
         said = {"coordinators": (other, parts.Coordinator(key="readers", **said))}
     kind = parts.FindCoordinatorResponse
-    answer = read_answer(
-        FindCoordinator(Coordinator(CoordinatorType.GROUP, "readers")),
-        over_the_wire(kind(**throttle(kind), **said)),
-    )
-    expected = Answer(code, "wait") if code else Answer(node=Node(3, "::1", 9093))
+    find = FindCoordinator(Coordinator(CoordinatorType.GROUP, "readers"))
+    answer = find.read(over_the_wire(kind(**throttle(kind), **said)))
+    expected = Response(code, "wait") if code else Response(node=Node(3, "::1", 9093))
     assert answer == expected
     assert type(answer.error_code) is int
 
@@ -132,21 +130,21 @@ def test_the_coordinator_that_was_found(version: int, code: int) -> None:
 def test_an_answer_without_the_coordinator_is_none(version: int, keys: tuple[str, ...]) -> None:
     parts = responses(Api.FIND_COORDINATOR, version)
     kind = parts.FindCoordinatorResponse
-    question = FindCoordinator(Coordinator(CoordinatorType.GROUP, "readers"))
+    request = FindCoordinator(Coordinator(CoordinatorType.GROUP, "readers"))
     there = {"error_code": ErrorCode(0), "error_message": None, "node_id": 3, "host": "h"}
     found = tuple(parts.Coordinator(key=key, **there, port=1) for key in keys)
     said = over_the_wire(kind(**throttle(kind), coordinators=found))
     with pytest.raises(ProtocolError, match="'readers'"):
-        read_answer(question, said)
+        request.read(said)
 
 
 @pytest.mark.parametrize(("number", "host"), [(-1, "h"), (3, "")])
 def test_a_coordinator_that_cannot_be(number: int, host: str) -> None:
     kind = responses(Api.FIND_COORDINATOR, 3).FindCoordinatorResponse
     said = {"error_code": ErrorCode(0), "error_message": None, "node_id": number, "host": host}
-    question = FindCoordinator(Coordinator(CoordinatorType.GROUP, "readers"))
+    request = FindCoordinator(Coordinator(CoordinatorType.GROUP, "readers"))
     with pytest.raises(ProtocolError, match="can't be the coordinator"):
-        read_answer(question, over_the_wire(kind(**throttle(kind), **said, port=1)))
+        request.read(over_the_wire(kind(**throttle(kind), **said, port=1)))
 
 
 # --- InitProducerId ----------------------------------------------------------------------------
@@ -154,7 +152,7 @@ def test_a_coordinator_that_cannot_be(number: int, host: str) -> None:
 
 @each_version(Api.INIT_PRODUCER_ID)
 def test_the_first_identity_is_asked_for_by_name(version: int) -> None:
-    read = built(InitProducerId(keep=False), version)
+    read = built(InitProducerId(epoch_bump=False), version)
     assert int(read.__version__) == version
     assert read.transactional_id == "payments"
     assert read.transaction_timeout == datetime.timedelta(seconds=60)
@@ -165,11 +163,11 @@ def test_the_first_identity_is_asked_for_by_name(version: int) -> None:
 @each_version(Api.INIT_PRODUCER_ID)
 def test_a_new_epoch_is_asked_for_with_the_old_one(version: int) -> None:
     if version >= 3:
-        read = built(InitProducerId(keep=True), version)
+        read = built(InitProducerId(epoch_bump=True), version)
         assert asker(read) == ("payments", 77, 3)
         return
     with pytest.raises(UnsupportedVersionError, match=r"'payments'.*KIP-360, Kafka 2.5"):
-        built(InitProducerId(keep=True), version)
+        built(InitProducerId(epoch_bump=True), version)
 
 
 @each_version(Api.INIT_PRODUCER_ID)
@@ -178,8 +176,8 @@ def test_the_identity_that_was_assigned(version: int) -> None:
     said = kind(
         **throttle(kind), error_code=ErrorCode.none, producer_id=2**40, producer_epoch=2**15 - 1
     )
-    answer = read_answer(InitProducerId(keep=False), over_the_wire(said))
-    assert answer == Answer(producer_id=2**40, epoch=2**15 - 1)
+    answer = InitProducerId(epoch_bump=False).read(over_the_wire(said))
+    assert answer == Response(producer_id=2**40, epoch=2**15 - 1)
 
 
 # --- AddPartitionsToTxn ------------------------------------------------------------------------
@@ -187,14 +185,14 @@ def test_the_identity_that_was_assigned(version: int) -> None:
 
 @each_version(Api.ADD_PARTITIONS_TO_TXN)
 def test_partitions_are_taken_in_by_topic(version: int) -> None:
-    read = built(AddPartitions(frozenset({ONE, TWO, EVENT})), version, FIRST)
+    read = built(AddPartitionsToTxn(frozenset({ONE, TWO, EVENT})), version, FIRST)
     assert int(read.__version__) == version
     assert asker(read, "v3_and_below_") == ("payments", 77, 3)
     topics = {each.name: tuple(each.partitions) for each in read.v3_and_below_topics}
     assert topics == {"orders": (0, 2), "events": (5,)}
 
 
-def added(version: int, codes: Mapping[TopicPartition, int]) -> Answer:
+def added(version: int, codes: Mapping[TopicPartition, int]) -> Response:
     parts = responses(Api.ADD_PARTITIONS_TO_TXN, version)
     kind = parts.AddPartitionsToTxnResponse
     said = kind(
@@ -211,16 +209,16 @@ def added(version: int, codes: Mapping[TopicPartition, int]) -> Answer:
             for place, code in codes.items()
         ),
     )
-    return read_answer(AddPartitions(frozenset(codes)), over_the_wire(said))
+    return AddPartitionsToTxn(frozenset(codes)).read(over_the_wire(said))
 
 
 @each_version(Api.ADD_PARTITIONS_TO_TXN)
 def test_of_several_errors_the_one_that_is_the_cause_decides(version: int) -> None:
-    assert added(version, {ONE: 0, TWO: 0}) == Answer()
-    assert added(version, {ONE: 0, TWO: 51}) == Answer(51, place=TWO)
-    assert added(version, {ONE: 55, TWO: 29}) == Answer(29, place=TWO)
-    assert added(version, {EVENT: 3, ONE: 55, TWO: 29}) == Answer(3, place=EVENT)
-    assert added(version, {ONE: 55, TWO: 55}) == Answer(55), "whose, it does not say"
+    assert added(version, {ONE: 0, TWO: 0}) == Response()
+    assert added(version, {ONE: 0, TWO: 51}) == Response(51, partition=TWO)
+    assert added(version, {ONE: 55, TWO: 29}) == Response(29, partition=TWO)
+    assert added(version, {EVENT: 3, ONE: 55, TWO: 29}) == Response(3, partition=EVENT)
+    assert added(version, {ONE: 55, TWO: 55}) == Response(55), "whose, it does not say"
 
 
 # --- AddOffsetsToTxn ---------------------------------------------------------------------------
@@ -228,12 +226,12 @@ def test_of_several_errors_the_one_that_is_the_cause_decides(version: int) -> No
 
 @each_version(Api.ADD_OFFSETS_TO_TXN)
 def test_a_group_is_taken_in(version: int) -> None:
-    read = built(AddOffsets("readers"), version, FIRST)
+    read = built(AddOffsetsToTxn("readers"), version, FIRST)
     assert int(read.__version__) == version
     assert (asker(read), read.group_id) == (("payments", 77, 3), "readers")
     kind = responses(Api.ADD_OFFSETS_TO_TXN, version).AddOffsetsToTxnResponse
     said = kind(**throttle(kind), error_code=ErrorCode.not_coordinator)
-    assert read_answer(AddOffsets("readers"), over_the_wire(said)) == Answer(16)
+    assert AddOffsetsToTxn("readers").read(over_the_wire(said)) == Response(16)
 
 
 # --- TxnOffsetCommit ---------------------------------------------------------------------------
@@ -248,7 +246,7 @@ CONSUMED = {
 @each_version(Api.TXN_OFFSET_COMMIT)
 def test_consumed_offsets(version: int) -> None:
     group = MEMBER if version >= 3 else ConsumerGroupMetadata("readers")
-    read = built(CommitOffsets(CONSUMED, group), version)
+    read = built(TxnOffsetCommit(CONSUMED, group), version)
     assert int(read.__version__) == version
     assert (asker(read), read.group_id) == (("payments", 77, 3), "readers")
     if version >= 3:
@@ -281,7 +279,7 @@ def test_consumed_offsets(version: int) -> None:
 )
 def test_an_old_broker_can_t_check_the_member(version: int, group: ConsumerGroupMetadata) -> None:
     with pytest.raises(UnsupportedVersionError, match=r"'readers' \(KIP-447, Kafka 2.5\)"):
-        built(CommitOffsets(CONSUMED, group), version, FIRST)
+        built(TxnOffsetCommit(CONSUMED, group), version, FIRST)
 
 
 @each_version(Api.TXN_OFFSET_COMMIT)
@@ -289,7 +287,7 @@ def test_the_group_s_answer(version: int) -> None:
     parts = responses(Api.TXN_OFFSET_COMMIT, version)
     kind = parts.TxnOffsetCommitResponse
 
-    def answered(codes: Mapping[TopicPartition, int]) -> Answer:
+    def answered(codes: Mapping[TopicPartition, int]) -> Response:
         said = kind(
             **throttle(kind),
             topics=tuple(
@@ -304,11 +302,11 @@ def test_the_group_s_answer(version: int) -> None:
                 for place, code in codes.items()
             ),
         )
-        return read_answer(CommitOffsets(CONSUMED, MEMBER), over_the_wire(said))
+        return TxnOffsetCommit(CONSUMED, MEMBER).read(over_the_wire(said))
 
-    assert answered({ONE: 0, TWO: 0, EVENT: 0}) == Answer()
-    assert answered({ONE: 0, TWO: 22, EVENT: 0}) == Answer(22, place=TWO)
-    with pytest.raises(ProtocolError, match=f"without {TWO}"):
+    assert answered({ONE: 0, TWO: 0, EVENT: 0}) == Response()
+    assert answered({ONE: 0, TWO: 22, EVENT: 0}) == Response(22, partition=TWO)
+    with pytest.raises(ProtocolError, match=f"not mention {TWO}"):
         answered({ONE: 0, EVENT: 0})
 
 
@@ -317,7 +315,7 @@ def test_the_group_s_answer(version: int) -> None:
 
 @each_version(Api.OFFSET_FETCH)
 def test_a_group_is_asked_for_offsets_that_no_transaction_will_change(version: int) -> None:
-    read = built(FetchOffsets("readers", frozenset(CONSUMED)), version)
+    read = built(OffsetFetch("readers", frozenset(CONSUMED)), version)
     (group,) = getattr(read, "groups", (read,))
     assert group.group_id == "readers"
     assert read.require_stable is True
@@ -336,7 +334,7 @@ def test_the_group_s_offsets(version: int) -> None:
     topic_kind = parts.OffsetFetchResponseTopics if many else parts.OffsetFetchResponseTopic
     kind = parts.OffsetFetchResponsePartitions if many else parts.OffsetFetchResponsePartition
 
-    def answered(code: int = 0, of_group: int = 0) -> Answer:
+    def answered(code: int = 0, of_group: int = 0) -> Response:
         topics = tuple(
             topic_kind(
                 name=place.topic,
@@ -361,19 +359,19 @@ def test_the_group_s_offsets(version: int) -> None:
             group = {"groups": (parts.OffsetFetchResponseGroup(group_id="readers", **group),)}
         whole = parts.OffsetFetchResponse
         said = whole(**throttle(whole), **group)
-        return read_answer(FetchOffsets("readers", frozenset(CONSUMED)), over_the_wire(said))
+        return OffsetFetch("readers", frozenset(CONSUMED)).read(over_the_wire(said))
 
     there = {ONE: OffsetAndMetadata(7), TWO: OffsetAndMetadata(9, "m", 3)}
-    assert answered() == Answer(offsets=there)
-    assert answered(code=88) == Answer(88, place=TWO)
-    assert answered(of_group=16) == Answer(16)
+    assert answered() == Response(offsets=there)
+    assert answered(code=88) == Response(88, partition=TWO)
+    assert answered(of_group=16) == Response(16)
 
 
 def test_a_group_s_answer_that_names_no_group() -> None:
     parts = responses(Api.OFFSET_FETCH, 8)
     said = parts.OffsetFetchResponse(**throttle(parts.OffsetFetchResponse), groups=())
-    with pytest.raises(ProtocolError, match="without group 'readers'"):
-        read_answer(FetchOffsets("readers", frozenset(CONSUMED)), over_the_wire(said))
+    with pytest.raises(ProtocolError, match="not mention group 'readers'"):
+        OffsetFetch("readers", frozenset(CONSUMED)).read(over_the_wire(said))
 
 
 # --- EndTxn ------------------------------------------------------------------------------------
@@ -382,7 +380,7 @@ def test_a_group_s_answer_that_names_no_group() -> None:
 @each_version(Api.END_TXN)
 @pytest.mark.parametrize("committed", [True, False])
 def test_the_end(version: int, committed: bool) -> None:
-    read = built(EndTransaction(committed), version)
+    read = built(EndTxn(committed), version)
     assert int(read.__version__) == version
     assert (asker(read), read.committed) == (("payments", 77, 3), committed)
 
@@ -392,32 +390,32 @@ def test_the_end_brings_the_next_epoch_from_version_5_on(version: int) -> None:
     kind = responses(Api.END_TXN, version).EndTxnResponse
     given = {"producer_id": 78, "producer_epoch": 0} if version >= 5 else {}
     said = kind(**throttle(kind), error_code=ErrorCode.none, **given)
-    answer = read_answer(EndTransaction(committed=True), over_the_wire(said))
-    assert answer == (Answer(producer_id=78, epoch=0) if version >= 5 else Answer())
+    answer = EndTxn(committed=True).read(over_the_wire(said))
+    assert answer == (Response(producer_id=78, epoch=0) if version >= 5 else Response())
 
 
 # --- what version 1 of the protocol must not use -----------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("question", "api", "highest"),
+    ("coordinator_request", "api", "highest"),
     [
-        (EndTransaction(committed=True), Api.END_TXN, 4),
-        (CommitOffsets(CONSUMED, MEMBER), Api.TXN_OFFSET_COMMIT, 4),
+        (EndTxn(committed=True), Api.END_TXN, 4),
+        (TxnOffsetCommit(CONSUMED, MEMBER), Api.TXN_OFFSET_COMMIT, 4),
     ],
     ids=["EndTxn", "TxnOffsetCommit"],
 )
 def test_in_version_1_requests_that_mean_version_2_are_not_used(
-    question: Question, api: Api, highest: int
+    coordinator_request: CoordinatorRequest, api: Api, highest: int
 ) -> None:
     """KIP-890: a broker takes the version of the request for that of the protocol."""
     assert SUPPORTED[api][1] == highest + 1
     for version in versions(api):
-        if isinstance(question, CommitOffsets) and version < 3:
+        if isinstance(coordinator_request, TxnOffsetCommit) and version < 3:
             continue
-        read = built(question, version, FIRST)
+        read = built(coordinator_request, version, FIRST)
         assert int(read.__version__) == min(version, highest)
-        assert int(built(question, version, SECOND).__version__) == version
+        assert int(built(coordinator_request, version, SECOND).__version__) == version
 
 
 @each_version(Api.PRODUCE)

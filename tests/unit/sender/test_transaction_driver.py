@@ -21,14 +21,14 @@ from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest
 from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.sender.transaction_driver import TransactionDriver
-from aioproducer.transactions.questions import (
-    AddOffsets,
-    AddPartitions,
-    CommitOffsets,
-    EndTransaction,
-    FetchOffsets,
+from aioproducer.transactions.requests import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    EndTxn,
     FindCoordinator,
     InitProducerId,
+    OffsetFetch,
+    TxnOffsetCommit,
 )
 from aioproducer.transactions.states import TransactionState
 from tests.unit.sender.world import (
@@ -44,7 +44,7 @@ from tests.unit.sender.world import (
 
 S = TransactionState
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
-COMMIT, ABORT = EndTransaction(committed=True), EndTransaction(committed=False)
+COMMIT, ABORT = EndTxn(committed=True), EndTxn(committed=False)
 CONCURRENT, LOADING, NOT_COORDINATOR, FENCED, TOO_LARGE, NOT_ENOUGH = 51, 14, 16, 90, 10, 19
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
 
@@ -86,14 +86,14 @@ async def test_any_broker_is_asked_for_the_coordinator_and_that_for_the_rest() -
         await world.turn()
         ((node, request),) = world.network.sent
         assert node == 1
-        assert isinstance(request.question, FindCoordinator)
+        assert isinstance(request.request, FindCoordinator)
         assert request.timeout_ms == 60_000
         assert await silent(world, 10) is False
-        await world.complete((node, request), coordinator_answer(request.question, node=2))
+        await world.complete((node, request), coordinator_answer(request.request, node=2))
         node, request = world.one(TransactionRequest)
-        assert (node, request.question) == (2, InitProducerId(keep=False))
+        assert (node, request.request) == (2, InitProducerId(epoch_bump=False))
         assert await silent(world, 10), "one at a time"
-        done = coordinator_answer(request.question, producer_id=77, epoch=0)
+        done = coordinator_answer(request.request, producer_id=77, epoch=0)
         await world.complete((node, request), done)
         assert world.manager.state is S.READY
         assert world.changes
@@ -108,13 +108,13 @@ async def test_a_record_leaves_when_its_partition_may(version: int) -> None:
         if version == 1:
             assert world.requests(ProduceRequest) == []
             world.send(partition=1)
-            assert await answered(world) == AddPartitions(frozenset({ONE}))
+            assert await answered(world) == AddPartitionsToTxn(frozenset({ONE}))
         sent = world.one(ProduceRequest)
         assert states(sent) == [(77, 0)]
         assert sent[1].transaction == world.manager.handle
         assert all(batch.state.transactional for batch, _ in sent[1].batches)
         if version == 1:
-            assert await answered(world) == AddPartitions(frozenset({TWO}))
+            assert await answered(world) == AddPartitionsToTxn(frozenset({TWO}))
         await world.answer(sent)
         assert future.done()
         assert world.requests(TransactionRequest) == []
@@ -156,11 +156,11 @@ async def test_offsets_are_written_before_the_commit(version: int) -> None:
         world.manager.commit()
         await world.turn()
         if version == 1:
-            assert await answered(world) == AddOffsets("readers")
+            assert await answered(world) == AddOffsetsToTxn("readers")
         assert isinstance(await answered(world, node=1), FindCoordinator)
         ((node, request),) = world.network.sent
         assert node == 1, "the coordinator of the group"
-        assert isinstance(request.question, CommitOffsets)
+        assert isinstance(request.request, TxnOffsetCommit)
         await answered(world)
         assert world.manager.is_written(pending)
         assert await answered(world) == COMMIT
@@ -175,7 +175,7 @@ async def test_the_same_question_again_waits_longer_each_time() -> None:
         world.send()
         await world.turn()
         for wait in (BACKOFF, 2 * BACKOFF, 4 * BACKOFF, 8 * BACKOFF, 1.0, 1.0):
-            assert await answered(world, LOADING) == AddPartitions(frozenset({ONE}))
+            assert await answered(world, LOADING) == AddPartitionsToTxn(frozenset({ONE}))
             assert await silent(world, wait * 0.99)
             await world.turn(wait * 0.02)
         await answered(world)
@@ -239,7 +239,7 @@ async def test_a_coordinator_that_has_moved_is_looked_for_after_the_backoff() ->
         await world.turn(BACKOFF * 0.02)
         assert isinstance(await answered(world, node=1), FindCoordinator)
         node, request = world.one(TransactionRequest)
-        assert (node, request.question) == (1, COMMIT)
+        assert (node, request.request) == (1, COMMIT)
 
 
 @pytest.mark.parametrize("error", [BrokerConnectionError("broken"), RequestTimeoutError("late")])
@@ -252,11 +252,11 @@ async def test_a_question_without_an_answer_is_asked_again_of_whoever_coordinate
         ending = world.manager.commit()
         await world.turn()
         await world.complete(world.one(TransactionRequest), error=error)
-        assert world.manager.obstacle is error
+        assert world.manager.last_error is error
         assert await silent(world, BACKOFF * 0.99)
         await world.turn(BACKOFF * 0.02)
         assert isinstance(await answered(world, node=1), FindCoordinator)
-        assert world.manager.obstacle is None
+        assert world.manager.last_error is None
         assert await answered(world) == COMMIT
         assert ending.done
 
@@ -270,7 +270,7 @@ async def test_a_coordinator_that_can_t_be_reached_may_be_none_any_more() -> Non
         assert await silent(world), "it is being connected to"
         world.network.reasons = {2: BrokerConnectionError("refused")}
         assert await silent(world)
-        assert world.manager.obstacle is world.network.reasons[2]
+        assert world.manager.last_error is world.network.reasons[2]
         await world.turn(BACKOFF * 1.01)
         assert isinstance(await answered(world, node=2), FindCoordinator)
         assert await silent(world, 10), "it is, and that failure is known"
@@ -330,7 +330,7 @@ async def test_when_a_batch_has_failed_those_that_have_not_left_are_dropped(vers
         assert ending.done
         assert world.accumulator.pool.available == world.accumulator.pool.total
         if version == 1:
-            assert await answered(world) == InitProducerId(keep=True)
+            assert await answered(world) == InitProducerId(epoch_bump=True)
         world.manager.begin()
         after = world.send()
         await world.turn()
@@ -395,7 +395,7 @@ async def test_with_version_1_an_abort_finds_out_what_is_in_the_log() -> None:
         await world.turn()
         sent = world.one(ProduceRequest)
         world.manager.abort()
-        assert isinstance(await answered(world), AddPartitions), "it was asked before"
+        assert isinstance(await answered(world), AddPartitionsToTxn), "it was asked before"
         await world.complete(sent, error=BrokerConnectionError("broken"))
         assert isinstance(later.exception(), TransactionAbortedError), "it had not left"
         assert not doubtful.done()
@@ -428,7 +428,7 @@ async def test_an_abort_when_partitions_are_being_taken_in_comes_after_the_answe
         ending = world.manager.abort()
         assert await silent(world)
         assert isinstance(future.exception(), TransactionAbortedError)
-        await world.complete(sent, coordinator_answer(sent[1].question))
+        await world.complete(sent, coordinator_answer(sent[1].request))
         assert await answered(world) == ABORT
         assert ending.done
         assert world.requests(ProduceRequest) == []
@@ -498,7 +498,7 @@ async def test_a_failure_is_told_at_once_though_a_question_is_on_its_way() -> No
         sent = world.one(ProduceRequest)
         world.send(partition=1)
         await world.turn()
-        assert isinstance(world.one(TransactionRequest)[1].question, AddPartitions)
+        assert isinstance(world.one(TransactionRequest)[1].request, AddPartitionsToTxn)
         ending = world.manager.commit()
         await world.turn()
         changes = world.changes
@@ -575,7 +575,7 @@ async def test_what_the_brokers_have_agreed_on_is_taken_on_after_the_transaction
         world.manager.commit()
         await world.turn()
         assert await answered(world) == COMMIT
-        assert await answered(world) == InitProducerId(keep=True)
+        assert await answered(world) == InitProducerId(epoch_bump=True)
         assert world.manager.handle.version == 2
 
 
@@ -599,14 +599,14 @@ async def test_offsets_are_asked_for_beside_a_question_of_the_transaction(versio
         pending = world.offsets.fetch("readers", READ)
         await asked_for_offsets(world)
         fetch = world.one(TransactionRequest)
-        assert fetch[1].question is pending.question
+        assert fetch[1].request is pending.request
         ending = world.manager.commit()
         await world.turn()
         commit = world.one(TransactionRequest)
-        assert commit[1].question == COMMIT, "it does not wait for the group's coordinator"
-        moves, changes = world.manager.moves, world.changes
-        await world.complete(fetch, coordinator_answer(fetch[1].question))
-        assert (pending.offsets, world.manager.moves) == ({}, moves)
+        assert commit[1].request == COMMIT, "it does not wait for the group's coordinator"
+        moves, changes = world.manager.state_changes, world.changes
+        await world.complete(fetch, coordinator_answer(fetch[1].request))
+        assert (pending.offsets, world.manager.state_changes) == ({}, moves)
         assert world.changes > changes, "who waits is told"
         assert not ending.done
         epoch = {"producer_id": 77, "epoch": 1} if version == 2 else {}
@@ -619,14 +619,14 @@ async def test_a_pause_before_offsets_are_asked_for_again_is_none_of_the_transac
         world.manager.begin()
         world.offsets.fetch("readers", READ)
         await asked_for_offsets(world)
-        assert isinstance(await answered(world, UNSTABLE), FetchOffsets)
+        assert isinstance(await answered(world, UNSTABLE), OffsetFetch)
         assert await silent(world)
         world.send()
         await world.turn()
-        assert await answered(world) == AddPartitions(frozenset({ONE}))
+        assert await answered(world) == AddPartitionsToTxn(frozenset({ONE}))
         assert await silent(world, BACKOFF * 0.99)
         await world.turn(BACKOFF * 0.02)
-        assert isinstance(await answered(world), FetchOffsets)
+        assert isinstance(await answered(world), OffsetFetch)
 
 
 async def test_a_pause_of_the_transaction_is_none_of_offsets() -> None:
@@ -634,7 +634,7 @@ async def test_a_pause_of_the_transaction_is_none_of_offsets() -> None:
         world.manager.begin()
         world.send()
         await world.turn()
-        assert await answered(world, LOADING) == AddPartitions(frozenset({ONE}))
+        assert await answered(world, LOADING) == AddPartitionsToTxn(frozenset({ONE}))
         pending = world.offsets.fetch("readers", READ)
         await asked_for_offsets(world)
         await answered(world)
@@ -650,12 +650,12 @@ async def test_a_coordinator_of_a_group_that_can_t_be_reached_is_looked_for_agai
         assert await silent(world), "it is being connected to"
         world.network.reasons = {2: BrokerConnectionError("refused")}
         assert await silent(world)
-        assert world.offsets.obstacle is world.network.reasons[2]
-        assert world.manager.obstacle is None
+        assert world.offsets.last_error is world.network.reasons[2]
+        assert world.manager.last_error is None
         await world.turn(BACKOFF * 1.01)
         assert isinstance(await answered(world, node=1), FindCoordinator)
         node, request = world.one(TransactionRequest)
-        assert (node, request.question) == (1, pending.question)
+        assert (node, request.request) == (1, pending.request)
 
 
 async def test_offsets_that_brokers_can_t_be_asked_for_are_no_end_of_the_producer() -> None:

@@ -53,17 +53,17 @@ from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.sender.sender import Sender, SenderSettings
 from aioproducer.sender.transaction_codec import TransactionRequest
-from aioproducer.sender.transaction_driver import TransactionDriver
+from aioproducer.sender.transaction_driver import DriverSettings, TransactionDriver
 from aioproducer.sender.wakeup import Wakeup
 from aioproducer.transactions.group_offsets import GroupOffsets
 from aioproducer.transactions.manager import TransactionManager
-from aioproducer.transactions.questions import (
-    AddPartitions,
-    CommitOffsets,
-    FetchOffsets,
+from aioproducer.transactions.requests import (
+    AddPartitionsToTxn,
+    CoordinatorRequest,
     FindCoordinator,
     InitProducerId,
-    Question,
+    OffsetFetch,
+    TxnOffsetCommit,
 )
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.transactions.states import TransactionState
@@ -208,7 +208,7 @@ class World:
             StickyChoice(NoJitter(), rules.batch_size, adaptive=False, unavailable=lambda _: False),
             self.wakeup.wake,
             lambda _: 1.0,
-            admits=None if self._manager is None else self._manager.admits,
+            admits=None if self._manager is None else self._manager.admit,
             on_failed=None if self._manager is None else self._manager.batch_failed,
         )
         ratios = CompressionRatios()
@@ -237,8 +237,7 @@ class World:
                 client,
                 self.metadata,
                 completer,
-                backoff,
-                60_000,
+                DriverSettings(backoff, 60_000),
                 self._changed,
             )
         self.requester = producer_id
@@ -505,14 +504,19 @@ async def identified(**options: Any) -> AsyncIterator[World]:
 
 
 def coordinator_answer(
-    question: Question, code: int = 0, *, node: int = 2, producer_id: int = -1, epoch: int = -1
+    request: CoordinatorRequest,
+    code: int = 0,
+    *,
+    node: int = 2,
+    producer_id: int = -1,
+    epoch: int = -1,
 ) -> Any:
     """What a coordinator says; the same ``code`` for each partition that it was asked about."""
-    match question:
+    match request:
         case FindCoordinator():
             host, port = BROKERS[node].host, BROKERS[node].port
             return SimpleNamespace(error_code=code, node_id=node, host=host, port=port)
-        case AddPartitions(partitions):
+        case AddPartitionsToTxn(partitions):
             topics = [
                 SimpleNamespace(
                     name=topic,
@@ -523,7 +527,7 @@ def coordinator_answer(
                 for topic, number in sorted(partitions)
             ]
             return SimpleNamespace(results_by_topic_v3_and_below=topics)
-        case CommitOffsets(offsets):
+        case TxnOffsetCommit(offsets):
             topics = [
                 SimpleNamespace(
                     name=topic,
@@ -532,7 +536,7 @@ def coordinator_answer(
                 for topic, number in sorted(offsets)
             ]
             return SimpleNamespace(topics=topics)
-        case FetchOffsets(_, partitions):
+        case OffsetFetch(_, partitions):
             topics = [
                 SimpleNamespace(
                     name=topic,
@@ -546,14 +550,14 @@ def coordinator_answer(
     return SimpleNamespace(error_code=code, producer_id=producer_id, producer_epoch=epoch)
 
 
-async def answered(world: World, code: int = 0, **said: Any) -> Question:
-    """The question that is on its way, which gets its answer."""
+async def answered(world: World, code: int = 0, **said: Any) -> CoordinatorRequest:
+    """The request that is on its way, which gets its response."""
     sent = world.one(TransactionRequest)
-    question: Question = sent[1].question
-    if isinstance(question, InitProducerId) and not code:
+    request: CoordinatorRequest = sent[1].request
+    if isinstance(request, InitProducerId) and not code:
         said = {"producer_id": 77, "epoch": world.manager.handle.epoch + 1, **said}
-    await world.complete(sent, coordinator_answer(question, code, **said))
-    return question
+    await world.complete(sent, coordinator_answer(request, code, **said))
+    return request
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from aioproducer.model import TopicPartition, TransactionHandle
-from aioproducer.transactions.questions import Answer
+from aioproducer.transactions.requests import Response
 
 EXHAUSTED: Final = 2**15 - 2
 """The last epoch of a producer id that a client gets."""
@@ -60,15 +60,15 @@ class TransactionCoordinator:
 
     # --- what producers ask --------------------------------------------------------------------
 
-    def assign(self, kept: tuple[int, int] | None) -> Answer:
+    def assign(self, kept: tuple[int, int] | None) -> Response:
         """InitProducerId; ``kept``: the producer id and epoch that whoever asks has."""
         if self.state in PREPARED:
-            return Answer(CONCURRENT)
+            return Response(CONCURRENT)
         if kept is not None and self.epoch != NO_EPOCH and not self._is_known(*kept):
-            return Answer(FENCED)
+            return Response(FENCED)
         if self.state is State.ONGOING:
             self.abort_from_here()
-            return Answer(CONCURRENT)
+            return Response(CONCURRENT)
         expected = None if kept is None else kept[1]
         if self.epoch >= EXHAUSTED and expected in (None, self.epoch):
             self._rotate(NO_EPOCH if expected is None else self.epoch)
@@ -76,9 +76,9 @@ class TransactionCoordinator:
             self.last_epoch = NO_EPOCH if expected is None else self.epoch
             self.epoch += 1
         elif expected != self.last_epoch:
-            return Answer(FENCED)
+            return Response(FENCED)
         self.state = State.EMPTY
-        return Answer(producer_id=self.producer_id, epoch=self.epoch)
+        return Response(producer_id=self.producer_id, epoch=self.epoch)
 
     def _is_known(self, producer_id: int, epoch: int) -> bool:
         rotated = producer_id == self.last_producer_id and epoch >= EXHAUSTED
@@ -122,41 +122,41 @@ class TransactionCoordinator:
             self.open.append(write)
         return code
 
-    def end(self, handle: TransactionHandle, *, committed: bool) -> Answer:
+    def end(self, handle: TransactionHandle, *, committed: bool) -> Response:
         """EndTxn."""
         if handle.version == 2:
             return self._end_with_epoch(handle, committed)
         code = self._check(handle)
         if code:
-            return Answer(code)
+            return Response(code)
         if self.state is State.ONGOING:
             self._prepare(committed)
-            return Answer()
+            return Response()
         before = State.PREPARE_COMMIT if committed else State.PREPARE_ABORT
         if self.state is before:
-            return Answer(CONCURRENT)
-        return Answer() if self.state is COMPLETE[before] else Answer(INVALID_STATE)
+            return Response(CONCURRENT)
+        return Response() if self.state is COMPLETE[before] else Response(INVALID_STATE)
 
-    def _end_with_epoch(self, handle: TransactionHandle, committed: bool) -> Answer:
+    def _end_with_epoch(self, handle: TransactionHandle, committed: bool) -> Response:
         """Version 2: the epoch grows with each end, so it tells a repetition from the next end."""
         if self.state in PREPARED:
-            return Answer(CONCURRENT)
+            return Response(CONCURRENT)
         rotated = (
             handle.producer_id == self.last_producer_id
             and handle.epoch == EXHAUSTED
             and self.epoch == 0
         )
         if handle.producer_id != self.producer_id and not rotated:
-            return Answer(INVALID_MAPPING)
+            return Response(INVALID_MAPPING)
         complete = self.state in COMPLETE.values()
         again = complete and (rotated or self.epoch == handle.epoch + 1)
         if not again and handle.epoch != self.epoch:
-            return Answer(FENCED)
+            return Response(FENCED)
         if again:
             same = self.state is (State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT)
-            return self._identity() if same else Answer(INVALID_STATE)
+            return self._identity() if same else Response(INVALID_STATE)
         if self.state is not State.ONGOING and committed:
-            return Answer(INVALID_STATE)
+            return Response(INVALID_STATE)
         self._prepare(committed)
         if self.epoch >= EXHAUSTED:
             self._rotate(self.epoch)
@@ -164,8 +164,8 @@ class TransactionCoordinator:
             self.last_epoch, self.epoch = self.epoch, self.epoch + 1
         return self._identity()
 
-    def _identity(self) -> Answer:
-        return Answer(producer_id=self.producer_id, epoch=self.epoch)
+    def _identity(self) -> Response:
+        return Response(producer_id=self.producer_id, epoch=self.epoch)
 
     # --- what it does by itself ----------------------------------------------------------------
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 import pytest
 
 from aioproducer.errors import (
+    BrokerConnectionError,
     GroupAuthorizationFailedError,
     InvalidRequestError,
     UnsupportedVersionError,
 )
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.transactions.group_offsets import GroupOffsets, PendingFetch
-from aioproducer.transactions.questions import (
-    Answer,
+from aioproducer.transactions.requests import (
     Coordinator,
+    CoordinatorRequest,
     CoordinatorType,
-    FetchOffsets,
     FindCoordinator,
-    Question,
+    OffsetFetch,
+    Reaction,
+    Response,
 )
-from aioproducer.transactions.verdicts import Verdict
 from tests.unit.transactions.world import (
     CONSUMED,
     GROUP_UNAUTHORIZED,
@@ -33,6 +34,7 @@ from tests.unit.transactions.world import (
 PLACES = frozenset(CONSUMED)
 HERE = "host1:9092"
 INVALID_REQUEST = 42
+LOST = BrokerConnectionError("lost")
 
 
 class World(GroupOffsets):
@@ -41,22 +43,22 @@ class World(GroupOffsets):
     def __init__(self) -> None:
         super().__init__("shop")
 
-    def ask(self) -> Question:
-        question = self.next_question()
-        assert question is not None
-        self.asked(question)
-        return question
+    def ask(self) -> CoordinatorRequest:
+        request = self.next_request()
+        assert request is not None
+        self.sent(request)
+        return request
 
     def find(self, group_id: str = "readers") -> None:
         """The coordinator is found."""
-        question = self.ask()
-        assert question == FindCoordinator(Coordinator(CoordinatorType.GROUP, group_id))
-        assert self.coordinator(question) is None, "any broker knows"
-        assert self.answered(question, Answer(node=HOME), HERE) is Verdict.DONE
+        request = self.ask()
+        assert request == FindCoordinator(Coordinator(CoordinatorType.GROUP, group_id))
+        assert self.node_for(request) is None, "any broker knows"
+        assert self.handle_response(request, Response(node=HOME), HERE) is Reaction.DONE
 
-    def exchange(self, answer: Answer) -> tuple[Question, Verdict]:
-        question = self.ask()
-        return question, self.answered(question, answer, HERE)
+    def exchange(self, answer: Response) -> tuple[CoordinatorRequest, Reaction]:
+        request = self.ask()
+        return request, self.handle_response(request, answer, HERE)
 
 
 def fetch(world: World, group_id: str = "readers") -> PendingFetch:
@@ -69,26 +71,26 @@ def known(*fetches: PendingFetch) -> list[PendingFetch]:
 
 def test_the_coordinator_is_found_once_and_asked_for_each() -> None:
     world = World()
-    assert world.next_question() is None
+    assert world.next_request() is None
     one, two = fetch(world), fetch(world)
     world.find()
     for pending in (one, two):
-        question = world.ask()
-        assert question is pending.question
-        assert world.coordinator(question) == HOME
+        request = world.ask()
+        assert request is pending.request
+        assert world.node_for(request) == HOME
         assert pending not in known(one, two)
-        assert world.answered(question, Answer(offsets=CONSUMED), HERE) is Verdict.DONE
+        assert world.handle_response(request, Response(offsets=CONSUMED), HERE) is Reaction.DONE
         assert pending in known(one, two)
         assert pending.error is None
-    assert world.next_question() is None
-    assert world.obstacle is None
+    assert world.next_request() is None
+    assert world.last_error is None
 
 
 def test_no_offsets_are_an_answer() -> None:
     world = World()
     pending = fetch(world)
     world.find()
-    world.exchange(Answer())
+    world.exchange(Response())
     assert pending.offsets == {}
 
 
@@ -99,18 +101,18 @@ def test_offsets_that_a_transaction_would_change_are_asked_for_again_and_hold_up
     world.find("others")
     place = TopicPartition("events", 0)
     for _ in range(3):
-        question, verdict = world.exchange(Answer(UNSTABLE, place=place))
-        assert verdict is Verdict.AGAIN
-        assert question is unstable.question
+        request, reaction = world.exchange(Response(UNSTABLE, partition=place))
+        assert reaction is Reaction.RETRY
+        assert request is unstable.request
         if stable.offsets is None:
-            assert world.exchange(Answer(offsets={}))[0] is stable.question
+            assert world.exchange(Response(offsets={}))[0] is stable.request
             assert stable.offsets == {}
         else:
-            assert "UNSTABLE_OFFSET_COMMIT" in str(world.obstacle)
-            assert "shop: FetchOffsets of group 'readers' for events-0 on host1" in str(
-                world.obstacle
+            assert "UNSTABLE_OFFSET_COMMIT" in str(world.last_error)
+            assert "shop: OffsetFetch of group 'readers' for events-0 on host1" in str(
+                world.last_error
             )
-    world.exchange(Answer(offsets=CONSUMED))
+    world.exchange(Response(offsets=CONSUMED))
     assert unstable.offsets == CONSUMED
 
 
@@ -118,10 +120,10 @@ def test_a_coordinator_that_is_not_found_holds_up_no_other_group() -> None:
     world = World()
     fetch(world)
     other = fetch(world, "others")
-    assert world.exchange(Answer(LOADING))[1] is Verdict.AGAIN
+    assert world.exchange(Response(LOADING))[1] is Reaction.RETRY
     world.find("others")
-    assert world.exchange(Answer(LOADING))[1] is Verdict.AGAIN, "in turn"
-    world.exchange(Answer(offsets=CONSUMED))
+    assert world.exchange(Response(LOADING))[1] is Reaction.RETRY, "in turn"
+    world.exchange(Response(offsets=CONSUMED))
     assert other.offsets == CONSUMED
     world.find()
 
@@ -131,26 +133,29 @@ def test_a_coordinator_that_is_none_any_more_is_looked_for(how: str) -> None:
     world = World()
     pending = fetch(world)
     world.find()
-    question = world.ask()
+    request = world.ask()
     if how == "moved":
-        assert world.answered(question, Answer(NOT_COORDINATOR), HERE) is Verdict.ELSEWHERE
+        assert (
+            world.handle_response(request, Response(NOT_COORDINATOR), HERE)
+            is Reaction.FIND_COORDINATOR
+        )
     elif how == "unanswered":
-        world.unanswered(question)
+        world.response_lost(request, LOST)
     else:
-        world.unreachable(question)
-    assert world.exchange(Answer(node=OTHER))[1] is Verdict.DONE
-    question = world.ask()
-    assert world.coordinator(question) == OTHER
-    world.answered(question, Answer(offsets=CONSUMED), HERE)
+        world.unreachable(request, LOST)
+    assert world.exchange(Response(node=OTHER))[1] is Reaction.DONE
+    request = world.ask()
+    assert world.node_for(request) == OTHER
+    world.handle_response(request, Response(offsets=CONSUMED), HERE)
     assert pending.offsets == CONSUMED
 
 
 def test_a_search_without_an_answer_is_asked_again() -> None:
     world = World()
     fetch(world)
-    question = world.ask()
-    world.unanswered(question)
-    world.unreachable(question)
+    request = world.ask()
+    world.response_lost(request, LOST)
+    world.unreachable(request, LOST)
     world.find()
 
 
@@ -158,10 +163,10 @@ def test_what_a_coordinator_refuses_fails_that_fetch_alone() -> None:
     world = World()
     refused, other = fetch(world), fetch(world)
     world.find()
-    assert world.exchange(Answer(INVALID_REQUEST))[1] is Verdict.ABORTABLE
+    assert world.exchange(Response(INVALID_REQUEST))[1] is Reaction.ABORT
     assert isinstance(refused.error, InvalidRequestError)
     assert refused.offsets is None
-    world.exchange(Answer(offsets=CONSUMED))
+    world.exchange(Response(offsets=CONSUMED))
     assert (other.offsets, other.error) == (CONSUMED, None)
 
 
@@ -169,7 +174,7 @@ def test_a_group_that_may_not_be_looked_for_fails_all_its_fetches_and_no_others(
     world = World()
     refused = [fetch(world), fetch(world)]
     other = fetch(world, "others")
-    world.exchange(Answer(GROUP_UNAUTHORIZED))
+    world.exchange(Response(GROUP_UNAUTHORIZED))
     for each in refused:
         assert isinstance(each.error, GroupAuthorizationFailedError)
     assert other.error is None
@@ -181,9 +186,9 @@ def test_brokers_that_know_no_such_request_fail_the_fetch() -> None:
     pending = fetch(world)
     world.find()
     error = UnsupportedVersionError("too old")
-    world.refused(world.ask(), error)
+    world.request_failed(world.ask(), error)
     assert pending.error is error
-    assert world.next_question() is None
+    assert world.next_request() is None
 
 
 def test_nobody_asks_for_who_gave_up_and_a_late_answer_is_nothing_to_the_next() -> None:
@@ -193,11 +198,11 @@ def test_nobody_asks_for_who_gave_up_and_a_late_answer_is_nothing_to_the_next() 
     late = world.ask()
     world.give_up(gone)
     world.give_up(gone)
-    assert world.next_question() is None
+    assert world.next_request() is None
     pending = fetch(world)
     old = {TopicPartition("events", 0): OffsetAndMetadata(3)}
-    world.answered(late, Answer(offsets=old), HERE)
+    world.handle_response(late, Response(offsets=old), HERE)
     assert (gone.offsets, pending.offsets) == (None, None)
-    question, _ = world.exchange(Answer(offsets=CONSUMED))
-    assert isinstance(question, FetchOffsets)
+    request, _ = world.exchange(Response(offsets=CONSUMED))
+    assert isinstance(request, OffsetFetch)
     assert pending.offsets == CONSUMED

@@ -45,11 +45,11 @@ def test_the_manager_goes_the_ways_of_the_table_and_no_others(
     manager = in_state(source)
     if target in TRANSITIONS[source]:
         manager._go(target)
-        assert (manager.state, manager.moves) == (target, 1)
+        assert (manager.state, manager.state_changes) == (target, 1)
     else:
         with pytest.raises(AssertionError, match="->"):
             manager._go(target)
-        assert (manager.state, manager.moves) == (source, 0)
+        assert (manager.state, manager.state_changes) == (source, 0)
 
 
 def test_a_fatal_error_can_come_wherever_a_coordinator_is_asked_and_is_the_end() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from aioproducer.errors import (
     AbortableTransactionError,
+    BrokerConnectionError,
     DeliveryTimeoutError,
     FatalTransactionError,
     IllegalStateError,
@@ -21,17 +22,17 @@ from aioproducer.errors import (
 from aioproducer.model import ConsumerGroupMetadata, TransactionHandle
 from aioproducer.records.record_batch import ProducerState
 from aioproducer.transactions.manager import TransactionManager
-from aioproducer.transactions.questions import (
-    AddOffsets,
-    AddPartitions,
+from aioproducer.transactions.requests import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
     Coordinator,
     CoordinatorType,
-    EndTransaction,
+    EndTxn,
     FindCoordinator,
     InitProducerId,
+    Reaction,
 )
 from aioproducer.transactions.states import TransactionState
-from aioproducer.transactions.verdicts import Verdict
 from tests.unit.transactions.world import (
     ABORTABLE,
     CONCURRENT,
@@ -59,8 +60,9 @@ S = TransactionState
 VERSIONS = [1, 2]
 TRANSACTIONS = FindCoordinator(Coordinator(CoordinatorType.TRANSACTION, "payments"))
 OF_READERS = FindCoordinator(Coordinator(CoordinatorType.GROUP, "readers"))
-COMMIT, ABORT = EndTransaction(committed=True), EndTransaction(committed=False)
+COMMIT, ABORT = EndTxn(committed=True), EndTxn(committed=False)
 FAILED = DeliveryTimeoutError("orders-0: not acknowledged")
+LOST = BrokerConnectionError("lost")
 
 
 # --- the way in --------------------------------------------------------------------------------
@@ -72,8 +74,8 @@ def test_the_coordinator_is_found_and_then_asked_for_an_identity(version: int) -
     assert world.next() is None
     world.manager.initialize()
     assert world.exchange() == TRANSACTIONS
-    assert world.next() == InitProducerId(keep=False), "it fences whoever was there"
-    assert world.manager.coordinator(InitProducerId(keep=False)) == HOME
+    assert world.next() == InitProducerId(epoch_bump=False), "it fences whoever was there"
+    assert world.manager.node_for(InitProducerId(epoch_bump=False)) == HOME
     world.exchange(producer_id=7, epoch=3)
     assert world.manager.state is S.READY
     assert world.manager.handle == TransactionHandle("payments", 7, 3, version)
@@ -84,7 +86,7 @@ def test_the_coordinator_is_found_and_then_asked_for_an_identity(version: int) -
 def test_any_broker_says_who_the_coordinator_is() -> None:
     world = World()
     world.manager.initialize()
-    assert world.manager.coordinator(world.ask()) is None
+    assert world.manager.node_for(world.ask()) is None
 
 
 @pytest.mark.parametrize("code", [UNAUTHORIZED, 31, 50, 42, ABORTABLE])
@@ -115,24 +117,24 @@ def test_without_a_transaction_to_abort_what_is_abortable_elsewhere_is_fatal(cod
 
 def test_in_version_1_partitions_are_taken_in_before_their_batches_leave() -> None:
     world = opened()
-    assert not world.manager.admits(ONE)
-    assert not world.manager.admits(TWO)
-    assert not world.manager.admits(ONE), "asking again changes nothing"
-    assert world.exchange() == AddPartitions(frozenset({ONE, TWO})), "all that wait at once"
-    assert world.manager.admits(ONE)
-    assert world.manager.admits(TWO)
+    assert not world.manager.admit(ONE)
+    assert not world.manager.admit(TWO)
+    assert not world.manager.admit(ONE), "asking again changes nothing"
+    assert world.exchange() == AddPartitionsToTxn(frozenset({ONE, TWO})), "all that wait at once"
+    assert world.manager.admit(ONE)
+    assert world.manager.admit(TWO)
     assert world.next() is None
 
 
 def test_a_partition_that_comes_while_others_are_taken_in_is_asked_for_next() -> None:
     world = opened()
-    world.manager.admits(ONE)
-    question = world.ask()
-    assert not world.manager.admits(TWO)
-    world.answer(question)
-    assert world.manager.admits(ONE)
-    assert not world.manager.admits(TWO)
-    assert world.exchange() == AddPartitions(frozenset({TWO}))
+    world.manager.admit(ONE)
+    request = world.ask()
+    assert not world.manager.admit(TWO)
+    world.answer(request)
+    assert world.manager.admit(ONE)
+    assert not world.manager.admit(TWO)
+    assert world.exchange() == AddPartitionsToTxn(frozenset({TWO}))
 
 
 def test_in_version_1_a_transaction_goes_as_in_kafka_and_the_next_one_has_the_same_epoch() -> None:
@@ -146,7 +148,7 @@ def test_in_version_1_a_transaction_goes_as_in_kafka_and_the_next_one_has_the_sa
     assert world.manager.state is S.READY
     assert world.manager.handle == handle
     world.begin()
-    assert not world.manager.admits(ONE), "it is not in this one yet"
+    assert not world.manager.admit(ONE), "it is not in this one yet"
     world.write(ONE)
     assert world.identity.stamp(ONE, 1).base_sequence == 2, "the numbers go on"
 
@@ -154,9 +156,9 @@ def test_in_version_1_a_transaction_goes_as_in_kafka_and_the_next_one_has_the_sa
 def test_a_commit_waits_for_partitions_that_are_not_taken_in_yet() -> None:
     world = opened()
     world.settled = False
-    world.manager.admits(ONE)
+    world.manager.admit(ONE)
     world.manager.commit()
-    assert world.exchange() == AddPartitions(frozenset({ONE}))
+    assert world.exchange() == AddPartitionsToTxn(frozenset({ONE}))
     assert world.next() is None, "its batch is on its way"
     world.settled = True
     assert world.next() == COMMIT
@@ -165,21 +167,21 @@ def test_a_commit_waits_for_partitions_that_are_not_taken_in_yet() -> None:
 def test_an_abort_takes_nothing_in_any_more() -> None:
     world = opened()
     world.write(ONE)
-    world.manager.admits(TWO)
+    world.manager.admit(TWO)
     world.offsets()
     world.manager.abort()
-    assert kinds(world.run()) == ["EndTransaction"]
+    assert kinds(world.run()) == ["EndTxn"]
     assert world.manager.state is S.READY
 
 
 def test_partitions_are_outside_again_when_the_transaction_has_ended() -> None:
     world = opened()
-    world.manager.admits(ONE)
+    world.manager.admit(ONE)
     world.manager.abort()
     assert world.run() == [], "nothing had been taken in"
     world.begin()
     assert world.next() is None
-    assert not world.manager.admits(ONE)
+    assert not world.manager.admit(ONE)
 
 
 # --- a transaction in version 2 ----------------------------------------------------------------
@@ -188,7 +190,7 @@ def test_partitions_are_outside_again_when_the_transaction_has_ended() -> None:
 def test_in_version_2_batches_leave_at_once_and_the_end_brings_an_epoch() -> None:
     world = opened(2)
     before = world.manager.handle
-    assert world.manager.admits(ONE)
+    assert world.manager.admit(ONE)
     assert world.next() is None
     assert world.identity.stamp(ONE, 3) == ProducerState(70, 0, 0, transactional=True)
     ending = world.manager.commit()
@@ -211,7 +213,7 @@ def test_in_version_2_no_epoch_is_asked_for_whatever_went_wrong(committed: bool)
     if not committed:
         world.manager.batch_failed(FAILED)
     world.end(committed=committed)
-    assert kinds(world.asked) == ["FindCoordinator", "InitProducerId", "EndTransaction"]
+    assert kinds(world.asked) == ["FindCoordinator", "InitProducerId", "EndTxn"]
     assert world.manager.state is S.READY
     assert world.manager.handle.epoch == 1
 
@@ -242,10 +244,10 @@ def test_an_empty_transaction_ends_when_records_that_wait_have_their_fate() -> N
 
 def test_what_was_asked_may_have_reached_the_coordinator_so_the_abort_is_told() -> None:
     world = opened()
-    world.manager.admits(ONE)
-    world.manager.unreachable(world.ask())
+    world.manager.admit(ONE)
+    world.manager.unreachable(world.ask(), LOST)
     world.manager.abort()
-    assert kinds(world.run()) == ["EndTransaction"]
+    assert kinds(world.run()) == ["EndTxn"]
 
 
 # --- offsets -----------------------------------------------------------------------------------
@@ -254,16 +256,16 @@ def test_what_was_asked_may_have_reached_the_coordinator_so_the_abort_is_told() 
 def test_in_version_1_the_group_is_taken_in_before_its_offsets_are_written() -> None:
     world = opened()
     pending = world.offsets()
-    assert world.exchange() == AddOffsets("readers")
+    assert world.exchange() == AddOffsetsToTxn("readers")
     assert not world.manager.is_written(pending)
     assert world.exchange() == OF_READERS
-    question = world.ask()
-    assert question is pending.question
-    assert world.manager.coordinator(question) == HOME
-    world.answer(question)
+    request = world.ask()
+    assert request is pending.request
+    assert world.manager.node_for(request) == HOME
+    world.answer(request)
     assert world.manager.is_written(pending)
     again = world.offsets()
-    assert kinds(world.run()) == ["CommitOffsets"], "the group is in the transaction"
+    assert kinds(world.run()) == ["TxnOffsetCommit"], "the group is in the transaction"
     assert world.manager.is_written(again)
 
 
@@ -272,7 +274,7 @@ def test_in_version_2_the_offsets_take_their_group_in() -> None:
     pending = world.offsets()
     world.manager.commit()
     assert world.exchange() == OF_READERS
-    assert world.exchange() is pending.question
+    assert world.exchange() is pending.request
     assert world.exchange() == COMMIT, "they are something to be committed"
 
 
@@ -286,7 +288,7 @@ def test_each_group_has_its_own_coordinator(version: int) -> None:
     found = [each.coordinator for each in world.asked if isinstance(each, FindCoordinator)]
     assert found[1:] == [Coordinator(CoordinatorType.GROUP, name) for name in ("a", "b")]
     assert asked
-    groups = [each.group_id for each in world.asked if isinstance(each, AddOffsets)]
+    groups = [each.group_id for each in world.asked if isinstance(each, AddOffsetsToTxn)]
     assert groups == (["a", "b"] if version == 1 else [])
 
 
@@ -296,7 +298,7 @@ def test_a_commit_comes_behind_the_offsets(version: int) -> None:
     world.offsets()
     world.offsets()
     ending = world.manager.commit()
-    assert kinds(world.run())[-3:] == ["CommitOffsets", "CommitOffsets", "EndTransaction"]
+    assert kinds(world.run())[-3:] == ["TxnOffsetCommit", "TxnOffsetCommit", "EndTxn"]
     assert ending.done
 
 
@@ -306,7 +308,7 @@ def test_the_next_transaction_takes_the_group_in_again() -> None:
     world.end(committed=True)
     world.begin()
     world.offsets()
-    assert kinds(world.run()) == ["AddOffsets", "CommitOffsets"]
+    assert kinds(world.run()) == ["AddOffsetsToTxn", "TxnOffsetCommit"]
 
 
 def test_offsets_that_the_group_refuses_doom_the_transaction() -> None:
@@ -327,9 +329,9 @@ def test_offsets_answered_when_the_transaction_is_being_aborted_change_nothing()
     world = opened(2)
     pending = world.offsets()
     world.exchange()
-    question = world.ask()
+    request = world.ask()
     world.manager.abort()
-    world.answer(question)
+    world.answer(request)
     assert not pending.written
     assert world.exchange() == ABORT
 
@@ -347,7 +349,7 @@ def test_after_a_failure_the_next_transaction_has_a_new_epoch() -> None:
     assert world.exchange() == ABORT
     assert ending.done
     assert world.state() is S.INITIALIZING
-    assert world.exchange() == InitProducerId(keep=True), "it fences nobody newer"
+    assert world.exchange() == InitProducerId(epoch_bump=True), "it fences nobody newer"
     assert world.state() is S.READY
     assert world.manager.handle.epoch == 1
     world.begin()
@@ -359,7 +361,7 @@ def test_a_numbered_batch_that_was_given_up_costs_an_epoch_too() -> None:
     world.write(ONE)
     world.manager.numbers_lost()
     world.manager.abort()
-    assert kinds(world.run()) == ["EndTransaction", "InitProducerId"]
+    assert kinds(world.run()) == ["EndTxn", "InitProducerId"]
     world.begin()
     world.write(ONE)
     world.end(committed=True)
@@ -394,13 +396,13 @@ def test_an_upgrade_between_transactions_costs_an_epoch() -> None:
     """KIP-890: what was taken in under version 1 does not count under version 2."""
     world = opened()
     world.manager.offered_version = 2
-    assert not world.manager.admits(ONE), "the open transaction goes on as it began"
+    assert not world.manager.admit(ONE), "the open transaction goes on as it began"
     world.run()
     world.manager.commit()
-    assert kinds(world.run()) == ["EndTransaction", "InitProducerId"]
+    assert kinds(world.run()) == ["EndTxn", "InitProducerId"]
     assert world.manager.handle == TransactionHandle("payments", 70, 1, 2)
     world.begin()
-    assert world.manager.admits(ONE)
+    assert world.manager.admit(ONE)
 
 
 def test_an_upgrade_is_taken_on_after_an_empty_transaction_too() -> None:
@@ -416,10 +418,10 @@ def test_a_downgrade_needs_no_epoch_but_that_of_the_end() -> None:
     world.write(ONE)
     world.manager.offered_version = 1
     world.manager.commit()
-    assert kinds(world.run()) == ["EndTransaction"]
+    assert kinds(world.run()) == ["EndTxn"]
     assert world.manager.handle == TransactionHandle("payments", 70, 1, 1)
     world.begin()
-    assert not world.manager.admits(ONE)
+    assert not world.manager.admit(ONE)
 
 
 # --- transactions that others take part in -----------------------------------------------------
@@ -433,15 +435,16 @@ def test_a_shared_transaction_is_ended_whether_we_wrote_or_not(
     world = opened(version, shared=True)
     assert world.end(committed=committed).done
     ended = kinds(world.asked)[2:]
-    assert ended == (["EndTransaction"] if version == 2 else ["EndTransaction", "InitProducerId"])
+    assert ended == (["EndTxn"] if version == 2 else ["EndTxn", "InitProducerId"])
     assert world.manager.handle.epoch == 1, "others have numbered batches in the old one"
-    assert not world.manager.shared
+    assert world.manager.transaction is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_shared_transaction_that_nobody_heard_of_asks_nobody(version: int) -> None:
     world = opened(version, shared=True)
-    world.manager.handed_out = False
+    assert world.manager.transaction is not None
+    world.manager.transaction.handed_out = False
     asked = len(world.asked)
     assert world.end(committed=True).done
     assert len(world.asked) == asked
@@ -454,7 +457,7 @@ def test_a_shared_transaction_begins_in_an_epoch_that_nobody_has_used() -> None:
     world.end(committed=True)
     assert not world.manager.begin(shared=True)
     assert world.manager.state is S.INITIALIZING
-    assert world.run() == [InitProducerId(keep=True)]
+    assert world.run() == [InitProducerId(epoch_bump=True)]
     assert world.manager.begin(shared=True)
     assert world.manager.handle.epoch == 1
     assert world.identity.fresh
@@ -475,9 +478,9 @@ def test_whoever_joins_writes_and_ends_with_the_handle_alone(version: int) -> No
     assert world.identity.stamp(ONE, 1) == ProducerState(9, 4, 1, transactional=True)
     ending = world.end(committed=True)
     assert ending.done
-    added = ["AddPartitions"] if version == 1 else []
+    added = ["AddPartitionsToTxn"] if version == 1 else []
     asked = [each for each in kinds(world.asked) if each != "FindCoordinator"]
-    assert asked == [*added, "EndTransaction"], "it gets no epoch of its own"
+    assert asked == [*added, "EndTxn"], "it gets no epoch of its own"
     assert world.state() is S.READY
     with pytest.raises(IllegalStateError, match="joined one transaction, which has ended"):
         world.manager.begin()
@@ -505,11 +508,11 @@ def test_a_coordinator_that_is_none_any_more_is_looked_for(code: int) -> None:
     world = opened()
     world.write(ONE)
     ending = world.manager.commit()
-    question = world.ask()
-    assert world.answer(question, code) is Verdict.ELSEWHERE
+    request = world.ask()
+    assert world.answer(request, code) is Reaction.FIND_COORDINATOR
     assert world.exchange(node=OTHER) == TRANSACTIONS
-    assert world.next() == question
-    assert world.manager.coordinator(question) == OTHER
+    assert world.next() == request
+    assert world.manager.node_for(request) == OTHER
     world.run()
     assert ending.done
 
@@ -518,33 +521,33 @@ def test_a_coordinator_that_does_not_answer_is_looked_for_and_asked_the_same() -
     world = opened(2)
     world.offsets()
     world.exchange()
-    question = world.ask()
-    world.manager.unreachable(question)
+    request = world.ask()
+    world.manager.unreachable(request, LOST)
     assert world.exchange(node=OTHER) == OF_READERS
-    assert world.ask() is question
-    world.answer(question)
+    assert world.ask() is request
+    world.answer(request)
     world.manager.commit()
     assert world.ask() == COMMIT, "the other coordinator is known still"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("lost", ["AddPartitions", "AddOffsets", "EndTransaction"])
+@pytest.mark.parametrize("lost", ["AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"])
 def test_what_may_be_read_late_must_not_change_the_next_transaction(
     version: int, lost: str
 ) -> None:
     """KIP-890: with version 1 the next one has the same epoch, unless another one is asked for."""
     world = opened(version)
-    world.manager.admits(ONE)
+    world.manager.admit(ONE)
     world.offsets()
     ending = world.manager.commit()
     was_lost = False
     for _ in range(20):
-        question = world.next()
-        if question is None or world.state() is S.INITIALIZING:
+        request = world.next()
+        if request is None or world.state() is S.INITIALIZING:
             break
-        if type(question).__name__ == lost and not was_lost:
+        if type(request).__name__ == lost and not was_lost:
             was_lost = True
-            world.manager.unanswered(world.ask())
+            world.manager.response_lost(world.ask(), LOST)
         else:
             world.exchange()
     assert ending.done
@@ -555,37 +558,37 @@ def test_what_may_be_read_late_must_not_change_the_next_transaction(
 def test_a_lost_search_for_a_coordinator_is_begun_again() -> None:
     world = World()
     world.manager.initialize()
-    world.manager.unreachable(world.ask())
+    world.manager.unreachable(world.ask(), LOST)
     assert world.next() == TRANSACTIONS
 
 
 @pytest.mark.parametrize(
-    ("code", "verdict"), [(LOADING, Verdict.AGAIN), (CONCURRENT, Verdict.SOON)]
+    ("code", "reaction"), [(LOADING, Reaction.RETRY), (CONCURRENT, Reaction.RETRY_SOON)]
 )
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_passes_is_asked_again_and_changes_nothing(
-    version: int, code: int, verdict: Verdict
+    version: int, code: int, reaction: Reaction
 ) -> None:
     world = World(version)
     world.manager.initialize()
     for _ in range(3):
-        question = world.next()
-        moves = world.manager.moves
-        if isinstance(question, FindCoordinator):
+        request = world.next()
+        moves = world.manager.state_changes
+        if isinstance(request, FindCoordinator):
             world.exchange()
             continue
-        assert world.answer(world.ask(), code) is verdict
-        assert world.next() == question
-        assert world.manager.moves == moves
+        assert world.answer(world.ask(), code) is reaction
+        assert world.next() == request
+        assert world.manager.state_changes == moves
     world.run()
     world.begin()
-    world.manager.admits(ONE)
+    world.manager.admit(ONE)
     world.offsets()
     world.manager.commit()
-    while (question := world.next()) is not None:
-        if not isinstance(question, FindCoordinator):
-            assert world.answer(world.ask(), code) is verdict
-            assert world.next() == question
+    while (request := world.next()) is not None:
+        if not isinstance(request, FindCoordinator):
+            assert world.answer(world.ask(), code) is reaction
+            assert world.next() == request
         world.exchange()
     assert world.manager.state is S.READY
 
@@ -635,16 +638,16 @@ def test_what_fails_while_aborting_changes_nothing_but_the_epoch() -> None:
     assert ending.open
     assert world.manager.state is S.ABORTING
     assert world.manager.error is None
-    assert kinds(world.run()) == ["EndTransaction", "InitProducerId"]
+    assert kinds(world.run()) == ["EndTxn", "InitProducerId"]
     assert ending.done
 
 
 def test_a_question_that_fails_while_aborting_changes_nothing_but_the_epoch() -> None:
     world = opened()
-    world.manager.admits(ONE)
-    question = world.ask()
+    world.manager.admit(ONE)
+    request = world.ask()
     ending = world.manager.abort()
-    assert world.answer(question, 29) is Verdict.ABORTABLE
+    assert world.answer(request, 29) is Reaction.ABORT
     assert world.manager.state is S.ABORTING
     world.run()
     assert ending.done
@@ -680,48 +683,48 @@ def test_a_batch_that_the_producer_itself_is_refused_for_is_the_end(
 
 def test_records_that_have_not_left_are_dropped_once_there_is_no_commit_any_more() -> None:
     world = opened()
-    assert world.manager.dropping is None
+    assert world.manager.discard_error is None
     world.write(ONE)
     world.manager.batch_failed(FAILED)
-    dropped = world.manager.dropping
+    dropped = world.manager.discard_error
     assert isinstance(dropped, TransactionAbortedError)
     assert str(FAILED) in str(dropped)
     assert dropped.__cause__ is FAILED
     world.manager.abort()
-    assert world.manager.dropping is not None
+    assert world.manager.discard_error is not None
     world.run()
-    assert world.manager.dropping is None
+    assert world.manager.discard_error is None
     world.begin()
     world.manager.abort()
-    assert str(world.manager.dropping) == "dropped, for its transaction is aborted"
+    assert str(world.manager.discard_error) == "dropped, for its transaction is aborted"
     world.manager.fail(FAILED)
-    assert world.manager.dropping is not None
+    assert world.manager.discard_error is not None
 
 
 def test_a_commit_drops_nothing() -> None:
     world = opened()
     world.write(ONE)
     world.manager.commit()
-    assert world.manager.dropping is None
+    assert world.manager.discard_error is None
 
 
 # --- fencing -----------------------------------------------------------------------------------
 
 
 def asked_to(world: World, what: str) -> None:
-    """The next question is what is to be fenced."""
+    """The next request is what is to be fenced."""
     manager = world.manager
     wanted: dict[str, Callable[[], object]] = {
-        "AddPartitions": lambda: manager.admits(ONE),
-        "AddOffsets": world.offsets,
-        "CommitOffsets": world.offsets,
+        "AddPartitionsToTxn": lambda: manager.admit(ONE),
+        "AddOffsetsToTxn": world.offsets,
+        "TxnOffsetCommit": world.offsets,
         "COMMIT": manager.commit,
         "ABORT": manager.abort,
     }
     if what in ("COMMIT", "ABORT"):
         world.write(ONE)
     wanted[what]()
-    if what == "CommitOffsets":
+    if what == "TxnOffsetCommit":
         world.exchange()
         world.exchange()
         assert is_offsets(world.next())
@@ -729,12 +732,12 @@ def asked_to(world: World, what: str) -> None:
 
 @pytest.mark.parametrize("code", [FENCED, 47])
 @pytest.mark.parametrize(
-    "what", ["AddPartitions", "AddOffsets", "CommitOffsets", "COMMIT", "ABORT"]
+    "what", ["AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "COMMIT", "ABORT"]
 )
 def test_a_producer_that_was_fenced_is_told_so(what: str, code: int) -> None:
     world = opened()
     asked_to(world, what)
-    assert world.answer(world.ask(), code) is Verdict.FENCED
+    assert world.answer(world.ask(), code) is Reaction.FENCED
     assert world.manager.state is S.FATAL_ERROR
     if what in ("COMMIT", "ABORT"):
         assert world.manager.ending is not None
@@ -746,12 +749,12 @@ def test_a_producer_that_was_fenced_is_told_so(what: str, code: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "what", ["AddPartitions", "AddOffsets", "CommitOffsets", "COMMIT", "ABORT"]
+    "what", ["AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "COMMIT", "ABORT"]
 )
 def test_a_producer_that_is_refused_later_is_refused_for_good(what: str) -> None:
     world = opened()
     asked_to(world, what)
-    assert world.answer(world.ask(), INVALID_MAPPING) is Verdict.FATAL
+    assert world.answer(world.ask(), INVALID_MAPPING) is Reaction.FATAL
     assert world.manager.state is S.FATAL_ERROR
     with pytest.raises(FatalTransactionError, match="INVALID_PRODUCER_ID_MAPPING") as caught:
         world.manager.check_open()
@@ -766,15 +769,15 @@ def test_a_commit_of_what_is_not_open_any_more_is_no_commit(version: int) -> Non
     world = opened(version)
     world.write(ONE)
     ending = world.manager.commit()
-    assert world.answer(world.ask(), INVALID_STATE) is Verdict.ABORTABLE
+    assert world.answer(world.ask(), INVALID_STATE) is Reaction.ABORT
     assert not ending.done
     assert isinstance(ending.error, InvalidTxnStateError)
     assert world.manager.state is S.ABORTABLE_ERROR
     aborted = world.manager.abort()
-    assert world.answer(world.ask(), INVALID_STATE) is Verdict.ABORTABLE
+    assert world.answer(world.ask(), INVALID_STATE) is Reaction.ABORT
     assert aborted.done
     assert world.state() is S.INITIALIZING
-    assert world.run() == [InitProducerId(keep=True)]
+    assert world.run() == [InitProducerId(epoch_bump=True)]
     assert world.state() is S.READY
 
 
@@ -786,7 +789,7 @@ def test_an_abort_of_what_is_not_open_any_more_is_one(version: int, code: int) -
     ending = world.manager.abort()
     world.exchange(code)
     assert (ending.done, ending.error) == (True, None)
-    assert world.run() == [InitProducerId(keep=True)], "so that it is true in any case"
+    assert world.run() == [InitProducerId(epoch_bump=True)], "so that it is true in any case"
 
 
 # --- wrong use ---------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The transaction manager beside a coordinator that is written from Kafka's, with trouble between.
 
 Real are the manager, its table and the identity. The sender is played: batches wait until they are
-admitted, and get their outcomes in any order; questions go out one at a time. Requests and answers
+admitted, and get their outcomes in any order; requests go out one at a time. Requests and answers
 are lost, coordinators move, take their time and give up transactions, other producers come.
 
 Not played, for nothing can help there: requests of version 1 that are read after their repetition.
@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from aioproducer.errors import DeliveryTimeoutError, kafka_error
+from aioproducer.errors import BrokerConnectionError, DeliveryTimeoutError, kafka_error
 from aioproducer.model import (
     ConsumerGroupMetadata,
     Node,
@@ -29,20 +29,21 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
-from aioproducer.transactions.manager import Ending, PendingOffsets, TransactionManager
-from aioproducer.transactions.questions import (
-    AddOffsets,
-    AddPartitions,
-    Answer,
-    CommitOffsets,
-    EndTransaction,
+from aioproducer.transactions.manager import TransactionManager
+from aioproducer.transactions.requests import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    CoordinatorRequest,
+    EndTxn,
     FindCoordinator,
     InitProducerId,
-    Question,
+    Reaction,
+    Response,
+    TxnOffsetCommit,
 )
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.transactions.states import TransactionState
-from aioproducer.transactions.verdicts import Verdict
+from aioproducer.transactions.transaction import Ending, PendingOffsets
 from tests.unit.transactions.coordinator import (
     CONCURRENT,
     EXHAUSTED,
@@ -72,10 +73,10 @@ class Batch:
 
 @dataclass(eq=False)
 class Asked:
-    question: Question
+    request: CoordinatorRequest
     handle: TransactionHandle
     node: int | None
-    answer: Answer | None = None
+    answer: Response | None = None
 
 
 @dataclass
@@ -156,7 +157,7 @@ class TransactionMachine(RuleBasedStateMachine):
     def send_offsets(self, group: str) -> None:
         offsets = {TopicPartition("events", 0): OffsetAndMetadata(7)}
         pending = self.manager.add_offsets(offsets, ConsumerGroupMetadata(group))
-        self.offsets[id(pending.question)] = (pending, self.new_write())
+        self.offsets[id(pending.request)] = (pending, self.new_write())
 
     @precondition(lambda self: self.manager.state is S.IN_TRANSACTION)
     @rule()
@@ -173,26 +174,27 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule()
     def round(self) -> None:
         manager = self.manager
-        if manager.dropping is not None:
+        if manager.discard_error is not None:
             for batch in self.queued:
                 self.lose(batch)
             self.queued.clear()
-        for batch in [each for each in self.queued if manager.admits(each.place)]:
+        for batch in [each for each in self.queued if manager.admit(each.place)]:
             self.leave(batch)
         if self.asked is not None:
             return
-        question = manager.next_question(settled=self.settled)
-        if question is None:
+        manager.complete_unknown(settled=self.settled)
+        request = manager.next_request(settled=self.settled)
+        if request is None:
             return
-        if isinstance(question, EndTransaction):
+        if isinstance(request, EndTxn):
             assert self.settled
-            if question.committed:
+            if request.committed:
                 assert not self.current.lost
                 assert all(each.written for each, write in self.of_current())
-        node = manager.coordinator(question)
-        self.asked = Asked(question, manager.handle, None if node is None else node.id)
+        node = manager.node_for(request)
+        self.asked = Asked(request, manager.handle, None if node is None else node.id)
         self.check_epoch(manager.handle)
-        manager.asked(question)
+        manager.sent(request)
 
     def of_current(self) -> list[tuple[PendingOffsets, Write]]:
         number = self.current.number
@@ -275,7 +277,7 @@ class TransactionMachine(RuleBasedStateMachine):
             self.queued.remove(batch)
         self.fail(batch, DeliveryTimeoutError("not acknowledged"))
 
-    # --- what becomes of questions -------------------------------------------------------------
+    # --- what becomes of requests -------------------------------------------------------------
 
     @precondition(lambda self: self.asked is not None and self.asked.answer is None)
     @rule(code=st.sampled_from([0, 0, 0, 0, LOADING, NOT_COORDINATOR, CONCURRENT]))
@@ -284,32 +286,32 @@ class TransactionMachine(RuleBasedStateMachine):
         self.take(self.asked, code)
 
     def take(self, asked: Asked, code: int = 0) -> None:
-        question = asked.question
-        if isinstance(question, FindCoordinator):
+        request = asked.request
+        if isinstance(request, FindCoordinator):
             code = LOADING if code else 0
             node = None if code else NODES[self.home]
-            asked.answer = Answer(code, node=node)
+            asked.answer = Response(code, node=node)
         elif asked.node != self.home:
-            asked.answer = Answer(NOT_COORDINATOR)
+            asked.answer = Response(NOT_COORDINATOR)
         else:
-            asked.answer = Answer(code) if code else self.carry_out(question, asked.handle)
+            asked.answer = Response(code) if code else self.carry_out(request, asked.handle)
 
-    def carry_out(self, question: Question, handle: TransactionHandle) -> Answer:
+    def carry_out(self, request: CoordinatorRequest, handle: TransactionHandle) -> Response:
         coordinator = self.coordinator
-        match question:
+        match request:
             case InitProducerId(keep):
                 kept = (handle.producer_id, handle.epoch) if keep else None
                 return coordinator.assign(kept)
-            case AddPartitions(partitions):
-                return Answer(coordinator.add(handle, *partitions))
-            case AddOffsets(group):
-                return Answer(coordinator.add(handle, group))
-            case CommitOffsets(_, group):
-                _, write = self.offsets[id(question)]
-                return Answer(coordinator.write(handle, group.group_id, write))
-            case EndTransaction(committed):
+            case AddPartitionsToTxn(partitions):
+                return Response(coordinator.add(handle, *partitions))
+            case AddOffsetsToTxn(group):
+                return Response(coordinator.add(handle, group))
+            case TxnOffsetCommit(_, group):
+                _, write = self.offsets[id(request)]
+                return Response(coordinator.write(handle, group.group_id, write))
+            case EndTxn(committed):
                 return coordinator.end(handle, committed=committed)
-        raise AssertionError(question)
+        raise AssertionError(request)
 
     @precondition(lambda self: self.asked is not None and self.asked.answer is not None)
     @rule()
@@ -319,16 +321,16 @@ class TransactionMachine(RuleBasedStateMachine):
         assert asked.answer is not None
         ending = self.manager.ending
         was_open = ending is not None and ending.open
-        verdict = self.manager.answered(asked.question, asked.answer, f"broker {asked.node}")
-        if verdict is not Verdict.DONE:
+        reaction = self.manager.handle_response(asked.request, asked.answer, f"broker {asked.node}")
+        if reaction is not Reaction.DONE:
             return
         if asked.answer.producer_id >= 0:
             self.told.append((asked.answer.producer_id, asked.answer.epoch))
-        if isinstance(asked.question, CommitOffsets):
-            pending, write = self.offsets[id(asked.question)]
+        if isinstance(asked.request, TxnOffsetCommit):
+            pending, write = self.offsets[id(asked.request)]
             if pending.written:
                 self.current.delivered.append(write)
-        if isinstance(asked.question, EndTransaction):
+        if isinstance(asked.request, EndTxn):
             assert was_open
 
     @precondition(lambda self: self.asked is not None)
@@ -339,7 +341,7 @@ class TransactionMachine(RuleBasedStateMachine):
         assert asked is not None
         if late and asked.answer is None and asked.handle.version == 2:
             self.late.append(asked)
-        self.manager.unreachable(asked.question)
+        self.manager.unreachable(asked.request, BrokerConnectionError("lost"))
 
     @precondition(lambda self: self.late)
     @rule(pick=st.integers(0, 9))
@@ -421,7 +423,7 @@ class TransactionMachine(RuleBasedStateMachine):
             self.check()
             busy = self.queued or self.flying or self.asked is not None
             waits = self.manager.state in (S.INITIALIZING, S.COMMITTING, S.ABORTING)
-            if not busy and not waits and self.manager.next_question(settled=True) is None:
+            if not busy and not waits and self.manager.next_request(settled=True) is None:
                 return
         raise AssertionError(f"stuck: {self.manager.state}")
 
@@ -491,9 +493,10 @@ class DisturbedMachine(TransactionMachine):
         self.coordinator.assign(None)
 
     def idle_in_shared(self) -> bool:
-        manager = self.manager
-        calm = self.settled and self.asked is None and not manager._offsets and not self.late
-        return self.can_write() and manager.shared and calm
+        transaction = self.manager.transaction
+        if not self.can_write() or transaction is None or transaction.has_pending_offsets:
+            return False
+        return self.settled and self.asked is None and transaction.shared and not self.late
 
     @precondition(idle_in_shared)
     @rule(committed=st.booleans(), writes=st.booleans())

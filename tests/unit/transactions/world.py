@@ -12,18 +12,19 @@ from aioproducer.model import (
     TransactionHandle,
 )
 from aioproducer.transactions.group_offsets import GroupOffsets
-from aioproducer.transactions.manager import Ending, PendingOffsets, TransactionManager
-from aioproducer.transactions.questions import (
-    Answer,
-    CommitOffsets,
-    EndTransaction,
+from aioproducer.transactions.manager import TransactionManager
+from aioproducer.transactions.requests import (
+    CoordinatorRequest,
+    EndTxn,
     FindCoordinator,
     InitProducerId,
-    Question,
+    Reaction,
+    Response,
+    TxnOffsetCommit,
 )
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.transactions.states import TransactionState
-from aioproducer.transactions.verdicts import Verdict
+from aioproducer.transactions.transaction import Ending, PendingOffsets
 
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 READERS = ConsumerGroupMetadata("readers", 3, "member-1")
@@ -45,44 +46,45 @@ class World:
         self.group_offsets = GroupOffsets("transactional id 'payments'")
         self.version = version
         self.settled = True
-        self.asked: list[Question] = []
+        self.asked: list[CoordinatorRequest] = []
 
     def state(self) -> TransactionState:
         """Where the manager is now."""
         return self.manager.state
 
-    def next(self) -> Question | None:
+    def next(self) -> CoordinatorRequest | None:
         """What the manager wants to ask now."""
-        return self.manager.next_question(settled=self.settled)
+        self.manager.complete_unknown(settled=self.settled)
+        return self.manager.next_request(settled=self.settled)
 
-    def ask(self) -> Question:
-        """The next question, on its way."""
-        question = self.next()
-        assert question is not None
-        self.manager.asked(question)
-        self.asked.append(question)
-        return question
+    def ask(self) -> CoordinatorRequest:
+        """The next request, on its way."""
+        request = self.next()
+        assert request is not None
+        self.manager.sent(request)
+        self.asked.append(request)
+        return request
 
-    def answer(self, question: Question, code: int = 0, **said: Any) -> Verdict:
-        """The answer to a question; one without an error says what there is to say."""
-        if not code and isinstance(question, FindCoordinator):
+    def answer(self, request: CoordinatorRequest, code: int = 0, **said: Any) -> Reaction:
+        """The answer to a request; one without an error says what there is to say."""
+        if not code and isinstance(request, FindCoordinator):
             said.setdefault("node", HOME)
-        if not code and isinstance(question, InitProducerId):
+        if not code and isinstance(request, InitProducerId):
             said.setdefault("producer_id", 70)
             said.setdefault("epoch", self.manager.handle.epoch + 1)
-        if not code and isinstance(question, EndTransaction) and self.manager.handle.version == 2:
+        if not code and isinstance(request, EndTxn) and self.manager.handle.version == 2:
             said.setdefault("producer_id", self.manager.handle.producer_id)
             said.setdefault("epoch", self.manager.handle.epoch + 1)
-        return self.manager.answered(question, Answer(code, **said), "broker 1")
+        return self.manager.handle_response(request, Response(code, **said), "broker 1")
 
-    def exchange(self, code: int = 0, **said: Any) -> Question:
-        """One question and its answer."""
-        question = self.ask()
-        self.answer(question, code, **said)
-        return question
+    def exchange(self, code: int = 0, **said: Any) -> CoordinatorRequest:
+        """One request and its answer."""
+        request = self.ask()
+        self.answer(request, code, **said)
+        return request
 
-    def run(self) -> list[Question]:
-        """Every question is answered without error; what was asked, but for coordinators."""
+    def run(self) -> list[CoordinatorRequest]:
+        """Every request is answered without error; what was asked, but for coordinators."""
         asked = []
         while self.next() is not None:
             asked.append(self.exchange())
@@ -98,10 +100,10 @@ class World:
     def write(self, *partitions: TopicPartition) -> None:
         """Batches for ``partitions`` leave and are delivered; they are taken in before."""
         for partition in partitions or (ONE,):
-            if not self.manager.admits(partition):
+            if not self.manager.admit(partition):
                 assert self.manager.handle.version == 1
                 self.run()
-            assert self.manager.admits(partition)
+            assert self.manager.admit(partition)
             self.identity.stamp(partition, 1)
 
     def offsets(self, group: ConsumerGroupMetadata = READERS) -> PendingOffsets:
@@ -129,10 +131,10 @@ def opened(version: int = 1, *, shared: bool = False) -> World:
     return world
 
 
-def kinds(questions: list[Question]) -> list[str]:
+def kinds(requests: list[CoordinatorRequest]) -> list[str]:
     """What was asked, in short."""
-    return [type(each).__name__ for each in questions]
+    return [type(each).__name__ for each in requests]
 
 
-def is_offsets(question: Question | None) -> bool:
-    return isinstance(question, CommitOffsets)
+def is_offsets(request: CoordinatorRequest | None) -> bool:
+    return isinstance(request, TxnOffsetCommit)

@@ -1,0 +1,37 @@
+"""The requests of a transactional producer to its coordinators, one file each. No I/O."""
+
+from aioproducer.transactions.requests.add_offsets_to_txn import AddOffsetsToTxn
+from aioproducer.transactions.requests.add_partitions_to_txn import AddPartitionsToTxn
+from aioproducer.transactions.requests.coordinator_request import (
+    COMMON_REACTIONS,
+    BuildContext,
+    Coordinator,
+    CoordinatorRequest,
+    CoordinatorType,
+    Reaction,
+    Response,
+    group_coordinator,
+)
+from aioproducer.transactions.requests.end_txn import EndTxn
+from aioproducer.transactions.requests.find_coordinator import FindCoordinator
+from aioproducer.transactions.requests.init_producer_id import InitProducerId
+from aioproducer.transactions.requests.offset_fetch import OffsetFetch
+from aioproducer.transactions.requests.txn_offset_commit import TxnOffsetCommit
+
+__all__ = [
+    "COMMON_REACTIONS",
+    "AddOffsetsToTxn",
+    "AddPartitionsToTxn",
+    "BuildContext",
+    "Coordinator",
+    "CoordinatorRequest",
+    "CoordinatorType",
+    "EndTxn",
+    "FindCoordinator",
+    "InitProducerId",
+    "OffsetFetch",
+    "Reaction",
+    "Response",
+    "TxnOffsetCommit",
+    "group_coordinator",
+]
