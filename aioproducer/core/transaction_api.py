@@ -198,7 +198,7 @@ class TransactionApi:
                     lambda: not ending.open,
                     timeout,
                     doing,
-                    f"It goes on; what came of it is not known yet: `await {doing}` again",
+                    f"The sender goes on, and the outcome is not known yet: `await {doing}` again",
                 )
         except ProducerError as error:
             if ending.committed:

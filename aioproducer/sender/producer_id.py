@@ -1,4 +1,4 @@
-"""The producer gets its id from a broker, when it needs one."""
+"""The request for a producer id of an idempotent producer without transactions."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ProducerIdRequester:
         return None
 
     def _doubt_addresses(self) -> None:
-        """A broker can't be reached: maybe it is elsewhere by now, or never was there."""
+        """Ask for metadata if a broker can't be reached: its address may be out of date."""
         brokers, failures = self._metadata.snapshot.brokers, self._client.failures()
         found = [failures[number] for number in brokers if number in failures]
         if found and found != self._failures_seen:
@@ -69,7 +69,7 @@ class ProducerIdRequester:
         self._failures_seen = found
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the answer to a request, or the reason that there is none."""
+        """Take the response to a request, or the reason that there is none."""
         error = completion.error
         assigned: AssignedIdentity | None = completion.result
         if assigned is not None:

@@ -78,16 +78,16 @@ def fatal(
     kind = ProducerFencedError if isinstance(cause, ProducerFencedError) else FatalTransactionError
     unknown = ""
     if ending is not None and ending.committed and ending.may_be_done and not ending.done:
-        unknown = ". It was asked for before without an answer, and may have been committed"
+        unknown = ". An earlier request had no response, so the commit may have been done"
     error = kind(f"{subject}: can't {doing}: {cause}{unknown}. {_ADVICE[State.FATAL_ERROR]}")
     error.__cause__ = cause
     return error
 
 
 def discarded(cause: ProducerError | None) -> TransactionAbortedError:
-    """The error of records that are not sent, for their transaction is aborted for ``cause``."""
+    """The error of unsent records whose transaction is aborted because of ``cause``."""
     why = "" if cause is None else f": {cause}"
-    error = TransactionAbortedError(f"dropped, for its transaction is aborted{why}")
+    error = TransactionAbortedError(f"discarded, because its transaction is aborted{why}")
     error.__cause__ = cause
     return error
 

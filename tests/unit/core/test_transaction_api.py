@@ -279,7 +279,7 @@ async def give_up(calls: Calls, how: str, *, commit: bool = True) -> None:
     if how == "cancelled":
         await cancelled(call(None))
         return
-    with pytest.raises(ProducerTimeoutError, match="what came of it is not known yet: `await"):
+    with pytest.raises(ProducerTimeoutError, match="the outcome is not known yet: `await"):
         await call(SHORT)
 
 

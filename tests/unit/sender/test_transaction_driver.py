@@ -317,7 +317,7 @@ async def test_when_a_batch_has_failed_those_that_have_not_left_are_dropped(vers
             assert isinstance(error, TransactionAbortedError)
             assert isinstance(error, AbortableTransactionError)
             assert not error.may_have_been_written
-        assert str(waiting.exception()).startswith("unknown-0: dropped, for its transaction")
+        assert str(waiting.exception()).startswith("unknown-0: discarded, because its transaction")
         ending = world.manager.abort()
         assert await silent(world), "batches are on their way"
         for each in flying:
@@ -362,7 +362,7 @@ async def test_an_abort_drops_what_waits_for_its_partition_and_asks_nobody() -> 
         await world.turn()
         error = future.exception()
         assert isinstance(error, TransactionAbortedError)
-        assert str(error) == "orders-0: dropped, for its transaction is aborted"
+        assert str(error) == "orders-0: discarded, because its transaction is aborted"
         assert ending.done
         assert world.manager.state is S.READY
 

@@ -696,7 +696,7 @@ def test_records_that_have_not_left_are_dropped_once_there_is_no_commit_any_more
     assert world.manager.discard_error is None
     world.begin()
     world.manager.abort()
-    assert str(world.manager.discard_error) == "dropped, for its transaction is aborted"
+    assert str(world.manager.discard_error) == "discarded, because its transaction is aborted"
     world.manager.fail(FAILED)
     assert world.manager.discard_error is not None
 
