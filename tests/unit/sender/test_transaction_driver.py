@@ -1,18 +1,13 @@
-"""Questions go to coordinators one at a time, and around them nothing leaves too early or late."""
+"""The driver sends one request at a time, and around it nothing leaves too early or late."""
 
 from __future__ import annotations
 
 import pytest
 
 from aioproducer.errors import (
-    AbortableTransactionError,
     BrokerConnectionError,
-    KafkaError,
-    MetadataTimeoutError,
     ProducerFencedError,
     RequestTimeoutError,
-    TopicAuthorizationFailedError,
-    TransactionAbortedError,
     UnsupportedVersionError,
 )
 from aioproducer.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -20,60 +15,34 @@ from aioproducer.network.apis import Features
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest
 from aioproducer.sender.transaction_codec import TransactionRequest
-from aioproducer.sender.transaction_driver import TransactionDriver
 from aioproducer.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
-    EndTxn,
     FindCoordinator,
     InitProducerId,
-    OffsetFetch,
     TxnOffsetCommit,
 )
 from aioproducer.transactions.states import TransactionState
-from tests.unit.sender.world import (
-    BACKOFF,
-    DELIVERY,
-    MAX_BLOCK,
-    World,
-    answered,
-    coordinator_answer,
-    states,
-    transactional,
+from tests.unit.sender.transactions import (
+    COMMIT,
+    CONCURRENT,
+    FENCED,
+    LOADING,
+    NOT_COORDINATOR,
+    ONE,
+    TOO_LARGE,
+    TWO,
+    VERSIONS,
+    requester,
+    silent,
+    written,
 )
+from tests.unit.sender.world import BACKOFF, answered, coordinator_answer, states, transactional
 
 S = TransactionState
-ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
-COMMIT, ABORT = EndTxn(committed=True), EndTxn(committed=False)
-CONCURRENT, LOADING, NOT_COORDINATOR, FENCED, TOO_LARGE, NOT_ENOUGH = 51, 14, 16, 90, 10, 19
-VERSIONS = pytest.mark.parametrize("version", [1, 2])
 
 
-def requester(world: World) -> TransactionDriver:
-    assert isinstance(world.requester, TransactionDriver)
-    return world.requester
-
-
-async def written(world: World, *partitions: int) -> None:
-    """A record for each of ``partitions`` is in the log, and in the transaction."""
-    futures = [world.send(partition=partition) for partition in partitions or (0,)]
-    await world.turn()
-    if world.manager.handle.version == 1:
-        await answered(world)
-    for sent in world.requests(ProduceRequest):
-        await world.answer(sent)
-    assert all(future.done() for future in futures)
-
-
-async def silent(world: World, seconds: float = 0.0) -> bool:
-    """Whether no coordinator is asked, for ``seconds``."""
-    await world.turn(seconds)
-    return world.requests(TransactionRequest) == []
-
-
-# --- one question after the other --------------------------------------------------------------
-
-
+# --- one request at a time -------------------------------------------------------------------
 async def test_nobody_is_asked_before_anybody_wants_it() -> None:
     async with transactional(ready=False) as world:
         assert await silent(world, 10)
@@ -166,9 +135,7 @@ async def test_offsets_are_written_before_the_commit(version: int) -> None:
         assert await answered(world) == COMMIT
 
 
-# --- again, later or elsewhere -----------------------------------------------------------------
-
-
+# --- retries ---------------------------------------------------------------------------------
 async def test_the_same_question_again_waits_longer_each_time() -> None:
     async with transactional() as world:
         world.manager.begin()
@@ -291,204 +258,7 @@ async def test_without_any_broker_there_is_nobody_to_ask() -> None:
         assert isinstance(await answered(world), FindCoordinator)
 
 
-# --- what is not to be sent any more -----------------------------------------------------------
-
-
-@VERSIONS
-async def test_when_a_batch_has_failed_those_that_have_not_left_are_dropped(version: int) -> None:
-    async with transactional(version) as world:
-        world.manager.begin()
-        await written(world, 0, 1)
-        refused, other = world.send(partition=0), world.send(partition=1)
-        await world.turn()
-        sent = world.one(ProduceRequest)
-        queued = world.send(partition=0, value=bytes(900))
-        behind = world.send(partition=0, value=bytes(900))
-        waiting = world.send(topic="unknown")
-        await world.turn()
-        flying = world.requests(ProduceRequest)
-        await world.complete(
-            sent,
-            _mixed(world, {ONE: TOO_LARGE, TWO: NOT_ENOUGH}),
-        )
-        assert isinstance(refused.exception(), KafkaError)
-        for future in (other, waiting):
-            error = future.exception()
-            assert isinstance(error, TransactionAbortedError)
-            assert isinstance(error, AbortableTransactionError)
-            assert not error.may_have_been_written
-        assert str(waiting.exception()).startswith("unknown-0: discarded, because its transaction")
-        ending = world.manager.abort()
-        assert await silent(world), "batches are on their way"
-        for each in flying:
-            await world.answer(each)
-        assert queued.done()
-        assert behind.done()
-        for each in world.requests(ProduceRequest):
-            await world.answer(each)
-        assert await answered(world, producer_id=77 if version == 2 else -1, epoch=1) == ABORT
-        assert ending.done
-        assert world.accumulator.pool.available == world.accumulator.pool.total
-        if version == 1:
-            assert await answered(world) == InitProducerId(epoch_bump=True)
-        world.manager.begin()
-        after = world.send()
-        await world.turn()
-        if version == 1:
-            await answered(world)
-        again = world.one(ProduceRequest)
-        ((batch, _),) = again[1].batches
-        assert (batch.state.producer_epoch, batch.state.base_sequence) == (1, 0)
-        await world.answer(again)
-        assert after.exception() is None
-
-
-def _mixed(world: World, codes: dict[TopicPartition, int]) -> object:
-    from tests.unit.sender.world import produce_response
-
-    whole = produce_response(codes)
-    for topic in whole.responses:
-        for each in topic.partition_responses:
-            code = codes[TopicPartition(topic.name, each.index)]
-            object.__setattr__(each, "error_code", code)
-    return whole
-
-
-async def test_an_abort_drops_what_waits_for_its_partition_and_asks_nobody() -> None:
-    async with transactional(ready=True) as world:
-        world.manager.begin()
-        future = world.send()
-        ending = world.manager.abort()
-        await world.turn()
-        error = future.exception()
-        assert isinstance(error, TransactionAbortedError)
-        assert str(error) == "orders-0: discarded, because its transaction is aborted"
-        assert ending.done
-        assert world.manager.state is S.READY
-
-
-async def test_an_abort_waits_for_the_batch_on_the_wire_and_sends_it_no_second_time() -> None:
-    """With version 2: what comes late is of an epoch that has ended."""
-    async with transactional(2) as world:
-        world.manager.begin()
-        await written(world)
-        future = world.send()
-        await world.turn()
-        sent = world.one(ProduceRequest)
-        world.manager.abort()
-        assert await silent(world, 1)
-        assert not future.done()
-        await world.complete(sent, error=BrokerConnectionError("broken"))
-        error = future.exception()
-        assert isinstance(error, TransactionAbortedError)
-        assert error.may_have_been_written
-        assert world.requests(ProduceRequest) == []
-        assert await answered(world, producer_id=77, epoch=1) == ABORT
-        assert world.state() is S.READY
-
-
-async def test_with_version_1_an_abort_finds_out_what_is_in_the_log() -> None:
-    async with transactional(1) as world:
-        world.manager.begin()
-        await written(world)
-        doubtful, later = world.send(), world.send(partition=1)
-        await world.turn()
-        sent = world.one(ProduceRequest)
-        world.manager.abort()
-        assert isinstance(await answered(world), AddPartitionsToTxn), "it was asked before"
-        await world.complete(sent, error=BrokerConnectionError("broken"))
-        assert isinstance(later.exception(), TransactionAbortedError), "it had not left"
-        assert not doubtful.done()
-        await world.turn(1.0)
-        await world.answer(world.one(ProduceRequest))
-        assert doubtful.done()
-        assert await answered(world) == ABORT
-        assert world.state() is S.READY, "no number is lost"
-
-
-async def test_a_batch_given_up_on_its_way_dooms_the_transaction() -> None:
-    async with transactional() as world:
-        world.manager.begin()
-        await written(world)
-        world.send()
-        await world.turn()
-        ending = world.manager.commit()
-        await world.turn(DELIVERY + 1)
-        assert world.manager.state is S.ABORTABLE_ERROR
-        assert ending.error is not None
-        assert world.requests(TransactionRequest) == []
-
-
-async def test_an_abort_when_partitions_are_being_taken_in_comes_after_the_answer() -> None:
-    async with transactional() as world:
-        world.manager.begin()
-        future = world.send()
-        await world.turn()
-        sent = world.one(TransactionRequest)
-        ending = world.manager.abort()
-        assert await silent(world)
-        assert isinstance(future.exception(), TransactionAbortedError)
-        await world.complete(sent, coordinator_answer(sent[1].request))
-        assert await answered(world) == ABORT
-        assert ending.done
-        assert world.requests(ProduceRequest) == []
-
-
-# --- what fails before it is in a batch --------------------------------------------------------
-
-
-async def test_a_record_whose_time_in_line_is_over_dooms_the_transaction() -> None:
-    """Else the commit would make the rest visible without it."""
-    async with transactional() as world:
-        world.manager.begin()
-        await written(world)
-        lost = world.send(topic="unknown")
-        await world.turn()
-        ending = world.manager.commit()
-        await world.turn(MAX_BLOCK + 1)
-        assert isinstance(lost.exception(), MetadataTimeoutError)
-        assert ending.error is lost.exception()
-        assert world.manager.state is S.ABORTABLE_ERROR
-        assert world.requests(TransactionRequest) == []
-
-
-async def test_a_record_whose_topic_is_refused_dooms_the_transaction() -> None:
-    async with transactional() as world:
-        world.manager.begin()
-        await written(world)
-        lost = world.send(topic="secret")
-        await world.tell_metadata((), topic="secret", code=29)
-        assert isinstance(lost.exception(), TopicAuthorizationFailedError)
-        assert world.manager.state is S.ABORTABLE_ERROR
-        assert world.manager.error is lost.exception()
-
-
-async def test_a_record_for_a_partition_that_there_is_not_dooms_the_transaction() -> None:
-    async with transactional() as world:
-        world.manager.begin()
-        lost = world.send(topic="small", partition=5)
-        await world.tell_metadata((1,), topic="small")
-        assert not lost.done()
-        await world.turn(MAX_BLOCK)
-        assert isinstance(lost.exception(), MetadataTimeoutError)
-        assert world.manager.state is S.ABORTABLE_ERROR
-
-
-async def test_records_in_line_that_an_abort_drops_cost_no_epoch() -> None:
-    async with transactional() as world:
-        world.manager.begin()
-        await written(world)
-        lost = world.send(topic="unknown")
-        world.manager.abort()
-        await world.turn()
-        assert isinstance(lost.exception(), TransactionAbortedError)
-        assert await answered(world) == ABORT
-        assert world.manager.state is S.READY
-
-
-# --- who is told, and the end ------------------------------------------------------------------
-
-
+# --- reports and the end ---------------------------------------------------------------------
 async def test_a_failure_is_told_at_once_though_a_question_is_on_its_way() -> None:
     async with transactional() as world:
         world.manager.begin()
@@ -545,9 +315,7 @@ async def test_a_broker_that_is_too_old_for_the_question_is_the_end() -> None:
         assert world.changes > changes
 
 
-# --- identities --------------------------------------------------------------------------------
-
-
+# --- identities ------------------------------------------------------------------------------
 async def test_under_another_producer_id_nothing_follows_a_partition_s_first_batch() -> None:
     """A broker that does not know the producer takes any first sequence number."""
     async with transactional(2) as world:
@@ -577,99 +345,3 @@ async def test_what_the_brokers_have_agreed_on_is_taken_on_after_the_transaction
         assert await answered(world) == COMMIT
         assert await answered(world) == InitProducerId(epoch_bump=True)
         assert world.manager.handle.version == 2
-
-
-# --- beside the transaction --------------------------------------------------------------------
-
-READ = frozenset({TopicPartition("events", 0)})
-UNSTABLE = 88
-
-
-async def asked_for_offsets(world: World) -> None:
-    """Their coordinator is found, and they are asked for."""
-    await world.turn()
-    assert isinstance(await answered(world), FindCoordinator)
-
-
-@VERSIONS
-async def test_offsets_are_asked_for_beside_a_question_of_the_transaction(version: int) -> None:
-    async with transactional(version) as world:
-        world.manager.begin()
-        await written(world)
-        pending = world.offsets.fetch("readers", READ)
-        await asked_for_offsets(world)
-        fetch = world.one(TransactionRequest)
-        assert fetch[1].request is pending.request
-        ending = world.manager.commit()
-        await world.turn()
-        commit = world.one(TransactionRequest)
-        assert commit[1].request == COMMIT, "it does not wait for the group's coordinator"
-        moves, changes = world.manager.state_changes, world.changes
-        await world.complete(fetch, coordinator_answer(fetch[1].request))
-        assert (pending.offsets, world.manager.state_changes) == ({}, moves)
-        assert world.changes > changes, "who waits is told"
-        assert not ending.done
-        epoch = {"producer_id": 77, "epoch": 1} if version == 2 else {}
-        await world.complete(commit, coordinator_answer(COMMIT, **epoch))
-        assert ending.done
-
-
-async def test_a_pause_before_offsets_are_asked_for_again_is_none_of_the_transaction() -> None:
-    async with transactional() as world:
-        world.manager.begin()
-        world.offsets.fetch("readers", READ)
-        await asked_for_offsets(world)
-        assert isinstance(await answered(world, UNSTABLE), OffsetFetch)
-        assert await silent(world)
-        world.send()
-        await world.turn()
-        assert await answered(world) == AddPartitionsToTxn(frozenset({ONE}))
-        assert await silent(world, BACKOFF * 0.99)
-        await world.turn(BACKOFF * 0.02)
-        assert isinstance(await answered(world), OffsetFetch)
-
-
-async def test_a_pause_of_the_transaction_is_none_of_offsets() -> None:
-    async with transactional() as world:
-        world.manager.begin()
-        world.send()
-        await world.turn()
-        assert await answered(world, LOADING) == AddPartitionsToTxn(frozenset({ONE}))
-        pending = world.offsets.fetch("readers", READ)
-        await asked_for_offsets(world)
-        await answered(world)
-        assert pending.offsets == {}
-        assert await silent(world, BACKOFF * 0.99)
-
-
-async def test_a_coordinator_of_a_group_that_can_t_be_reached_is_looked_for_again() -> None:
-    async with transactional() as world:
-        world.network.unreachable = {2}
-        pending = world.offsets.fetch("readers", READ)
-        await asked_for_offsets(world)
-        assert await silent(world), "it is being connected to"
-        world.network.reasons = {2: BrokerConnectionError("refused")}
-        assert await silent(world)
-        assert world.offsets.last_error is world.network.reasons[2]
-        assert world.manager.last_error is None
-        await world.turn(BACKOFF * 1.01)
-        assert isinstance(await answered(world, node=1), FindCoordinator)
-        node, request = world.one(TransactionRequest)
-        assert (node, request.request) == (1, pending.request)
-
-
-async def test_offsets_that_brokers_can_t_be_asked_for_are_no_end_of_the_producer() -> None:
-    async with transactional() as world:
-        pending = world.offsets.fetch("readers", READ)
-        await asked_for_offsets(world)
-        error = UnsupportedVersionError("OFFSET_FETCH: too old")
-        await world.complete(world.one(TransactionRequest), error=error)
-        assert pending.error is error
-        assert world.manager.state is S.READY
-
-
-async def test_a_producer_that_ends_does_not_wait_for_offsets() -> None:
-    async with transactional() as world:
-        world.offsets.fetch("readers", READ)
-        await asked_for_offsets(world)
-        assert requester(world).idle

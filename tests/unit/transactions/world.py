@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from aioproducer.errors import BrokerConnectionError, DeliveryTimeoutError
 from aioproducer.model import (
     ConsumerGroupMetadata,
     Node,
@@ -26,6 +27,10 @@ from aioproducer.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.transactions.states import TransactionState
 from aioproducer.transactions.transaction import Ending, PendingOffsets
 
+VERSIONS = [1, 2]
+COMMIT, ABORT = EndTxn(committed=True), EndTxn(committed=False)
+FAILED = DeliveryTimeoutError("orders-0: not acknowledged")
+LOST = BrokerConnectionError("lost")
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 READERS = ConsumerGroupMetadata("readers", 3, "member-1")
 CONSUMED = {TopicPartition("events", 0): OffsetAndMetadata(7)}

@@ -1,0 +1,39 @@
+"""Steps of a world whose producer is transactional."""
+
+from __future__ import annotations
+
+import pytest
+
+from aioproducer.model import TopicPartition
+from aioproducer.sender.produce import ProduceRequest
+from aioproducer.sender.transaction_codec import TransactionRequest
+from aioproducer.sender.transaction_driver import TransactionDriver
+from aioproducer.transactions.requests import EndTxn
+from tests.unit.sender.world import World, answered
+
+ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
+COMMIT, ABORT = EndTxn(committed=True), EndTxn(committed=False)
+CONCURRENT, LOADING, NOT_COORDINATOR, FENCED, TOO_LARGE, NOT_ENOUGH = 51, 14, 16, 90, 10, 19
+VERSIONS = pytest.mark.parametrize("version", [1, 2])
+
+
+def requester(world: World) -> TransactionDriver:
+    assert isinstance(world.requester, TransactionDriver)
+    return world.requester
+
+
+async def written(world: World, *partitions: int) -> None:
+    """A record for each of ``partitions`` is in the log, and in the transaction."""
+    futures = [world.send(partition=partition) for partition in partitions or (0,)]
+    await world.turn()
+    if world.manager.handle.version == 1:
+        await answered(world)
+    for sent in world.requests(ProduceRequest):
+        await world.answer(sent)
+    assert all(future.done() for future in futures)
+
+
+async def silent(world: World, seconds: float = 0.0) -> bool:
+    """Whether no coordinator is asked, for ``seconds``."""
+    await world.turn(seconds)
+    return world.requests(TransactionRequest) == []

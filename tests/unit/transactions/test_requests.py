@@ -1,0 +1,323 @@
+"""The requests to coordinators in every version; both directions go over the wire through kio."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from aioproducer.errors import ProtocolError, UnsupportedVersionError
+from aioproducer.model import ConsumerGroupMetadata, Node, OffsetAndMetadata, TopicPartition
+from aioproducer.network.apis import Api
+from aioproducer.transactions.requests import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    Coordinator,
+    CoordinatorType,
+    EndTxn,
+    FindCoordinator,
+    InitProducerId,
+    OffsetFetch,
+    Response,
+    TxnOffsetCommit,
+)
+from tests.unit.transactions.wire import (
+    CONSUMED,
+    EVENT,
+    FIRST,
+    MEMBER,
+    ONE,
+    TWO,
+    asker,
+    built,
+    each_version,
+    over_the_wire,
+    responses,
+    throttle,
+)
+
+
+# --- FindCoordinator -------------------------------------------------------------------------
+@each_version(Api.FIND_COORDINATOR)
+@pytest.mark.parametrize("kind", CoordinatorType)
+def test_a_coordinator_is_asked_for_by_kind_and_key(version: int, kind: CoordinatorType) -> None:
+    read = built(FindCoordinator(Coordinator(kind, "payments")), version)
+    assert int(read.__version__) == version
+    assert read.key_type == kind.value
+    assert (read.coordinator_keys if version >= 4 else (read.key,)) == ("payments",)
+
+
+@each_version(Api.FIND_COORDINATOR)
+@pytest.mark.parametrize("code", [0, 15])
+def test_the_coordinator_that_was_found(version: int, code: int) -> None:
+    parts = responses(Api.FIND_COORDINATOR, version)
+    said: dict[str, Any] = {
+        "error_code": ErrorCode(code),
+        "error_message": "wait" if code else None,
+        "node_id": 3,
+        "host": "::1",
+        "port": 9093,
+    }
+    if version >= 4:
+        other = parts.Coordinator(key="payments", **{**said, "node_id": 9})
+        said = {"coordinators": (other, parts.Coordinator(key="readers", **said))}
+    kind = parts.FindCoordinatorResponse
+    find = FindCoordinator(Coordinator(CoordinatorType.GROUP, "readers"))
+    answer = find.read(over_the_wire(kind(**throttle(kind), **said)))
+    expected = Response(code, "wait") if code else Response(node=Node(3, "::1", 9093))
+    assert answer == expected
+    assert type(answer.error_code) is int
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+@pytest.mark.parametrize("keys", [(), ("payments",)])
+def test_an_answer_without_the_coordinator_is_none(version: int, keys: tuple[str, ...]) -> None:
+    parts = responses(Api.FIND_COORDINATOR, version)
+    kind = parts.FindCoordinatorResponse
+    request = FindCoordinator(Coordinator(CoordinatorType.GROUP, "readers"))
+    there = {"error_code": ErrorCode(0), "error_message": None, "node_id": 3, "host": "h"}
+    found = tuple(parts.Coordinator(key=key, **there, port=1) for key in keys)
+    said = over_the_wire(kind(**throttle(kind), coordinators=found))
+    with pytest.raises(ProtocolError, match="'readers'"):
+        request.read(said)
+
+
+@pytest.mark.parametrize(("number", "host"), [(-1, "h"), (3, "")])
+def test_a_coordinator_that_cannot_be(number: int, host: str) -> None:
+    kind = responses(Api.FIND_COORDINATOR, 3).FindCoordinatorResponse
+    said = {"error_code": ErrorCode(0), "error_message": None, "node_id": number, "host": host}
+    request = FindCoordinator(Coordinator(CoordinatorType.GROUP, "readers"))
+    with pytest.raises(ProtocolError, match="can't be the coordinator"):
+        request.read(over_the_wire(kind(**throttle(kind), **said, port=1)))
+
+
+# --- InitProducerId --------------------------------------------------------------------------
+@each_version(Api.INIT_PRODUCER_ID)
+def test_the_first_identity_is_asked_for_by_name(version: int) -> None:
+    read = built(InitProducerId(epoch_bump=False), version)
+    assert int(read.__version__) == version
+    assert read.transactional_id == "payments"
+    assert read.transaction_timeout == datetime.timedelta(seconds=60)
+    if version >= 3:
+        assert (read.producer_id, read.producer_epoch) == (-1, -1)
+
+
+@each_version(Api.INIT_PRODUCER_ID)
+def test_a_new_epoch_is_asked_for_with_the_old_one(version: int) -> None:
+    if version >= 3:
+        read = built(InitProducerId(epoch_bump=True), version)
+        assert asker(read) == ("payments", 77, 3)
+        return
+    with pytest.raises(UnsupportedVersionError, match=r"'payments'.*KIP-360, Kafka 2.5"):
+        built(InitProducerId(epoch_bump=True), version)
+
+
+@each_version(Api.INIT_PRODUCER_ID)
+def test_the_identity_that_was_assigned(version: int) -> None:
+    kind = responses(Api.INIT_PRODUCER_ID, version).InitProducerIdResponse
+    said = kind(
+        **throttle(kind), error_code=ErrorCode.none, producer_id=2**40, producer_epoch=2**15 - 1
+    )
+    answer = InitProducerId(epoch_bump=False).read(over_the_wire(said))
+    assert answer == Response(producer_id=2**40, epoch=2**15 - 1)
+
+
+# --- AddPartitionsToTxn ----------------------------------------------------------------------
+@each_version(Api.ADD_PARTITIONS_TO_TXN)
+def test_partitions_are_taken_in_by_topic(version: int) -> None:
+    read = built(AddPartitionsToTxn(frozenset({ONE, TWO, EVENT})), version, FIRST)
+    assert int(read.__version__) == version
+    assert asker(read, "v3_and_below_") == ("payments", 77, 3)
+    topics = {each.name: tuple(each.partitions) for each in read.v3_and_below_topics}
+    assert topics == {"orders": (0, 2), "events": (5,)}
+
+
+def added(version: int, codes: Mapping[TopicPartition, int]) -> Response:
+    parts = responses(Api.ADD_PARTITIONS_TO_TXN, version)
+    kind = parts.AddPartitionsToTxnResponse
+    said = kind(
+        **throttle(kind),
+        results_by_topic_v3_and_below=tuple(
+            parts.AddPartitionsToTxnTopicResult(
+                name=place.topic,
+                results_by_partition=(
+                    parts.AddPartitionsToTxnPartitionResult(
+                        partition_index=place.partition, partition_error_code=ErrorCode(code)
+                    ),
+                ),
+            )
+            for place, code in codes.items()
+        ),
+    )
+    return AddPartitionsToTxn(frozenset(codes)).read(over_the_wire(said))
+
+
+@each_version(Api.ADD_PARTITIONS_TO_TXN)
+def test_of_several_errors_the_one_that_is_the_cause_decides(version: int) -> None:
+    assert added(version, {ONE: 0, TWO: 0}) == Response()
+    assert added(version, {ONE: 0, TWO: 51}) == Response(51, partition=TWO)
+    assert added(version, {ONE: 55, TWO: 29}) == Response(29, partition=TWO)
+    assert added(version, {EVENT: 3, ONE: 55, TWO: 29}) == Response(3, partition=EVENT)
+    assert added(version, {ONE: 55, TWO: 55}) == Response(55), "whose, it does not say"
+
+
+# --- AddOffsetsToTxn -------------------------------------------------------------------------
+@each_version(Api.ADD_OFFSETS_TO_TXN)
+def test_a_group_is_taken_in(version: int) -> None:
+    read = built(AddOffsetsToTxn("readers"), version, FIRST)
+    assert int(read.__version__) == version
+    assert (asker(read), read.group_id) == (("payments", 77, 3), "readers")
+    kind = responses(Api.ADD_OFFSETS_TO_TXN, version).AddOffsetsToTxnResponse
+    said = kind(**throttle(kind), error_code=ErrorCode.not_coordinator)
+    assert AddOffsetsToTxn("readers").read(over_the_wire(said)) == Response(16)
+
+
+# --- TxnOffsetCommit -------------------------------------------------------------------------
+@each_version(Api.TXN_OFFSET_COMMIT)
+def test_consumed_offsets(version: int) -> None:
+    group = MEMBER if version >= 3 else ConsumerGroupMetadata("readers")
+    read = built(TxnOffsetCommit(CONSUMED, group), version)
+    assert int(read.__version__) == version
+    assert (asker(read), read.group_id) == (("payments", 77, 3), "readers")
+    if version >= 3:
+        member = (read.generation_id, read.member_id, read.group_instance_id)
+        assert member == (9, "member-1", "static-1")
+    found = {
+        TopicPartition(topic.name, each.partition_index): OffsetAndMetadata(
+            each.committed_offset,
+            each.committed_metadata,
+            each.committed_leader_epoch if version >= 2 else None,
+        )
+        for topic in read.topics
+        for each in topic.partitions
+    }
+    epochs = {TWO: 8, ONE: -1, EVENT: 0} if version >= 2 else dict.fromkeys(CONSUMED)
+    assert found == {
+        place: offset._replace(leader_epoch=epochs[place]) for place, offset in CONSUMED.items()
+    }
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize(
+    "group",
+    [
+        MEMBER,
+        ConsumerGroupMetadata("readers", 1),
+        ConsumerGroupMetadata("readers", -1, "member-1"),
+        ConsumerGroupMetadata("readers", -1, "", "static-1"),
+    ],
+)
+def test_an_old_broker_can_t_check_the_member(version: int, group: ConsumerGroupMetadata) -> None:
+    with pytest.raises(UnsupportedVersionError, match=r"'readers' \(KIP-447, Kafka 2.5\)"):
+        built(TxnOffsetCommit(CONSUMED, group), version, FIRST)
+
+
+@each_version(Api.TXN_OFFSET_COMMIT)
+def test_the_group_s_answer(version: int) -> None:
+    parts = responses(Api.TXN_OFFSET_COMMIT, version)
+    kind = parts.TxnOffsetCommitResponse
+
+    def answered(codes: Mapping[TopicPartition, int]) -> Response:
+        said = kind(
+            **throttle(kind),
+            topics=tuple(
+                parts.TxnOffsetCommitResponseTopic(
+                    name=place.topic,
+                    partitions=(
+                        parts.TxnOffsetCommitResponsePartition(
+                            partition_index=place.partition, error_code=ErrorCode(code)
+                        ),
+                    ),
+                )
+                for place, code in codes.items()
+            ),
+        )
+        return TxnOffsetCommit(CONSUMED, MEMBER).read(over_the_wire(said))
+
+    assert answered({ONE: 0, TWO: 0, EVENT: 0}) == Response()
+    assert answered({ONE: 0, TWO: 22, EVENT: 0}) == Response(22, partition=TWO)
+    with pytest.raises(ProtocolError, match=f"not mention {TWO}"):
+        answered({ONE: 0, EVENT: 0})
+
+
+# --- OffsetFetch -----------------------------------------------------------------------------
+@each_version(Api.OFFSET_FETCH)
+def test_a_group_is_asked_for_offsets_that_no_transaction_will_change(version: int) -> None:
+    read = built(OffsetFetch("readers", frozenset(CONSUMED)), version)
+    (group,) = getattr(read, "groups", (read,))
+    assert group.group_id == "readers"
+    assert read.require_stable is True
+    found = {
+        TopicPartition(topic.name, number)
+        for topic in group.topics
+        for number in topic.partition_indexes
+    }
+    assert found == set(CONSUMED)
+
+
+@each_version(Api.OFFSET_FETCH)
+def test_the_group_s_offsets(version: int) -> None:
+    parts = responses(Api.OFFSET_FETCH, version)
+    many = version >= 8
+    topic_kind = parts.OffsetFetchResponseTopics if many else parts.OffsetFetchResponseTopic
+    kind = parts.OffsetFetchResponsePartitions if many else parts.OffsetFetchResponsePartition
+
+    def answered(code: int = 0, of_group: int = 0) -> Response:
+        topics = tuple(
+            topic_kind(
+                name=place.topic,
+                partitions=(
+                    kind(
+                        partition_index=place.partition,
+                        committed_offset=offset,
+                        committed_leader_epoch=epoch,
+                        metadata=text,
+                        error_code=ErrorCode(code if place == TWO else 0),
+                    ),
+                ),
+            )
+            for place, offset, epoch, text in (
+                (ONE, 7, -1, None),
+                (TWO, 9, 3, "m"),
+                (EVENT, -1, -1, ""),
+            )
+        )
+        group: dict[str, Any] = {"topics": topics, "error_code": ErrorCode(of_group)}
+        if many:
+            group = {"groups": (parts.OffsetFetchResponseGroup(group_id="readers", **group),)}
+        whole = parts.OffsetFetchResponse
+        said = whole(**throttle(whole), **group)
+        return OffsetFetch("readers", frozenset(CONSUMED)).read(over_the_wire(said))
+
+    there = {ONE: OffsetAndMetadata(7), TWO: OffsetAndMetadata(9, "m", 3)}
+    assert answered() == Response(offsets=there)
+    assert answered(code=88) == Response(88, partition=TWO)
+    assert answered(of_group=16) == Response(16)
+
+
+def test_a_group_s_answer_that_names_no_group() -> None:
+    parts = responses(Api.OFFSET_FETCH, 8)
+    said = parts.OffsetFetchResponse(**throttle(parts.OffsetFetchResponse), groups=())
+    with pytest.raises(ProtocolError, match="not mention group 'readers'"):
+        OffsetFetch("readers", frozenset(CONSUMED)).read(over_the_wire(said))
+
+
+# --- EndTxn ----------------------------------------------------------------------------------
+@each_version(Api.END_TXN)
+@pytest.mark.parametrize("committed", [True, False])
+def test_the_end(version: int, committed: bool) -> None:
+    read = built(EndTxn(committed), version)
+    assert int(read.__version__) == version
+    assert (asker(read), read.committed) == (("payments", 77, 3), committed)
+
+
+@each_version(Api.END_TXN)
+def test_the_end_brings_the_next_epoch_from_version_5_on(version: int) -> None:
+    kind = responses(Api.END_TXN, version).EndTxnResponse
+    given = {"producer_id": 78, "producer_epoch": 0} if version >= 5 else {}
+    said = kind(**throttle(kind), error_code=ErrorCode.none, **given)
+    answer = EndTxn(committed=True).read(over_the_wire(said))
+    assert answer == (Response(producer_id=78, epoch=0) if version >= 5 else Response())
