@@ -1,4 +1,4 @@
-"""The questions of :meth:`Producer.check`, which finds out if a producer can write."""
+"""The requests of :meth:`Producer.check`, which finds out if a producer can write."""
 
 from __future__ import annotations
 

@@ -21,14 +21,14 @@ class ProducerIdRequester:
 
     def __init__(
         self,
-        identity: SequenceNumbers,
+        sequence_numbers: SequenceNumbers,
         accumulator: RecordAccumulator,
         client: NetworkClient,
         metadata: Metadata,
         completer: BatchCompleter,
         retry_backoff: float,
     ) -> None:
-        self._identity = identity
+        self._sequence_numbers = sequence_numbers
         self._accumulator = accumulator
         self._client = client
         self._metadata = metadata
@@ -44,8 +44,8 @@ class ProducerIdRequester:
 
     def step(self, now: float) -> float | None:
         """Send a request if one is needed. Returns when to look again by the clock alone."""
-        identity = self._identity
-        if identity.state is not ProducerIdState.NEEDED or not self._accumulator.incomplete:
+        numbers = self._sequence_numbers
+        if numbers.state is not ProducerIdState.NEEDED or not self._accumulator.incomplete:
             return None
         if self._not_before > now:
             return self._not_before
@@ -56,7 +56,7 @@ class ProducerIdRequester:
             return self._client.next_chance(peers, now)
         if not self._client.ready(node, now):
             return None
-        identity.requested()
+        numbers.requested()
         self._client.send(node.id, InitProducerIdRequest())
         return None
 
@@ -75,10 +75,10 @@ class ProducerIdRequester:
         if assigned is not None:
             code = assigned.error_code
             if not code:
-                self._identity.assigned(assigned.producer_id, assigned.epoch)
+                self._sequence_numbers.assigned(assigned.producer_id, assigned.epoch)
                 return
             error = kafka_error(code, f"no producer id: {explain(code)}")
-        self._identity.refused()
+        self._sequence_numbers.refused()
         self._not_before = now + self._retry_backoff
         if error is not None and not error.retriable:
             logger.error("No producer id was assigned: %s", error)

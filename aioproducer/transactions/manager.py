@@ -66,7 +66,7 @@ class TransactionManager(RequestSource):
     def __init__(
         self,
         transactional_id: str,
-        identity: SequenceNumbers,
+        sequence_numbers: SequenceNumbers,
         joined: TransactionHandle | None = None,
     ) -> None:
         super().__init__(f"transactional id {transactional_id!r}", transactional_id)
@@ -84,13 +84,13 @@ class TransactionManager(RequestSource):
         self.offered_version = 1
         """The protocol that the brokers have now; it is taken on between transactions."""
         self.joined = joined is not None
-        self._identity = identity
+        self._sequence_numbers = sequence_numbers
         self._fatal_error: ProducerError | None = None
         self._epoch_spent = False
         """A failure happened in the epoch: the next transaction needs another one."""
         if joined is not None:
             self.handle = joined
-            identity.begin_epoch(joined.producer_id, joined.epoch)
+            sequence_numbers.begin_epoch(joined.producer_id, joined.epoch)
             self.transaction = Transaction(joined.version, shared=True, handed_out=True)
             self.state = State.IN_TRANSACTION
 
@@ -106,7 +106,7 @@ class TransactionManager(RequestSource):
         self._require("begin a transaction", State.READY)
         if self.joined:
             raise errors.joined_has_ended(self, own=self.begun > 0)
-        if shared and not self._identity.fresh:
+        if shared and not self._sequence_numbers.fresh:
             self._go(State.INITIALIZING)
             return False
         self.transaction = Transaction(self.handle.version, shared=shared)
@@ -326,7 +326,7 @@ class TransactionManager(RequestSource):
 
     def _begin_epoch(self, response: Response) -> None:
         self.handle = replace(self.handle, producer_id=response.producer_id, epoch=response.epoch)
-        self._identity.begin_epoch(response.producer_id, response.epoch)
+        self._sequence_numbers.begin_epoch(response.producer_id, response.epoch)
         self._epoch_spent = False
 
     def _not_ended(self, request: EndTxn, error: KafkaError) -> None:

@@ -17,7 +17,7 @@ The partition, and it alone, is then held back by its *break*:
 
 The failed batch's records have their error by then; later records are delivered in order, once.
 
-In a transaction nothing breaks: a batch that fails dooms the transaction as a whole, and the next
+In a transaction nothing breaks: a batch that fails aborts the transaction as a whole, and the next
 one has an epoch of its own.
 
 Source: Kafka's ``TransactionManager`` (``handleFailedBatch``, ``canRetry``,

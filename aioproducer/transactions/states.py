@@ -28,49 +28,49 @@ class TransactionState(Enum):
     """There will be no transaction any more."""
 
 
-_S = TransactionState
+State = TransactionState
 
 TRANSITIONS: Final[Mapping[TransactionState, Mapping[TransactionState, str]]] = {
-    _S.UNINITIALIZED: {
-        _S.INITIALIZING: "init_transactions()",
+    State.UNINITIALIZED: {
+        State.INITIALIZING: "init_transactions()",
     },
-    _S.INITIALIZING: {
-        _S.READY: "producer id and epoch assigned",
-        _S.FATAL_ERROR: "refused",
+    State.INITIALIZING: {
+        State.READY: "producer id and epoch assigned",
+        State.FATAL_ERROR: "refused",
     },
-    _S.READY: {
-        _S.IN_TRANSACTION: "begin_transaction()",
-        _S.INITIALIZING: "begin_transaction(shared=True) in an epoch that was used",
+    State.READY: {
+        State.IN_TRANSACTION: "begin_transaction()",
+        State.INITIALIZING: "begin_transaction(shared=True) in an epoch that was used",
     },
-    _S.IN_TRANSACTION: {
-        _S.COMMITTING: "commit_transaction()",
-        _S.ABORTING: "abort_transaction()",
-        _S.ABORTABLE_ERROR: "a record or a request failed",
-        _S.FATAL_ERROR: "fenced or refused",
+    State.IN_TRANSACTION: {
+        State.COMMITTING: "commit_transaction()",
+        State.ABORTING: "abort_transaction()",
+        State.ABORTABLE_ERROR: "a record or a request failed",
+        State.FATAL_ERROR: "fenced or refused",
     },
-    _S.COMMITTING: {
-        _S.READY: "committed",
-        _S.INITIALIZING: "committed, and a new epoch is needed",
-        _S.ABORTABLE_ERROR: "a record or a request failed",
-        _S.FATAL_ERROR: "fenced or refused",
+    State.COMMITTING: {
+        State.READY: "committed",
+        State.INITIALIZING: "committed, and a new epoch is needed",
+        State.ABORTABLE_ERROR: "a record or a request failed",
+        State.FATAL_ERROR: "fenced or refused",
     },
-    _S.ABORTABLE_ERROR: {
-        _S.ABORTING: "abort_transaction()",
-        _S.FATAL_ERROR: "fenced or refused",
+    State.ABORTABLE_ERROR: {
+        State.ABORTING: "abort_transaction()",
+        State.FATAL_ERROR: "fenced or refused",
     },
-    _S.ABORTING: {
-        _S.READY: "aborted",
-        _S.INITIALIZING: "aborted, and a new epoch is needed",
-        _S.FATAL_ERROR: "fenced or refused",
+    State.ABORTING: {
+        State.READY: "aborted",
+        State.INITIALIZING: "aborted, and a new epoch is needed",
+        State.FATAL_ERROR: "fenced or refused",
     },
-    _S.FATAL_ERROR: {},
+    State.FATAL_ERROR: {},
 }
 """The events that lead from a state to another one; there are no other ways."""
 
 
 def diagram() -> str:
     """The table as a Mermaid state diagram."""
-    lines = ["stateDiagram-v2", f"    [*] --> {_S.UNINITIALIZED.name}"]
+    lines = ["stateDiagram-v2", f"    [*] --> {State.UNINITIALIZED.name}"]
     for source, targets in TRANSITIONS.items():
         lines += [f"    {source.name} --> {target.name}: {why}" for target, why in targets.items()]
     return "\n".join(lines)

@@ -66,7 +66,7 @@ class Calls(TransactionApi):
         self.changed()
 
     def answer(self, code: int = 0, **said: Any) -> None:
-        """One question to the transaction coordinator, and its answer."""
+        """One request to the transaction coordinator, and its answer."""
         while not isinstance(self.world.next(), EndTxn) and code == 0:
             self.world.exchange()
         self.world.exchange(code, **said)
@@ -78,7 +78,7 @@ class Calls(TransactionApi):
         self.changed()
 
     async def during(self, call: Coroutine[Any, Any, Any]) -> None:
-        """The whole ``call``, whose questions are all answered."""
+        """The whole ``call``, whose requests are all answered."""
         task = started(call)
         for _ in range(20):
             await settle()

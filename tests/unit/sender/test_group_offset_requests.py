@@ -32,7 +32,7 @@ async def asked_for_offsets(world: World) -> None:
 
 
 @VERSIONS
-async def test_offsets_are_asked_for_beside_a_question_of_the_transaction(version: int) -> None:
+async def test_offsets_are_asked_for_beside_a_request_of_the_transaction(version: int) -> None:
     async with transactional(version) as world:
         world.manager.begin()
         await written(world)

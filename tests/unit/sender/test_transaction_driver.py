@@ -136,7 +136,7 @@ async def test_offsets_are_written_before_the_commit(version: int) -> None:
 
 
 # --- retries ---------------------------------------------------------------------------------
-async def test_the_same_question_again_waits_longer_each_time() -> None:
+async def test_the_same_request_again_waits_longer_each_time() -> None:
     async with transactional() as world:
         world.manager.begin()
         world.send()
@@ -150,7 +150,7 @@ async def test_the_same_question_again_waits_longer_each_time() -> None:
         world.send(partition=1)
         await world.turn()
         await answered(world, LOADING)
-        assert await silent(world, BACKOFF * 0.99), "the next question begins anew"
+        assert await silent(world, BACKOFF * 0.99), "the next request begins anew"
         await world.turn(BACKOFF * 0.02)
         await answered(world)
 
@@ -210,7 +210,7 @@ async def test_a_coordinator_that_has_moved_is_looked_for_after_the_backoff() ->
 
 
 @pytest.mark.parametrize("error", [BrokerConnectionError("broken"), RequestTimeoutError("late")])
-async def test_a_question_without_an_answer_is_asked_again_of_whoever_coordinates_then(
+async def test_a_request_without_a_response_is_sent_again_to_whoever_coordinates_then(
     error: BrokerConnectionError | RequestTimeoutError,
 ) -> None:
     async with transactional() as world:
@@ -259,7 +259,7 @@ async def test_without_any_broker_there_is_nobody_to_ask() -> None:
 
 
 # --- reports and the end ---------------------------------------------------------------------
-async def test_a_failure_is_told_at_once_though_a_question_is_on_its_way() -> None:
+async def test_a_failure_is_reported_at_once_though_a_request_is_on_its_way() -> None:
     async with transactional() as world:
         world.manager.begin()
         await written(world)
@@ -303,7 +303,7 @@ async def test_a_batch_that_is_refused_for_the_producer_takes_all_others_with_it
         assert world.manager.state is S.FATAL_ERROR
 
 
-async def test_a_broker_that_is_too_old_for_the_question_is_the_end() -> None:
+async def test_a_broker_that_is_too_old_for_the_request_is_the_end() -> None:
     async with transactional(ready=False) as world:
         world.manager.initialize()
         await world.turn()

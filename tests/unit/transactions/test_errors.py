@@ -86,7 +86,7 @@ def test_what_fails_while_aborting_changes_nothing_but_the_epoch() -> None:
     assert ending.done
 
 
-def test_a_question_that_fails_while_aborting_changes_nothing_but_the_epoch() -> None:
+def test_a_request_that_fails_while_aborting_changes_nothing_but_the_epoch() -> None:
     world = opened()
     world.manager.admit(ONE)
     request = world.ask()

@@ -281,7 +281,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.asked is not None and self.asked.answer is None)
     @rule(code=st.sampled_from([0, 0, 0, 0, LOADING, NOT_COORDINATOR, CONCURRENT]))
-    def a_coordinator_takes_the_question(self, code: int) -> None:
+    def a_coordinator_takes_the_request(self, code: int) -> None:
         assert self.asked is not None
         self.take(self.asked, code)
 
@@ -335,7 +335,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.asked is not None)
     @rule(late=st.booleans())
-    def a_question_is_lost_or_its_answer(self, late: bool) -> None:
+    def a_request_or_its_response_is_lost(self, late: bool) -> None:
         """``late``: it is read when nobody waits for the answer any more."""
         asked, self.asked = self.asked, None
         assert asked is not None
@@ -546,7 +546,7 @@ def usual(machine: TransactionMachine, random: Random) -> None:
             machine.the_coordinator_s_answer_comes()
         else:
             code = random.choice([0] * 9 + [LOADING, NOT_COORDINATOR, CONCURRENT])
-            machine.a_coordinator_takes_the_question(code)
+            machine.a_coordinator_takes_the_request(code)
     elif chance < 0.75 and machine.flying:
         if any(each.code is not None for each in machine.flying):
             machine.a_broker_s_answer_comes(pick)
@@ -561,7 +561,7 @@ def trouble(machine: TransactionMachine, random: Random) -> None:
     if isinstance(machine, DisturbedMachine) and machine.idle_in_shared() and chance < 0.5:
         machine.somebody_ends_a_shared_transaction(random.random() < 0.5, random.random() < 0.8)
     elif chance < 0.25 and machine.asked is not None:
-        machine.a_question_is_lost_or_its_answer(late)
+        machine.a_request_or_its_response_is_lost(late)
     elif chance < 0.40 and machine.flying:
         machine.a_batch_is_sent_again(pick, late)
     elif chance < 0.45 and (machine.flying or machine.queued):
