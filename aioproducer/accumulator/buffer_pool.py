@@ -1,14 +1,115 @@
 """The memory of the batches: a hard limit, reused buffers, and a quota for each node.
 
 Source: Kafka's ``BufferPool``. Kafka's threads wait in it. Here nobody waits in the pool: a record
-without memory stands in line, and the sender gives the line what has come back.
+without memory becomes a pending record, and the sender's rounds give it the memory that comes back.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Hashable
+from typing import Final, TypeAlias
 
-from aioproducer.accumulator.node_quota import NodeKey, NodeQuota
+NodeKey: TypeAlias = Hashable
+"""A node's id; a value that is no id stands for records without a node."""
+
+_GUARANTEED_PART: Final = 2
+"""One part in so many is guaranteed; the rest goes to whoever comes first."""
+
+
+class NodeQuota:
+    """Shares ``total`` units among nodes, so that no node can take what others need to go on.
+
+    Half of the units are guaranteed in equal parts to the nodes that have joined. Any node may use
+    the other half, first come first served. A node that returns nothing holds its own part and at
+    most the free half, however many such nodes there are; the others keep their parts. A single
+    node may use everything.
+    """
+
+    __slots__ = (
+        "_committed",
+        "_guaranteed",
+        "_members",
+        "_used",
+        "guarantees",
+        "part",
+        "total",
+        "used",
+    )
+
+    def __init__(self, total: int, *, guarantees: bool = True) -> None:
+        self.total = total
+        self.guarantees = guarantees
+        self.used = 0
+        """Units that all nodes use."""
+        self.part = 0
+        """Units that each member is guaranteed."""
+        self._guaranteed = total // _GUARANTEED_PART if guarantees else 0
+        self._members: set[NodeKey] = set()
+        self._used: dict[NodeKey, int] = {}
+        self._committed = 0
+        """Units in use, and those that are kept for members."""
+
+    def join(self, node: NodeKey) -> None:
+        """Guarantee a part to ``node``."""
+        self._members.add(node)
+        self._divide()
+
+    def leave(self, node: NodeKey) -> None:
+        """Guarantee nothing to ``node`` any more."""
+        self._members.discard(node)
+        self._divide()
+
+    def _divide(self) -> None:
+        self.part = self._guaranteed // len(self._members) if self._members else 0
+        kept = sum(max(0, self.part - self.used_by(node)) for node in self._members)
+        self._committed = self.used + kept
+
+    def used_by(self, node: NodeKey) -> int:
+        """Units that ``node`` uses."""
+        return self._used.get(node, 0)
+
+    def take(self, node: NodeKey, units: int) -> None:
+        """``node`` uses ``units`` more (fewer, if negative)."""
+        before = self._used.get(node, 0)
+        after = before + units
+        if after:
+            self._used[node] = after
+        else:
+            self._used.pop(node, None)
+        self.used += units
+        if node in self._members:
+            units = max(after, self.part) - max(before, self.part)
+        self._committed += units
+
+    def grow(self, units: int) -> None:
+        """Add ``units`` for whoever comes first (remove some, if negative)."""
+        self.total += units
+
+    @property
+    def free(self) -> int:
+        """Units that nobody uses; negative where more are used than there are."""
+        return self.total - self.used
+
+    @property
+    def spare(self) -> int:
+        """Units that any node may take; negative where a guarantee can't be kept at present."""
+        return self.total - self._committed
+
+    def room(self, node: NodeKey) -> int:
+        """Units that ``node`` may still take."""
+        kept = self.part - self._used.get(node, 0) if node in self._members else 0
+        return max(kept, 0) + max(self.spare, 0)
+
+    def allows(self, node: NodeKey, units: int) -> bool:
+        """True if ``node`` may take ``units``.
+
+        A node that uses nothing may take whatever is there: otherwise a quantity that is larger
+        than any node's limit could never be had.
+        """
+        if units > self.free:
+            return False
+        return units <= self.room(node) or not self._used.get(node)
+
 
 _FEWEST_BATCHES: Final = 8
 """A pool of fewer batches guarantees nothing: the parts would be too small for a batch."""

@@ -1,7 +1,7 @@
-"""The memory of the batches: its holders, the partitions that wait for it, and stuck nodes.
+"""Which partition gets memory: quotas of the nodes, partitions that wait, and stuck nodes.
 
-Each node that leads partitions has a quota (:class:`NodeQuota`) of the pool, of the line and of the
-futures. So a broker that returns nothing stops the records for its own partitions alone.
+Each node that leads partitions has a quota (:class:`NodeQuota`) of the pool, of the pending records
+and of the futures. So a broker that returns nothing stops the records for its own partitions alone.
 
 The futures of small records take more memory than the records. They are not the pool's, but once
 those of full batches take half as much as the pool, there is no room for more records either.
@@ -16,8 +16,7 @@ from enum import IntEnum
 from itertools import count
 from typing import Final, NamedTuple
 
-from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.node_quota import NodeKey, NodeQuota
+from aioproducer.accumulator.buffer_pool import BufferPool, NodeKey, NodeQuota
 from aioproducer.accumulator.partition import Partition
 from aioproducer.accumulator.pending_records import PendingRecords
 
@@ -40,39 +39,40 @@ class Pressure(IntEnum):
     NONE = 0
     FULL = 1
     """The next batch finds no memory, or futures take much: more records have to wait."""
-    CROWDED = 2
-    """Half of the node's room in line is used, or twice its futures: records may be refused."""
+    CRITICAL = 2
+    """Half of the node's share of pending records is used, or twice its futures: records may be
+    refused soon."""
 
 
 class Grant(NamedTuple):
     """Memory for a partition whose records waited for it."""
 
-    queue: Partition
+    partition: Partition
     buffer: bytearray
     waited: float
     """Seconds."""
 
 
 class MemoryQuota:
-    """Shares ``pool`` and ``line`` among nodes, and grants memory to partitions that wait.
+    """Shares ``pool`` and ``pending`` among nodes, and grants memory to partitions that wait.
 
-    ``needed`` returns how many bytes a partition waits for; None: it does not wait any more.
+    ``needed`` returns the number of bytes that a partition waits for; None: it waits no more.
     """
 
     def __init__(
         self,
         pool: BufferPool,
-        line: PendingRecords,
+        pending: PendingRecords,
         batch_size: int,
         needed: Callable[[Partition], int | None],
     ) -> None:
         self._pool = pool
-        self._line = line
+        self._pending = pending
         self._batch_size = batch_size
         self._needed = needed
         self.futures = NodeQuota(pool.total // (2 * FUTURE_BYTES), guarantees=pool.quota.guarantees)
         """The futures of records in full batches."""
-        self._quotas = (pool.quota, line.quota, self.futures)
+        self._quotas = (pool.quota, pending.quota, self.futures)
         self._led: dict[NodeKey, int] = {}
         """The number of partitions that each node leads."""
         self._silent_since: dict[NodeKey, float] = {}
@@ -84,37 +84,36 @@ class MemoryQuota:
         self._recounted = 0.0
         self._waiting: dict[NodeKey, list[tuple[int, int, Partition, float]]] = {}
         """Partitions that wait, by node; the one that holds least is first."""
-        self._claimant: tuple[NodeKey] | None = None
+        self._collecting: tuple[NodeKey] | None = None
         """The node that waits for more memory than its part; it gets what becomes spare."""
         self.moves = 0
         """The number of times that a partition got another leader."""
-        self.wanted: set[NodeKey] = set()
+        self._awaited: set[NodeKey] = set()
         """The nodes for which callers wait in ``drain()``."""
         self._ticket = count()
 
-    # --- who leads, who holds ----------------------------------------------------------------
+    # --- leaders and holders -------------------------------------------------------------------
 
-    def move(self, queue: Partition, leader: int | None, now: float) -> None:
-        """``queue`` has another leader."""
-        before = queue.leader
+    def moved(self, partition: Partition, before: int | None, now: float) -> None:
+        """``partition``, which ``before`` has led, has another leader."""
+        leader = partition.leader
         self.moves += 1
         self._join(leader)
-        if queue.held or queue.waiting:
-            self.begin(leader, now)
-        self._pool.move(queue.held, before, leader)
-        self.futures.take(before, -queue.futures)
-        self.futures.take(leader, queue.futures)
-        queue.leader = leader
-        for record in queue.waiting:
-            self._line.move(record, leader)
+        if partition.held or partition.first_pending is not None:
+            self.record_came(leader, now)
+        self._pool.move(partition.held, before, leader)
+        self.futures.take(before, -partition.futures)
+        self.futures.take(leader, partition.futures)
+        for record in partition.pending:
+            self._pending.move(record, leader)
         self._leave(before)
-        if queue.waiting:
-            self.wait(queue, now)
+        if partition.first_pending is not None:
+            self.wait(partition, now)
 
-    def add(self, queues: Iterable[Partition]) -> None:
+    def add(self, partitions: Iterable[Partition]) -> None:
         """Add partitions that hold nothing yet, under the leaders that they have."""
-        for node, partitions in Counter(queue.leader for queue in queues).items():
-            self._join(node, partitions)
+        for node, led in Counter(partition.leader for partition in partitions).items():
+            self._join(node, led)
 
     def _join(self, node: NodeKey, partitions: int = 1) -> None:
         if node is not None:
@@ -132,9 +131,9 @@ class MemoryQuota:
                 for quota in self._quotas:
                     quota.leave(node)
 
-    def begin(self, node: NodeKey, now: float) -> None:
+    def record_came(self, node: NodeKey, now: float) -> None:
         """A record for ``node`` comes: if it is the first, the node has been silent from now."""
-        if not self._pool.quota.used_by(node) and not self._line.quota.used_by(node):
+        if not self._pool.quota.used_by(node) and not self._pending.quota.used_by(node):
             self._silent_since[node] = now
 
     def silent_since(self, node: NodeKey) -> float:
@@ -150,41 +149,41 @@ class MemoryQuota:
             return False
         return now - self.silent_since(node) >= STUCK_AFTER
 
-    def allocate(self, queue: Partition, size: int, now: float) -> bytearray | None:
-        """Memory for a batch of ``queue``; None: not now, or others of its node wait for it."""
-        return None if queue.leader in self._waiting else self._allocate(queue, size, now)
+    def allocate(self, partition: Partition, size: int, now: float) -> bytearray | None:
+        """Memory for a batch of ``partition``; None: not now, or others of its node wait for it."""
+        return None if partition.leader in self._waiting else self._allocate(partition, size, now)
 
-    def _allocate(self, queue: Partition, size: int, now: float) -> bytearray | None:
-        node = queue.leader
-        claimed = self._claimant is not None and self._claimant != (node,)
-        if claimed and size > self._pool.quota.part - self._pool.quota.used_by(node):
+    def _allocate(self, partition: Partition, size: int, now: float) -> bytearray | None:
+        node = partition.leader
+        reserved = self._collecting is not None and self._collecting != (node,)
+        if reserved and size > self._pool.quota.part - self._pool.quota.used_by(node):
             return None
-        self.begin(node, now)
+        self.record_came(node, now)
         buffer = self._pool.try_allocate(size, node)
         if buffer is not None:
-            self._holders += not queue.held
+            self._holders += not partition.held
             self._count_holders(now)
-            queue.held += size
+            partition.hold(size)
         return buffer
 
-    def release(self, queue: Partition, buffer: bytearray) -> None:
-        """``buffer`` of ``queue`` goes back to the pool."""
-        queue.held -= len(buffer)
-        self._holders -= not queue.held
-        self._pool.deallocate(buffer, queue.leader)
+    def release(self, partition: Partition, buffer: bytearray) -> None:
+        """``buffer`` of ``partition`` goes back to the pool."""
+        partition.hold(-len(buffer))
+        self._holders -= not partition.held
+        self._pool.deallocate(buffer, partition.leader)
 
-    def delivered(self, queue: Partition, now: float) -> None:
-        """The leader of ``queue`` has taken a batch."""
-        self._silent_since[queue.leader] = now
+    def delivered(self, partition: Partition, now: float) -> None:
+        """The leader of ``partition`` has taken a batch."""
+        self._silent_since[partition.leader] = now
 
-    def promise(self, queue: Partition, futures: int) -> None:
-        """Add ``futures`` to the futures of records in full batches of ``queue``."""
-        queue.futures += futures
-        self.futures.take(queue.leader, futures)
+    def count_futures(self, partition: Partition, futures: int) -> None:
+        """Add ``futures`` to the futures of records in full batches of ``partition``."""
+        partition.count_futures(futures)
+        self.futures.take(partition.leader, futures)
 
     # --- how large a batch may be ------------------------------------------------------------
 
-    def fair(self, size: int) -> int:
+    def fair_size(self, size: int) -> int:
         """The part of ``size`` bytes that a batch gets, so that each partition can have one.
 
         Batches are smaller if full ones for all partitions that lately had one at the same time
@@ -204,12 +203,12 @@ class MemoryQuota:
             self._most_holders = max(self._holders, self._most_holders // 2)
             self._recounted = now
 
-    # --- who waits ---------------------------------------------------------------------------
+    # --- partitions that wait ------------------------------------------------------------------
 
-    def wait(self, queue: Partition, now: float) -> None:
-        """Let ``queue`` wait for memory from ``now`` on."""
-        heap = self._waiting.setdefault(queue.leader, [])
-        heapq.heappush(heap, (queue.held, next(self._ticket), queue, now))
+    def wait(self, partition: Partition, now: float) -> None:
+        """Let ``partition`` wait for memory from ``now`` on."""
+        heap = self._waiting.setdefault(partition.leader, [])
+        heapq.heappush(heap, (partition.held, next(self._ticket), partition, now))
 
     def grant(self, now: float) -> Grant | None:
         """Memory for the next partition that waits; None: there is none for any of them.
@@ -221,18 +220,18 @@ class MemoryQuota:
             if first is None:
                 self._waits_no_more(node)
                 continue
-            queue, needed, since = first
-            buffer = self._allocate(queue, needed, now)
+            partition, needed, since = first
+            buffer = self._allocate(partition, needed, now)
             if buffer is None:
-                if self._claimant is None and self._exceeds_part(needed):
-                    self._claimant = (node,)
+                if self._collecting is None and self._exceeds_part(needed):
+                    self._collecting = (node,)
                 continue
             heapq.heappop(self._waiting[node])
             if not self._waiting[node]:
                 self._waits_no_more(node)
-            elif self._claimant == (node,):
-                self._claimant = None
-            return Grant(queue, buffer, now - since)
+            elif self._collecting == (node,):
+                self._collecting = None
+            return Grant(partition, buffer, now - since)
         return None
 
     def _exceeds_part(self, needed: int) -> bool:
@@ -240,38 +239,46 @@ class MemoryQuota:
 
     def _waits_no_more(self, node: NodeKey) -> None:
         del self._waiting[node]
-        if self._claimant == (node,):
-            self._claimant = None
+        if self._collecting == (node,):
+            self._collecting = None
 
     def _first_waiting(self, node: NodeKey) -> tuple[Partition, int, float] | None:
         heap = self._waiting[node]
         while heap:
-            _, _, queue, since = heap[0]
-            needed = self._needed(queue) if queue.leader == node else None
+            _, _, partition, since = heap[0]
+            needed = self._needed(partition) if partition.leader == node else None
             if needed is not None:
-                return queue, needed, since
+                return partition, needed, since
             heapq.heappop(heap)
         return None
 
-    def hurries(self, node: NodeKey, now: float) -> bool:
+    def skips_linger(self, node: NodeKey, now: float) -> bool:
         """True if batches for ``node`` should not linger, because memory is waited for.
 
-        Waiting for a node that is stuck does not hurry the others.
+        A wait for a node that is stuck does not concern the batches of others.
         """
-        wanted = {*self._waiting, *self.wanted}
-        return node in wanted or any(not self.is_stuck(each, now) for each in wanted)
+        awaited = {*self._waiting, *self._awaited}
+        return node in awaited or any(not self.is_stuck(each, now) for each in awaited)
+
+    def await_node(self, node: NodeKey) -> None:
+        """Callers wait for memory of ``node``."""
+        self._awaited.add(node)
+
+    def await_no_more(self, node: NodeKey) -> None:
+        """No caller waits for memory of ``node`` any more."""
+        self._awaited.discard(node)
 
     # --- is there room -----------------------------------------------------------------------
 
     def pressure(self, node: NodeKey) -> Pressure:
         """The urgency for callers with records for ``node`` to wait."""
-        if self._line.is_crowded(node):
-            return Pressure.CROWDED
+        if self._pending.is_half_full(node):
+            return Pressure.CRITICAL
         if self.futures.room(node) <= 0:
             many = self.futures.used_by(node) > 2 * self.futures.total
-            return Pressure.CROWDED if many else Pressure.FULL
+            return Pressure.CRITICAL if many else Pressure.FULL
         if node in self._waiting or self._pool.room(node) < min(
-            self._batch_size, self.fair(self._batch_size)
+            self._batch_size, self.fair_size(self._batch_size)
         ):
             return Pressure.FULL
         return Pressure.NONE

@@ -1,115 +1,243 @@
-"""The batches of one partition, from the one that leaves next to the one being filled."""
+"""The state of one partition: its batches, its pending records, and the memory that they hold.
+
+Only :class:`Partition` changes this state. The policies (:mod:`dispatch`, :mod:`memory_quota`) read
+its views, decide, and send it commands.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
+from collections.abc import Iterable, Sequence
 
 from aioproducer.accumulator.pending_records import PendingRecord
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.model import Place, TopicPartition
+from aioproducer.records.record_batch import NO_PRODUCER_STATE
 
 
 class Partition:
-    """One partition's batches and what keeps them from leaving."""
+    """A queue of batches; the first one leaves next, and records join the last one.
+
+    A batch is *queued*, then *in flight* (:meth:`take`), then queued again (:meth:`requeue`) or
+    settled (:meth:`settle`).
+    """
 
     __slots__ = (
-        "acknowledged",
-        "backlog",
-        "barrier",
-        "batches",
-        "delayed_until",
-        "futures",
-        "held",
-        "leader",
-        "next_order",
-        "on_wire",
-        "open",
+        "_acknowledged",
+        "_barrier",
+        "_batches",
+        "_delayed_until",
+        "_futures",
+        "_held",
+        "_in_flight",
+        "_leader",
+        "_next_place",
+        "_open",
+        "_pending",
         "topic_partition",
-        "waiting",
     )
 
-    def __init__(self, topic_partition: TopicPartition) -> None:
+    def __init__(self, topic_partition: TopicPartition, leader: int | None = None) -> None:
         self.topic_partition = topic_partition
-        self.leader: int | None = None
-        self.batches: deque[ProducerBatch] = deque()
-        """Batches that wait to be sent, the next one first."""
-        self.open: ProducerBatch | None = None
-        """The last of ``batches`` while records may still join it; None while records wait."""
-        self.on_wire: list[ProducerBatch] = []
-        """Batches in a request that was not answered yet."""
-        self.waiting: deque[PendingRecord] = deque()
-        """Records that found no memory for their batch; later ones queue behind them."""
-        self.held = 0
-        """Bytes of pooled memory in its batches, sent or not."""
-        self.futures = 0
-        """The number of futures of records in its full batches."""
-        self.delayed_until = 0.0
-        """A retry leaves no earlier than this."""
-        self.acknowledged = False
-        """A batch was delivered under the partition's present epoch."""
-        self.next_order = 0
-        self.barrier: Place | None = None
-        """Only batches with a number and a place before this may leave; None: all may."""
-        self.backlog: Backlog | None = None
-        """The backlog that lists it as having a batch that may leave."""
+        self._leader = leader
+        self._batches: deque[ProducerBatch] = deque()
+        self._open: ProducerBatch | None = None
+        self._in_flight: list[ProducerBatch] = []
+        self._pending: deque[PendingRecord] = deque()
+        self._held = 0
+        self._futures = 0
+        self._delayed_until = 0.0
+        self._acknowledged = False
+        self._next_place: Place = 0
+        self._barrier: Place | None = None
+
+    # --- views -----------------------------------------------------------------------------
 
     @property
-    def busy(self) -> bool:
-        """True if a batch or a record is here."""
-        return bool(self.batches or self.on_wire) or any(
-            not record.settled for record in self.waiting
+    def leader(self) -> int | None:
+        """The node that leads the partition; None: no node does."""
+        return self._leader
+
+    @property
+    def open_batch(self) -> ProducerBatch | None:
+        """The last queued batch while records may still join it; None while records wait."""
+        return self._open
+
+    @property
+    def first_batch(self) -> ProducerBatch | None:
+        """The queued batch that leaves next; None: no batch is queued."""
+        return self._batches[0] if self._batches else None
+
+    @property
+    def queued(self) -> int:
+        """The number of queued batches."""
+        return len(self._batches)
+
+    @property
+    def in_flight(self) -> Sequence[ProducerBatch]:
+        """The batches that were taken and have no outcome yet."""
+        return self._in_flight
+
+    @property
+    def is_busy(self) -> bool:
+        """True if a batch or a pending record is here."""
+        return bool(self._batches or self._in_flight) or any(
+            not record.settled for record in self._pending
         )
+
+    @property
+    def delayed_until(self) -> float:
+        """No batch leaves earlier: the end of the backoff of a retry."""
+        return self._delayed_until
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """True if a batch was delivered under the present epoch."""
+        return self._acknowledged
+
+    @property
+    def is_blocked(self) -> bool:
+        """True if the barrier keeps the first batch from leaving; see :meth:`block`."""
+        if self._barrier is None or not self._batches:
+            return False
+        first = self._batches[0]
+        return first.state is NO_PRODUCER_STATE or first.order >= self._barrier
+
+    @property
+    def pending(self) -> Iterable[PendingRecord]:
+        """The records that found no memory; later ones queue behind them."""
+        return self._pending
+
+    @property
+    def first_pending(self) -> PendingRecord | None:
+        """The oldest pending record, which may be settled already; None: none is here."""
+        return self._pending[0] if self._pending else None
+
+    @property
+    def held(self) -> int:
+        """Bytes of pooled memory in its batches, queued or in flight."""
+        return self._held
+
+    @property
+    def futures(self) -> int:
+        """The number of futures of records in its full batches."""
+        return self._futures
+
+    def is_first_in_line(self, batch: ProducerBatch) -> bool:
+        """True if no earlier batch still waits for its outcome."""
+        earlier = [*self._in_flight, *self._batches] if self._batches else self._in_flight
+        return not any(0 <= other.order < batch.order for other in earlier)
+
+    # --- batches ---------------------------------------------------------------------------
+
+    def open(self, batch: ProducerBatch) -> None:
+        """Queue a new batch, which records may join."""
+        self.close_batch()
+        batch.builder.owner = self
+        self._open = batch
+        self._batches.append(batch)
 
     def close_batch(self) -> None:
         """Let no more records join the open batch."""
-        if self.open is not None:
-            self.open.builder.close()
-            self.open = None
+        if self._open is not None:
+            self._open.builder.close()
+            self._open = None
 
-    def close_full_batch(self) -> None:
-        """Close the open batch, which need not linger for more records."""
-        self.close_batch()
-        if self.backlog is not None:
-            self.backlog.full = True
+    def take(self, node: int) -> ProducerBatch:
+        """Take the first batch, which leaves for ``node``; it gets its place when it first does."""
+        batch = self._batches.popleft()
+        if self._open is batch:
+            self.close_batch()
+        if batch.order < 0:
+            batch.order = self._next_place
+            self._next_place += 1
+        self._in_flight.append(batch)
+        batch.node = node
+        return batch
 
-    def put_back(self, batch: ProducerBatch) -> None:
-        """Queue a batch again in the order in which it first left."""
-        later = 0
-        for queued in self.batches:
-            if queued.order < 0 or queued.order > batch.order:
+    def delay(self, not_before: float) -> float:
+        """Let no batch leave before that time, or a later one; returns which."""
+        self._delayed_until = max(self._delayed_until, not_before)
+        return self._delayed_until
+
+    def requeue(self, taken: ProducerBatch, batches: Iterable[ProducerBatch]) -> None:
+        """Queue ``batches`` in the place of a taken one: in the order in which it first left."""
+        self._in_flight.remove(taken)
+        for batch in batches:
+            later = 0
+            for queued in self._batches:
+                if queued.order < 0 or queued.order > batch.order:
+                    break
+                later += 1
+            self._batches.insert(later, batch)
+
+    def settle(self, batch: ProducerBatch) -> bool:
+        """``batch`` has its outcome; True if it was queued, False if it was in flight."""
+        if batch.delivered:
+            self._acknowledged = True
+        if batch in self._in_flight:
+            self._in_flight.remove(batch)
+            return False
+        self._batches.remove(batch)
+        if self._open is batch:
+            self.close_batch()
+        return True
+
+    # --- order across failures and leaders ---------------------------------------------------
+
+    def move_leader(self, leader: int | None, now: float) -> None:
+        """Another node leads; queued batches need not wait for a backoff of the old one."""
+        self._leader = leader
+        if leader is not None:
+            self._delayed_until = now
+
+    def block(self, barrier: Place | None) -> bool:
+        """Let only batches leave that have a sequence number and a place before ``barrier``.
+
+        None: all may leave. Returns True if no such batch is left.
+        """
+        self._barrier = barrier
+        if barrier is None or self._in_flight:
+            return False
+        # The batches with a number are the first ones, in their order.
+        return not self._batches or self.is_blocked
+
+    def renumber(self) -> None:
+        """Let the queued batches get numbers of a new epoch; none of them is in the log."""
+        for batch in self._batches:
+            if batch.order < 0:
                 break
-            later += 1
-        self.batches.insert(later, batch)
+            batch.state = NO_PRODUCER_STATE
+            batch.uncertain = False
+        self._acknowledged = False
+        self._barrier = None
 
+    def forget_acknowledged(self) -> None:
+        """No broker knows the producer any more: it has another id."""
+        self._acknowledged = False
 
-class Backlog:
-    """The partitions led by one node that have a batch which may leave, the next to go first."""
+    # --- memory ----------------------------------------------------------------------------
 
-    __slots__ = ("full", "oldest", "partitions")
+    def enqueue(self, record: PendingRecord) -> bool:
+        """Let ``record`` wait for memory; True if it is the first one."""
+        self._pending.append(record)
+        self.close_batch()
+        return len(self._pending) == 1
 
-    def __init__(self) -> None:
-        self.partitions: OrderedDict[Partition, None] = OrderedDict()
-        self.full = False
-        """Some batch here need not linger: it is full, or a retry."""
-        self.oldest = float("inf")
-        """A lower bound of the creation of the batches here."""
+    def pop_pending(self) -> None:
+        """The first pending record waits no more."""
+        self._pending.popleft()
 
-    def add(self, queue: Partition) -> None:
-        """List ``queue``, last in turn."""
-        head = queue.batches[0]
-        queue.backlog = self
-        self.partitions[queue] = None
-        if head is not queue.open or head.order >= 0:
-            self.full = True
-        self.oldest = min(self.oldest, head.created)
+    def take_pending(self) -> list[PendingRecord]:
+        """All pending records, which wait here no more."""
+        taken = list(self._pending)
+        self._pending.clear()
+        return taken
 
-    def discard(self, queue: Partition) -> None:
-        """List ``queue`` no longer."""
-        queue.backlog = None
-        del self.partitions[queue]
+    def hold(self, size: int) -> None:
+        """Hold ``size`` more bytes of pooled memory (fewer, if negative)."""
+        self._held += size
 
-    def pop(self) -> Partition:
-        """Take the first in turn."""
-        queue, _ = self.partitions.popitem(last=False)
-        queue.backlog = None
-        return queue
+    def count_futures(self, futures: int) -> None:
+        """Add ``futures`` to those of records in full batches."""
+        self._futures += futures

@@ -1,19 +1,62 @@
-"""Records that can't be in a batch yet: their topic is unknown, or there is no memory for them.
+"""Records before they are in a batch: serialized ones, and those that have to wait.
 
-They stand in order of arrival, so the oldest is first to reach its ``max_block_ms``.
+A record waits if its topic is unknown, or if there is no memory for it. Pending records are kept in
+the order of their ``send()`` calls, so the oldest is the first to expire.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice, takewhile
+from typing import Protocol
 
-from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.node_quota import NodeKey, NodeQuota
-from aioproducer.accumulator.serialized_record import SerializedRecord
+from aioproducer.accumulator.buffer_pool import BufferPool, NodeKey, NodeQuota
 from aioproducer.errors import BufferExhaustedError, ProducerError
 from aioproducer.interceptors import InterceptedFuture, tell_partition
+from aioproducer.model import Header, RecordMetadata
+
+
+class RecordFuture(Protocol):
+    """All that a batch knows of the future that ``send()`` returned."""
+
+    def done(self) -> bool:
+        """True if the record has an outcome, or its caller cancelled it."""
+
+    def set_result(self, metadata: RecordMetadata, /) -> None:
+        """The record is in the log."""
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """The record failed."""
+
+    def exception(self) -> BaseException | None:
+        """Look at the outcome, so that asyncio does not complain if nobody else does."""
+
+
+class SerializedRecord:
+    """A record as ``send()`` has checked and serialized it, with the future of its caller."""
+
+    __slots__ = ("headers", "key", "partition", "timestamp_ms", "token", "topic", "value")
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int | None,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        token: RecordFuture,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        """None: the key chooses the partition, or the record sticks to one."""
+        self.timestamp_ms = timestamp_ms
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.token = token
+        """The future, or what stands for it, that gets the outcome."""
 
 
 class PendingRecord:
@@ -114,8 +157,8 @@ class PendingRecords:
         """Bytes of its own capacity that are not used."""
         return max(0, self.capacity - self.bytes)
 
-    def is_crowded(self, node: NodeKey) -> bool:
-        """True if ``node`` uses half of its room here, without room that can be borrowed."""
+    def is_half_full(self, node: NodeKey) -> bool:
+        """True if ``node`` uses half of its share here, without memory that can be borrowed."""
         own = self.quota.room(node) - self._borrowed
         return self.quota.used_by(node) > own
 
@@ -125,7 +168,7 @@ class PendingRecords:
         ``over_capacity``: its caller brings no other before there is room, so it is never refused.
 
         Raises:
-            BufferExhaustedError: the line is full.
+            BufferExhaustedError: no more records can wait.
         """
         quota = self.quota
         if not quota.allows(node, record.size):

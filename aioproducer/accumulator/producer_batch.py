@@ -1,4 +1,4 @@
-"""A batch: records for one partition that share one fate."""
+"""A batch: records for one partition that share one outcome; and its split into smaller ones."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
-from aioproducer.accumulator.serialized_record import SerializedRecord
+from aioproducer.accumulator.pending_records import SerializedRecord
 from aioproducer.interceptors import tell_partition
 from aioproducer.model import Place, TopicPartition
 from aioproducer.records.acceleration import RecordsBuilder, deliver_records, fail_record
-from aioproducer.records.builder import BATCH_OVERHEAD
+from aioproducer.records.builder import BATCH_OVERHEAD, batch_size_bound
 from aioproducer.records.bulk_tokens import one_by_one
 from aioproducer.records.compression import Compression
+from aioproducer.records.reader import read_records
 from aioproducer.records.record_batch import (
     NO_PRODUCER_STATE,
     ProducerState,
     compress_records,
     frame_batch,
+    next_sequence,
 )
 
 _WHOLE: Final = Fraction(1)
@@ -85,7 +87,7 @@ class ProducerBatch:
         self.done = False
         self.delivered = False
         self.generation = 0
-        """The generation of flushes that wait for it; see ``flush.py``."""
+        """The generation of flushes that wait for it; see :class:`Flushes`."""
         self.node = -1
         """The node that it was sent to last."""
         self.in_request = False
@@ -166,3 +168,49 @@ class ProducerBatch:
         self.builder.buffer = bytearray()
         self.compressed = None
         return buffer
+
+
+def split_batch(batch: ProducerBatch, size: int) -> list[ProducerBatch]:
+    """The records of ``batch`` in batches of at most ``size`` bytes, or of one record.
+
+    The parts share its place, its sequence numbers and its deadline. The last part has its pooled
+    memory and the count of its futures, so that both are free when that part is done; the others
+    have memory of their own meanwhile. Source: Kafka's ``ProducerBatch.split``.
+    """
+    parts: list[ProducerBatch] = []
+    tokens = one_by_one(batch.builder.tokens)
+    for token, record in zip(tokens, read_records(batch.builder), strict=True):
+        if not parts or not parts[-1].builder.append(token, *record):
+            part = _part(batch, size)
+            if not part.builder.append(token, *record):
+                part = _part(batch, batch_size_bound(record.key, record.value, record.headers))
+                part.builder.append(token, *record)
+                part.builder.close()
+            parts.append(part)
+    _number(batch, parts)
+    parts[-1].buffer, batch.buffer = batch.buffer, None
+    parts[-1].futures = batch.futures
+    batch.release()
+    return parts
+
+
+def _part(batch: ProducerBatch, size: int) -> ProducerBatch:
+    part = ProducerBatch(
+        batch.topic_partition, bytearray(size), size, batch.created, batch.deadline
+    )
+    part.buffer = None
+    part.is_part = True
+    part.attempts = batch.attempts
+    part.uncertain = batch.uncertain
+    return part
+
+
+def _number(batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
+    sequence = batch.state.base_sequence
+    for number, part in enumerate(parts):
+        part.builder.close()
+        part.span = batch.span / len(parts)
+        part.order = batch.order + number * part.span
+        if batch.state is not NO_PRODUCER_STATE:
+            part.state = batch.state._replace(base_sequence=sequence)
+            sequence = next_sequence(sequence, part.count)

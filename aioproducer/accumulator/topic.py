@@ -1,39 +1,40 @@
-"""The partitions of one topic, and the one that keyless records stick to."""
+"""The partitions of a topic, and the choice of the one that keyless records stick to (KIP-794)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from random import Random
 from types import MappingProxyType
 
 from aioproducer.accumulator.partition import Partition
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.model import TopicPartition
-from aioproducer.partitioning import PartitionFunction, Partitions
+from aioproducer.partitioning import PartitionFunction, Partitions, next_sticky_partition
 from aioproducer.records.acceleration import OpenBuilders
 from aioproducer.records.builder import BATCH_OVERHEAD
 
 
 class Topic:
-    """A queue for each partition of ``topic``."""
+    """The partitions of one topic, and the sticky one among them."""
 
     __slots__ = (
+        "name",
         "open_batches",
         "partitions",
         "produced",
         "retired",
         "sticky",
         "sticky_batch",
-        "topic",
     )
 
-    def __init__(self, topic: str) -> None:
-        self.topic = topic
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.partitions: list[Partition] = []
         self.retired: dict[int, Partition] = {}
         """Partitions that the topic has no more (it was made anew), while batches are left."""
         self.sticky: Partition | None = None
-        """The queue of keyless records at present; None: to be chosen."""
+        """The partition of keyless records at present; None: to be chosen."""
         self.sticky_batch: ProducerBatch | None = None
         """The last batch that was begun for a keyless record."""
         self.produced = 0
@@ -42,21 +43,45 @@ class Topic:
         """The open batches that records can join at once."""
 
     @property
-    def busy(self) -> bool:
-        """True if a batch or a record is here."""
-        return any(queue.busy for queue in [*self.partitions, *self.retired.values()])
+    def is_busy(self) -> bool:
+        """True if a batch or a pending record is here."""
+        return any(each.is_busy for each in [*self.partitions, *self.retired.values()])
 
-    def queue(self, partition: int) -> Partition:
-        """The queue of a partition that the topic has, or had when its batches were begun."""
-        if partition < len(self.partitions):
-            return self.partitions[partition]
-        return self.retired[partition]
+    def all_partitions(self) -> list[Partition]:
+        """The partitions that the topic has, and the retired ones."""
+        return [*self.partitions, *self.retired.values()]
 
-    def find(self, partition: int) -> Partition | None:
-        """The queue of a partition; None: the topic has no such partition any more."""
-        if partition < len(self.partitions):
-            return self.partitions[partition]
-        return self.retired.get(partition)
+    def find(self, number: int) -> Partition | None:
+        """The partition ``number``, also a retired one; None: the topic has it no more."""
+        if number < len(self.partitions):
+            return self.partitions[number]
+        return self.retired.get(number)
+
+    def resize(self, count: int, fresh: Mapping[int, Partition] = MappingProxyType({})) -> None:
+        """Have ``count`` partitions; if the topic was made anew with fewer, the others retire.
+
+        ``fresh``: partitions that were made before, for those that it lacks.
+        """
+        for number in range(len(self.partitions), count):
+            partition = self.retired.pop(number, None) or fresh.get(number)
+            self.partitions.append(partition or Partition(TopicPartition(self.name, number)))
+        for partition in self.partitions[count:]:
+            self.retired[partition.topic_partition.partition] = partition
+            if partition is self.sticky:
+                self.sticky = None
+        del self.partitions[count:]
+        self.open_batches.partitions = [
+            None if each.open_batch is None else each.open_batch.builder for each in self.partitions
+        ]
+        self.retired = {number: each for number, each in self.retired.items() if each.is_busy}
+
+    # --- the sticky partition ----------------------------------------------------------------
+
+    def stick_to(self, partition: Partition) -> None:
+        """Send keyless records to ``partition`` from now on."""
+        self.sticky = partition
+        self.sticky_batch = partition.open_batch
+        self.produced = 0
 
     def count_sticky_batch(self) -> None:
         """No more keyless records go into :attr:`sticky_batch`: add up its bytes."""
@@ -64,23 +89,15 @@ class Topic:
             self.produced += self.sticky_batch.size - BATCH_OVERHEAD
             self.sticky_batch = None
 
-    def resize(self, count: int, fresh: Mapping[int, Partition] = MappingProxyType({})) -> None:
-        """Have ``count`` partitions; if the topic was made anew with fewer, the others retire.
+    def count_pending(self, size: int) -> None:
+        """A keyless record of ``size`` bytes waits for :attr:`sticky`."""
+        self.produced += size
 
-        ``fresh``: queues that were made before, for partitions that it lacks.
-        """
-        for partition in range(len(self.partitions), count):
-            queue = self.retired.pop(partition, None) or fresh.get(partition)
-            self.partitions.append(queue or Partition(TopicPartition(self.topic, partition)))
-        for queue in self.partitions[count:]:
-            self.retired[queue.topic_partition.partition] = queue
-            if queue is self.sticky:
-                self.sticky = None
-        del self.partitions[count:]
-        self.open_batches.partitions = [
-            None if queue.open is None else queue.open.builder for queue in self.partitions
-        ]
-        self.retired = {number: queue for number, queue in self.retired.items() if queue.busy}
+    def unstick(self) -> None:
+        """Choose the sticky partition anew for the next keyless record."""
+        self.sticky = None
+
+    # --- a user's partitioner ----------------------------------------------------------------
 
     def ask(self, partitioner: PartitionFunction, key: bytes | None, value: bytes | None) -> int:
         """The partition that a user's partitioner chooses.
@@ -89,27 +106,80 @@ class Topic:
         """
         count = len(self.partitions)
         try:
-            chosen = partitioner(self.topic, key, value, self._as_seen_by_partitioner())
+            chosen = partitioner(self.name, key, value, self._as_seen_by_partitioner())
         except Exception as error:
             raise InvalidPartitionError(
-                f"the partitioner failed for a record of topic {self.topic!r}: "
+                f"the partitioner failed for a record of topic {self.name!r}: "
                 f"{type(error).__name__}: {error}"
             ) from error
         if type(chosen) is bool or not isinstance(chosen, int) or not 0 <= chosen < count:
             raise InvalidPartitionError(
-                f"the partitioner returned {chosen!r} for topic {self.topic!r}, which has the "
+                f"the partitioner returned {chosen!r} for topic {self.name!r}, which has the "
                 f"partitions 0 to {count - 1}"
             )
         return chosen
 
     def _as_seen_by_partitioner(self) -> Partitions:
         available = [
-            queue.topic_partition.partition for queue in self.partitions if queue.leader is not None
+            each.topic_partition.partition for each in self.partitions if each.leader is not None
         ]
         return Partitions(len(self.partitions), available)
 
 
-def queue_for(batch: ProducerBatch, topics: Mapping[str, Topic]) -> Partition:
-    """The queue that ``batch`` belongs to."""
-    topic, partition = batch.topic_partition
-    return topics[topic].queue(partition)
+class StickyChoice:
+    """Chooses the sticky partition, and the moment to choose anew.
+
+    ``adaptive``: partitions with more queued batches are chosen less often. ``is_unavailable``
+    returns True for a node that has taken no batch for too long
+    (``partitioner_availability_timeout_ms``); its partitions are then left out. None: no node is.
+    """
+
+    def __init__(
+        self,
+        random: Random,
+        batch_size: int,
+        *,
+        adaptive: bool,
+        is_unavailable: Callable[[int, float], bool] | None,
+    ) -> None:
+        self._random = random
+        self._batch_size = batch_size
+        self._adaptive = adaptive
+        self._is_unavailable = is_unavailable if adaptive else None
+
+    def choose(self, topic: Topic, now: float) -> Partition:
+        """Choose anew."""
+        led = self._available([each for each in topic.partitions if each.leader is not None], now)
+        candidates = led or topic.partitions
+        ids = [each.topic_partition.partition for each in candidates]
+        loads = [each.queued for each in candidates] if self._adaptive and led else None
+        chosen = topic.partitions[next_sticky_partition(self._random, ids, loads)]
+        topic.stick_to(chosen)
+        return chosen
+
+    def _available(self, led: list[Partition], now: float) -> list[Partition]:
+        """The partitions whose leaders take batches; all of them, if none does."""
+        is_unavailable = self._is_unavailable
+        if is_unavailable is None:
+            return led
+        return [
+            each for each in led if each.leader is None or not is_unavailable(each.leader, now)
+        ] or led
+
+    def for_batch(self, topic: Topic, size: int, now: float) -> Partition:
+        """The partition for a record of ``size`` bytes that begins a batch.
+
+        Only at such a moment may it change, so no batch leaves half full for its sake.
+        """
+        topic.count_sticky_batch()
+        if topic.produced + size > self._batch_size:
+            topic.unstick()
+        return topic.sticky or self.choose(topic, now)
+
+    def for_pending(self, topic: Topic, size: int, now: float) -> Partition:
+        """The partition for a record of ``size`` bytes that waits, with whatever batch it gets."""
+        partition = topic.sticky or self.choose(topic, now)
+        topic.count_pending(size)
+        if topic.produced > self._batch_size:
+            topic.unstick()
+        return partition

@@ -80,7 +80,7 @@ class ValueSender:
         async for value in values:
             index = result.add()
             put(index, topic, value, partition, headers)
-            if core.room.crowded:
+            if core.room.is_full:
                 await core.drain()
             elif not index % _RECORDS_PER_TURN:
                 await asyncio.sleep(0)
@@ -134,7 +134,7 @@ class ValueSender:
                 put(first + at, topic, chunk[at], partition, headers)
                 self._worked_on_one(before)
                 at += 1
-            if core.room.crowded:
+            if core.room.is_full:
                 await core.drain()
             if self._work >= ROWS_PER_TURN:
                 self._work = 0

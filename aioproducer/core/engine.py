@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from random import Random
 from typing import Any, Final, TypeVar
 
-from aioproducer.accumulator.batching_rules import BatchingRules
-from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
-from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.accumulator.serialized_record import SerializedRecord
-from aioproducer.accumulator.sticky import StickyChoice
+from aioproducer.accumulator import (
+    AccumulatorSettings,
+    PendingRecord,
+    RecordAccumulator,
+    SerializedRecord,
+)
 from aioproducer.auth.mechanism import Mechanism
 from aioproducer.auth.tls import TlsContexts
 from aioproducer.cluster.backoff import ExponentialBackoff
@@ -43,7 +43,7 @@ from aioproducer.runtime.tasks import TaskOwner
 from aioproducer.runtime.threads import BESIDE_THE_LOOP, DaemonThreads
 from aioproducer.sender.ad_hoc_requests import AdHocRequests
 from aioproducer.sender.completer import BatchCompleter
-from aioproducer.sender.memory_waiters import MemoryWaiters
+from aioproducer.sender.drain import drain
 from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.record_expiry import RecordExpiry
 from aioproducer.sender.refresher import MetadataRefresher
@@ -108,14 +108,9 @@ class Engine:
         self.transactions: TransactionApi | None = None
         """The calls of a transactional producer; None: there is no ``transactional_id``."""
         self.accumulator = self._make_accumulator(config, partitioner)
+        self._waiters = self.accumulator.waiters
         self._tls, self._mechanism = _security(config, environment)
         self.client = self._make_client(config, client_id)
-        self.memory_waiters = MemoryWaiters(
-            self.accumulator,
-            self.metrics,
-            self._wakeup.wake,
-            self._clock,
-        )
         self._refresher = MetadataRefresher(
             self.metadata, self.client, self.accumulator, self._ratios, self._login_refused
         )
@@ -147,11 +142,14 @@ class Engine:
         )
 
     def _make_accumulator(self, config: ProducerConfig, partitioner: Any) -> RecordAccumulator:
-        for_the_line = config.buffer_memory // 4
-        pool = BufferPool(config.buffer_memory - for_the_line, max(config.batch_size, 1))
+        for_pending = config.buffer_memory // 4
         idempotent = config.enable_idempotence
-        rules = BatchingRules(
-            batch_size=pool.poolable_size,
+        availability_timeout_ms = config.partitioner_availability_timeout_ms
+        settings = AccumulatorSettings(
+            memory=config.buffer_memory - for_pending,
+            pending_memory=for_pending,
+            kept_memory=max(for_pending, config.max_request_size),
+            batch_size=max(config.batch_size, 1),
             max_request_size=config.max_request_size,
             linger=None if config.linger_ms is None else config.linger_ms / 1000,
             adaptive_linger=ADAPTIVE_LINGER_MS / 1000,
@@ -159,29 +157,19 @@ class Engine:
             one_at_a_time=not idempotent and config.max_in_flight_requests_per_connection == 1,
             in_order=idempotent,
             ignore_keys=config.partitioner_ignore_keys,
+            adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
+            availability_timeout=availability_timeout_ms / 1000 or None,
         )
         return RecordAccumulator(
-            rules,
-            pool,
-            PendingRecords(for_the_line, pool, max(for_the_line, config.max_request_size)),
-            StickyChoice(
-                self._random,
-                pool.poolable_size,
-                adaptive=config.partitioner_adaptive_partitioning_enable,
-                unavailable=(
-                    self._is_unavailable if config.partitioner_availability_timeout_ms else None
-                ),
-            ),
+            settings,
+            self._random,
             self._wakeup.wake,
+            asyncio.get_running_loop().create_future,
             self._expansion,
             _partition_function(partitioner, self._random),
             None if self._manager is None else self._manager.admit,
             None if self._manager is None else self._manager.batch_failed,
         )
-
-    def _is_unavailable(self, node: int) -> bool:
-        timeout = self._config.partitioner_availability_timeout_ms / 1000
-        return self._sender.waits_for_node(node, timeout)
 
     def _expansion(self, topic: str) -> float:
         if self._compression is None:
@@ -231,7 +219,6 @@ class Engine:
             SenderSettings(
                 acks=config.acks_value,
                 request_timeout_ms=config.request_timeout_ms,
-                max_request_size=config.max_request_size,
                 delivery_timeout=config.delivery_timeout_ms / 1000,
             ),
             accumulator=self.accumulator,
@@ -250,7 +237,6 @@ class Engine:
             owner=self._owner,
             wakeup=self._wakeup,
             clock=self._clock,
-            serve_waiters=self.memory_waiters.serve,
             elsewhere=self._compressors.run,
             ad_hoc=self._ad_hoc,
             transactions=self._manager,
@@ -325,15 +311,22 @@ class Engine:
 
         See :meth:`RecordAccumulator.enqueue`, also for what it raises.
         """
-        try:
-            pending = self.accumulator.enqueue(record, now, deadline, over_capacity=over_capacity)
-            if pending.awaits_metadata:
-                self.metadata.seek(record.topic, now)
-        finally:
-            if self.accumulator.crowded:
-                self.memory_waiters.stands_in_line(caller)
+        pending = self.accumulator.enqueue(
+            record, now, deadline, caller=caller, over_capacity=over_capacity
+        )
+        if pending.awaits_metadata:
+            self.metadata.seek(record.topic, now)
         self._wakeup.wake()
         return pending
+
+    async def drain(self, caller: object) -> None:
+        """Wait for memory, in turn; ``caller``, a task, sends more afterwards."""
+        await drain(self._waiters, caller, self._clock)
+
+    def turn(self, caller: object) -> asyncio.Future[None] | None:
+        """A future for when ``caller``, a thread, may send more; None: now."""
+        turn: asyncio.Future[None] | None = self._waiters.turn(caller, self._clock(), patient=True)
+        return turn
 
     async def inquire(self, request: Request, node: Node | None = None) -> Any:
         """The answer of ``node``, or of any broker.
@@ -425,11 +418,11 @@ class Engine:
                 await future
         except TimeoutError:
             raise ProducerTimeoutError(
-                f"flush() gave up after {timeout} s: {len(accumulator.incomplete)} batches "
-                f"and {len(accumulator.line)} waiting records have no outcome yet"
+                f"flush() gave up after {timeout} s: {len(accumulator.batches)} batches "
+                f"and {accumulator.pending_count} waiting records have no outcome yet"
             ) from None
         finally:
-            accumulator.flushes.give_up(future)
+            accumulator.give_up_flush(future)
             now = self._clock()
             self.metrics.flushed(now - began, now)
 
@@ -464,11 +457,11 @@ class Engine:
                 if self.transactions is not None:
                     self.transactions.close(ProducerClosedError(_LEFT_BEHIND))
                 closed = ProducerClosedError("the producer is closed; make a new Producer")
-                self.memory_waiters.close(closed)
+                self._waiters.close(closed)
                 self.metadata.tell_waiting(closed)
                 self._ad_hoc.close(closed)
                 self.client.close()
-                self.accumulator.pool.close()
+                self.accumulator.close_memory()
                 await self._owner.close()
                 if self._mechanism is not None:
                     await self._mechanism.close()
@@ -488,8 +481,8 @@ class Engine:
 
     def _telling(self) -> float:
         """Seconds that it takes to tell the futures of all records without an outcome."""
-        batched = sum(batch.count for batch in self.accumulator.incomplete)
-        return batched * _TELLING_BATCHED + len(self.accumulator.line) * _TELLING_WAITING
+        batched = sum(batch.count for batch in self.accumulator.batches)
+        return batched * _TELLING_BATCHED + self.accumulator.pending_count * _TELLING_WAITING
 
     def close_now(self) -> None:
         """End a :meth:`close` under way before its timeout."""
@@ -501,12 +494,12 @@ class Engine:
         with ExitStack() as steps:  # each is taken, whatever becomes of the others
             steps.callback(self.client.close)
             steps.callback(self._compressors.shutdown, cancel_futures=True)
-            steps.callback(self.memory_waiters.close, error)
+            steps.callback(self._waiters.close, error)
             steps.callback(self.metadata.tell_waiting, error)
             steps.callback(self._ad_hoc.close, error)
             if self.transactions is not None:
                 steps.callback(self.transactions.close, error)
-            steps.callback(self.accumulator.flushes.fail, error)
+            steps.callback(self.accumulator.fail_flushes, error)
             steps.callback(self._tell_all, error)
             steps.callback(self.accumulator.close)
 
@@ -518,7 +511,7 @@ class Engine:
         for _ in self._sender.giving_up(error):
             if not loop_ends:
                 break
-        if self.accumulator.incomplete or self.accumulator.line:
+        if not self.accumulator.is_empty:
             self._owner.start(self._tell_rest(error), name="aioproducer-telling")
 
     async def _tell_rest(self, error: ProducerError) -> None:
@@ -543,12 +536,10 @@ class Engine:
             now,
             gauges={
                 "buffer-total-bytes": float(self._config.buffer_memory),
-                "buffer-available-bytes": float(
-                    self.accumulator.pool.available + self.accumulator.line.free
-                ),
+                "buffer-available-bytes": float(self.accumulator.free_memory),
                 "requests-in-flight": float(self.client.total_in_flight()),
                 "metadata-age": float("nan") if updated is None else now - updated,
-                "waiting-threads": float(len(self.accumulator.line)),
+                "waiting-threads": float(self.accumulator.pending_count),
                 "connection-count": float(self.client.connection_count()),
             },
         )

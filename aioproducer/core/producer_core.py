@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import Any, Final, Protocol
 
-from aioproducer.accumulator.serialized_record import RecordFuture
+from aioproducer.accumulator import RecordFuture
 from aioproducer.config import ProducerConfig
 from aioproducer.core.engine import Engine
 from aioproducer.core.environment import Environment
@@ -39,7 +39,7 @@ _NUMBERS: Final = count(1)
 class Room(Protocol):
     """Says whether there is room for more records."""
 
-    crowded: bool
+    is_full: bool
 
     @property
     def stalled(self) -> Collection[object]:
@@ -55,7 +55,7 @@ class _NoRoom:
     Callers look closer then, and are refused.
     """
 
-    crowded = True
+    is_full = True
     stalled: Collection[object] = ()
 
     def last_has_room(self) -> bool:
@@ -121,7 +121,7 @@ class ProducerCore:
         self._pipeline = SendPipeline(
             engine, self.hooks, self._max_block, self._environment.clock, self.now_ms
         )
-        self.room = engine.accumulator
+        self.room = engine.accumulator.waiters
         engine.start()
         if not self.hooks:
             self.routes = engine.accumulator.routes
@@ -244,14 +244,14 @@ class ProducerCore:
     async def drain(self) -> None:
         """Wait until there is room for more records of the present task."""
         room = self.room
-        if room.crowded and (room.stalled or not room.last_has_room()):
-            await self.engine.memory_waiters.drain(current_task())
+        if room.is_full and (room.stalled or not room.last_has_room()):
+            await self.engine.drain(current_task())
 
     def turn(self, caller: object) -> asyncio.Future[None] | None:
         """A future for when ``caller``, a thread, may send more; None: now."""
-        if not self.room.crowded:
+        if not self.room.is_full:
             return None
-        return self.engine.memory_waiters.turn(caller, patient=True)
+        return self.engine.turn(caller)
 
     def bulk(self) -> AbstractContextManager[None]:
         """A ``send_many()`` is under way in it; its transaction is not committed before."""

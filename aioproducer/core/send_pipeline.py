@@ -12,8 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
-from aioproducer.accumulator.pending_records import PendingRecord
-from aioproducer.accumulator.serialized_record import RecordFuture, SerializedRecord
+from aioproducer.accumulator import PendingRecord, RecordFuture, SerializedRecord
 from aioproducer.core.arguments import check_partition, check_timestamp, checked_topic
 from aioproducer.core.engine import Engine
 from aioproducer.core.hooks import Hooks
@@ -40,10 +39,12 @@ class SendPipeline:
         clock: Callable[[], float],
         now_ms: Callable[[], int],
     ) -> None:
+        accumulator = engine.accumulator
+        routes = accumulator.routes
         self._engine = engine
-        self._accumulator = engine.accumulator
-        self._append = engine.accumulator.append
-        self._known_topics = engine.accumulator.routes.topics
+        self._accumulator = accumulator
+        self._append = accumulator.append
+        self._known_topics = routes.topics
         self._transactions = engine.transactions
         self._hooks = hooks
         self._interceptors = hooks.interceptors

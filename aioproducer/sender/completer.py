@@ -8,9 +8,7 @@ from copy import copy
 from itertools import islice
 from typing import Final
 
-from aioproducer.accumulator.pending_records import PendingRecord
-from aioproducer.accumulator.producer_batch import ProducerBatch
-from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import (
@@ -60,7 +58,7 @@ class BatchCompleter:
         transactions: TransactionManager | None = None,
     ) -> None:
         self._accumulator = accumulator
-        self._dispatch = accumulator.dispatch
+        self._batches = accumulator.batches
         self._metadata = metadata
         self._identity = identity
         self._metrics = metrics
@@ -76,7 +74,7 @@ class BatchCompleter:
         dropped_soon = self._dropping and not batch.uncertain
         return Standing(
             may_retry=batch.attempts < self._retries and now < batch.deadline,
-            first_in_line=not dropped_soon and self._dispatch.is_first_in_line(batch),
+            first_in_line=not dropped_soon and self._batches.is_first_in_line(batch),
             uncertain=batch.uncertain,
             records=batch.count,
             may_be_numbered_anew=self._transactions is None,
@@ -127,16 +125,16 @@ class BatchCompleter:
         concerned, self._held = self._held.union(self._identity.broken), set()
         for partition in concerned:
             barrier = self._identity.barrier(partition)
-            if self._dispatch.hold_back(partition, barrier, now):
+            if self._batches.block(partition, barrier, now):
                 self._identity.renew(partition)
-                self._dispatch.number_anew(partition, now)
+                self._batches.renumber(partition, now)
             elif barrier is not None:
                 self._held.add(partition)
 
     def _split(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
         topic = batch.topic_partition.topic
         self._ratios.reset(topic, batch.compression_ratio)
-        parts = self._accumulator.incomplete.split(batch, now)
+        parts = self._batches.split(batch, now)
         self._metrics.batch_split(now)
         logger.warning("Sending a batch again as %d smaller ones: %s", parts, error)
 
@@ -155,10 +153,10 @@ class BatchCompleter:
             error,
         )
         self._metrics.records_retried(topic, batch.count, now)
-        moved = self._dispatch.leader_of(batch) != node
+        moved = self._batches.leader_of(batch) != node
         delay = self._backoff.soon if soon else self._backoff.delay
         wait = 0.0 if moved else delay(batch.attempts + 1)
-        self._dispatch.retry(batch, now + wait, now)
+        self._batches.retry(batch, now + wait, now)
 
     def expire(
         self,
@@ -180,7 +178,7 @@ class BatchCompleter:
 
     def _may_have_been_written(self, batch: ProducerBatch) -> bool:
         """True if a batch that is given up now may be in the log."""
-        return batch.uncertain or self._dispatch.is_on_wire(batch)
+        return batch.uncertain or self._batches.is_in_flight(batch)
 
     def abort(self, error: ProducerError, now: float, *, unsent_only: bool = False) -> int:
         """Fail every record that has no outcome. Returns their number.
@@ -198,13 +196,13 @@ class BatchCompleter:
         A step takes a batch or two, or ``RECORDS_PER_SLICE``; others may have their turn between
         two of them, while no batch leaves any more.
         """
-        incomplete, line = self._accumulator.incomplete, self._accumulator.line
-        kept = {each for each in incomplete if self._is_to_be_settled(each)} if unsent_only else ()
-        while batches := _up_to_a_slice(each for each in incomplete if each not in kept):
+        queue = self._batches
+        kept = {each for each in queue if self._is_to_be_settled(each)} if unsent_only else ()
+        while batches := _up_to_a_slice(each for each in queue if each not in kept):
             yield sum(self._give_up(batch, error, now) for batch in batches)
         sayings: dict[str | TopicPartition, ProducerError] = {}
-        while records := list(islice(line, RECORDS_PER_SLICE)):
-            yield self._give_up_waiting(records, error, sayings, now)
+        while records := list(islice(self._accumulator.pending_records(), RECORDS_PER_SLICE)):
+            yield self._give_up_pending(records, error, sayings, now)
 
     def _give_up(self, batch: ProducerBatch, error: ProducerError, now: float) -> int:
         count, written = batch.count, self._may_have_been_written(batch)
@@ -214,7 +212,7 @@ class BatchCompleter:
         self._done(batch, now)
         return count
 
-    def _give_up_waiting(
+    def _give_up_pending(
         self,
         records: Iterable[PendingRecord],
         error: ProducerError,
@@ -230,14 +228,14 @@ class BatchCompleter:
             if place not in sayings:
                 sayings[place] = _saying(error, False, place)
             self._metrics.records_failed(those[0].topic, len(those), now)
-            failed += self._accumulator.fail_waiting(those, sayings[place])
+            failed += self._accumulator.fail_pending(those, sayings[place])
         return failed
 
     def _is_to_be_settled(self, batch: ProducerBatch) -> bool:
         """True if a transaction may not end before ``batch`` has its outcome."""
         fenced_by_the_end = self._transactions is not None and self._transactions.ends_the_epoch
         doubtful = batch.uncertain and not fenced_by_the_end
-        return doubtful or self._dispatch.is_on_wire(batch)
+        return doubtful or self._batches.is_in_flight(batch)
 
     def _fail(
         self,
@@ -274,7 +272,7 @@ class BatchCompleter:
         leave(batch.topic_partition, batch.order)
 
     def _done(self, batch: ProducerBatch, now: float) -> None:
-        self._accumulator.incomplete.complete(batch, now)
+        self._batches.complete(batch, now)
 
 
 def _up_to_a_slice(batches: Iterable[ProducerBatch]) -> list[ProducerBatch]:

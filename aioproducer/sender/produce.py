@@ -17,7 +17,7 @@ from kio.serial.writers import (
 )
 from kio.static.primitive import i32
 
-from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.accumulator import ProducerBatch
 from aioproducer.cluster.snapshot import NO_EPOCH, PartitionLeader
 from aioproducer.errors import ProtocolError
 from aioproducer.model import Node, TransactionHandle

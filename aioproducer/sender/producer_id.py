@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator import RecordAccumulator
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import ProducerError, explain, kafka_error
 from aioproducer.network.client import NetworkClient
@@ -45,7 +45,7 @@ class ProducerIdRequester:
     def step(self, now: float) -> float | None:
         """Send a request if one is needed. Returns when to look again by the clock alone."""
         numbers = self._sequence_numbers
-        if numbers.state is not ProducerIdState.NEEDED or not self._accumulator.incomplete:
+        if numbers.state is not ProducerIdState.NEEDED or not self._accumulator.batches:
             return None
         if self._not_before > now:
             return self._not_before

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from aioproducer.accumulator.pending_records import PendingRecord
-from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator import PendingRecord, RecordAccumulator
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import BufferExhaustedError, ProducerError
 from aioproducer.metrics import ProducerMetrics
@@ -38,9 +37,9 @@ class RecordExpiry:
 
     def expire(self, now: float) -> None:
         """Fail the overdue records, at most ``RECORDS_PER_SLICE`` at once."""
-        for record in self._accumulator.line.expired(now, RECORDS_PER_SLICE):
+        for record in self._accumulator.expired_records(now, RECORDS_PER_SLICE):
             error = self._why(record, now)
-            self._accumulator.fail_waiting([record], error)
+            self._accumulator.fail_pending([record], error)
             self._metrics.records_failed(record.topic, 1, now)
             count, _ = self._unreported.get(record.topic, (0, error))
             self._unreported[record.topic] = count + 1, error

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from itertools import islice
 from typing import Final
 
-from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator import RecordAccumulator
 from aioproducer.cluster.metadata import Asked, Metadata
 from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.cluster.snapshot import TopicInfo
@@ -97,9 +97,9 @@ class MetadataRefresher:
         refusal = self._client.refusal(self._metadata.peers)
         if refusal is None:
             return
-        for topic in list(self._accumulator.line.awaited_topics):
-            failed = self._accumulator.fail_waiting(
-                self._accumulator.line.awaiting(topic), anew(refusal)
+        for topic in list(self._accumulator.awaited_topics):
+            failed = self._accumulator.fail_pending(
+                self._accumulator.awaiting(topic), anew(refusal)
             )
             self._client.metrics.records_failed(topic, failed, self._now)
         self._metadata.tell_waiting(refusal)
@@ -158,7 +158,7 @@ class MetadataRefresher:
         self._client.forget_except([*self._metadata.snapshot.brokers, *servers])
         for topic, error in news.errors.items():
             if self._metadata.is_refused(topic):
-                self._fail_waiting(topic, error)
+                self._fail_pending(topic, error)
             yield
 
     def _apply(self, news: MetadataNews, asked: Asked) -> Generator[None, None, None]:
@@ -168,7 +168,7 @@ class MetadataRefresher:
             yield
 
     def _is_awaited(self, topic: str) -> bool:
-        return bool(self._accumulator.line.awaiting(topic))
+        return bool(self._accumulator.awaiting(topic))
 
     def _follow(self, topic: str) -> Generator[None, None, None]:
         """Prepare the accumulator for a topic, then tell it the topic's newest state."""
@@ -176,13 +176,13 @@ class MetadataRefresher:
         fresh = yield from self._accumulator.prepare(topics[topic])
         info: TopicInfo | None = topics.get(topic)
         if info is not None:
-            if waiting := self._accumulator.line.awaiting(topic):
+            if waiting := self._accumulator.awaiting(topic):
                 self._client.metrics.metadata_waited(self._now - waiting[0].sent, self._now)
             self._accumulator.update_topic(info, self._now, fresh)
 
-    def _fail_waiting(self, topic: str, error: KafkaError) -> None:
-        waiting = self._accumulator.line.awaiting(topic)
-        failed = self._accumulator.fail_waiting(waiting, error)
+    def _fail_pending(self, topic: str, error: KafkaError) -> None:
+        waiting = self._accumulator.awaiting(topic)
+        failed = self._accumulator.fail_pending(waiting, error)
         if failed:
             self._client.metrics.records_failed(topic, failed, self._now)
             logger.error("%d waiting records for %s failed: %s", failed, topic, error)

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aioproducer.accumulator.producer_batch import ProducerBatch
-from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator import ProducerBatch, RecordAccumulator
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import ProducerError, ProtocolError
 from aioproducer.metrics import ProducerMetrics
@@ -49,7 +48,6 @@ class SenderSettings:
 
     acks: int
     request_timeout_ms: int
-    max_request_size: int
     delivery_timeout: float
 
 
@@ -74,14 +72,14 @@ class Sender:
         owner: TaskOwner,
         wakeup: Wakeup,
         clock: Callable[[], float],
-        serve_waiters: Callable[[float], float | None],
         elsewhere: Callable[[Callable[[], None]], Awaitable[None]],
         ad_hoc: AdHocRequests,
         transactions: TransactionManager | None = None,
     ) -> None:
         self._settings = settings
         self._accumulator = accumulator
-        self._dispatch = accumulator.dispatch
+        self._batches = accumulator.batches
+        self._waiters = accumulator.waiters
         self._client = client
         self._metadata = metadata
         self._refresher = refresher
@@ -95,13 +93,11 @@ class Sender:
         self._owner = owner
         self._wakeup = wakeup
         self._clock = clock
-        self._serve_waiters = serve_waiters
         self._ad_hoc = ad_hoc
         self._transactions = transactions
         self._elsewhere = elsewhere
         """Runs a call off the event loop."""
         self._preparing: set[int] = set()
-        self._node_waiting_since: dict[int, float] = {}
         self._failure_seen: dict[int, ProducerError] = {}
 
     # --- the loop --------------------------------------------------------------------------
@@ -125,7 +121,7 @@ class Sender:
         self._completer.mend(now)
         self._refresher.step(now)
         return _earliest(
-            self._serve_waiters(now),
+            self._serve_memory(now),
             self._producer_id.step(now),
             self._ad_hoc.step(now),
             self._send_ready(now),
@@ -138,8 +134,7 @@ class Sender:
     @property
     def _finished(self) -> bool:
         accumulator = self._accumulator
-        empty = not accumulator.incomplete and not accumulator.line
-        return accumulator.closing and empty and self._producer_id.idle
+        return accumulator.closing and accumulator.is_empty and self._producer_id.idle
 
     def give_up(self, error: ProducerError) -> int:
         """Fail every record that has no outcome. Returns their number. The memory is not reused."""
@@ -152,8 +147,14 @@ class Sender:
         """
         return self._completer.abort_in_slices(error, self._clock())
 
+    def _serve_memory(self, now: float) -> float | None:
+        """Give memory that has come back to pending records, then to callers of ``drain()``."""
+        for waited in self._accumulator.admit(now):
+            self._metrics.buffer_waited(waited, now)
+        return self._waiters.serve(now)
+
     def _expire(self, now: float) -> None:
-        late = self._accumulator.incomplete.expired(now, RECORDS_PER_SLICE)
+        late = self._batches.expired(now, RECORDS_PER_SLICE)
         if late:
             timeout = self._settings.delivery_timeout
             self._completer.expire(late, timeout, self._why_not_sent, now)
@@ -161,7 +162,7 @@ class Sender:
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:
         """The reason that a batch was not sent, if it met no error of its own."""
-        leader = self._dispatch.leader_of(batch)
+        leader = self._batches.leader_of(batch)
         if leader is None:
             return "the partition has no leader"
         if not self._identity.usable:
@@ -177,13 +178,13 @@ class Sender:
     # --- down: batches to brokers ----------------------------------------------------------
 
     def _send_ready(self, now: float) -> float | None:
-        deadline = self._dispatch.release_delayed(now)
-        for topic in self._dispatch.topics_without_leader():
+        deadline = self._batches.release_delayed(now)
+        for topic in self._batches.topics_without_leader():
             self._metadata.use(topic, now)
             self._metadata.request_update(topic)
         if not self._identity.usable:
             return None
-        for node_id in self._dispatch.nodes():
+        for node_id in self._batches.nodes():
             node = self._metadata.snapshot.brokers.get(node_id)
             if node is None:
                 self._metadata.request_update()
@@ -196,16 +197,15 @@ class Sender:
         """Send the batches that are ready for ``node``. Returns when to look again."""
         while True:
             idle = self._client.in_flight(node.id) == 0
-            linger = self._accumulator.linger(node.id, now, idle=idle)
-            due = self._dispatch.ready(node.id, now, linger)
+            due = self._batches.ready(node.id, now, idle=idle)
             if due is None or due > now:
                 return due
             if not self._client.ready(node, now):
-                self._node_waiting_since.setdefault(node.id, now)
+                self._batches.node_is_ready(node.id, False, now)
                 self._doubt_leader(node.id)
                 return self._client.not_before(node.id, now)
-            self._node_waiting_since.pop(node.id, None)
-            batches = self._dispatch.drain(node.id, self._settings.max_request_size, now)
+            self._batches.node_is_ready(node.id, True, now)
+            batches = self._batches.drain(node.id, now)
             self._account(batches, now)
             if self._is_much_to_compress(batches):
                 self._preparing.add(node.id)
@@ -223,11 +223,6 @@ class Sender:
         if failure is not None and self._failure_seen.get(node) is not failure:
             self._failure_seen[node] = failure
             self._metadata.request_update()
-
-    def waits_for_node(self, node: int, timeout: float) -> bool:
-        """True if ``node`` has taken no batch for ``timeout`` seconds though some were ready."""
-        since = self._node_waiting_since.get(node)
-        return since is not None and self._clock() - since > timeout
 
     def _account(self, batches: Sequence[ProducerBatch], now: float) -> None:
         for batch in batches:
@@ -257,7 +252,7 @@ class Sender:
         now = self._clock()
         for batch in batches:
             if not batch.done:
-                self._dispatch.put_back(batch, now, now)
+                self._batches.put_back(batch, now, now)
 
     def _send(self, node: Node, batches: Sequence[ProducerBatch]) -> None:
         now = self._clock()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.accumulator import RecordAccumulator
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError
@@ -65,6 +65,7 @@ class TransactionDriver:
         self._manager = manager
         self._offsets = offsets
         self._accumulator = accumulator
+        self._batches = accumulator.batches
         self._client = client
         self._metadata = metadata
         self._completer = completer
@@ -96,7 +97,7 @@ class TransactionDriver:
     def _step_transaction(self, now: float) -> float | None:
         if self._transaction_channel.in_flight is not None:
             return None
-        settled = not self._accumulator.incomplete and not self._accumulator.line
+        settled = self._accumulator.is_empty
         self._manager.complete_unknown(settled=settled)
         self._report_changes()
         request = self._manager.next_request(settled=settled)
@@ -159,9 +160,9 @@ class TransactionDriver:
         producer_id = self._manager.handle.producer_id
         if self._complete(self._transaction_channel, completion, now) is Reaction.DONE:
             if isinstance(request, AddPartitionsToTxn):
-                self._accumulator.dispatch.release(request.partitions, now)
+                self._batches.release(request.partitions, now)
             if self._manager.handle.producer_id != producer_id:
-                self._accumulator.dispatch.forget_acknowledged()
+                self._batches.forget_acknowledged()
             self._state_changes_seen = self._manager.state_changes
             self._on_change()
         else:

@@ -69,7 +69,7 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
             "transport",
         },
         "sender": {
-            "memory_waiters",
+            "drain",
             "completer",
             "ad_hoc_requests",
             "record_expiry",

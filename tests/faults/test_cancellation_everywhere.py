@@ -65,7 +65,7 @@ class World:
         if running_engine(self.producer) is not None:
             self.taken_back += [
                 record.record.value or b""
-                for record in engine_of(self.producer).accumulator.line
+                for record in engine_of(self.producer).accumulator.pending_records()
                 if record.caller.done()
             ]
         return cancelled
@@ -141,7 +141,7 @@ class World:
     def check_taken_out(self, *, cancelled: bool) -> None:
         """What was cancelled in line does not stand there any more."""
         if running_engine(self.producer) is not None:
-            line = engine_of(self.producer).accumulator.line
+            line = list(engine_of(self.producer).accumulator.pending_records())
             assert not [record for record in line if record.caller.done()]
             if cancelled:
                 numbers = [int((record.record.value or b"").split()[0]) for record in line]
@@ -159,14 +159,13 @@ class World:
         assert not engine_of(self.producer).metadata._awaited.topics
         assert not engine_of(self.producer).metadata.detailed
         accumulator = engine_of(self.producer).accumulator
-        assert not accumulator.incomplete
-        assert not accumulator.line
-        assert accumulator.line.bytes == 0
-        assert accumulator.pool.available == accumulator.pool.total
-        assert accumulator.pool.quota.used == accumulator.memory_quota.futures.used == 0
+        assert accumulator.is_empty
+        assert accumulator._pending.bytes == 0
+        assert accumulator._pool.available == accumulator._pool.total
+        assert accumulator._pool.quota.used == accumulator._memory_quota.futures.used == 0
         accumulator.admit(0.0)
-        assert not accumulator.memory_quota._waiting
-        assert not engine_of(self.producer).memory_waiters._turns
+        assert not accumulator._memory_quota._waiting
+        assert not accumulator.waiters._turns
 
     async def check_usable(self) -> None:
         """Everybody else comes to a good end, and the producer goes on."""

@@ -52,8 +52,8 @@ async def test_order_across_the_memory_wait(kafka: FakeKafka) -> None:
         for number, value in enumerate(numbers(5000)):
             # every third time by way of the line, without drain
             producer.send("orders", value)
-            waited += bool(accumulator_of(producer).line)
-            if number % 300 == 0 or accumulator_of(producer).crowded:
+            waited += bool(accumulator_of(producer).pending_count)
+            if number % 300 == 0 or accumulator_of(producer).waiters.is_full:
                 await producer.drain()
         await producer.flush(PATIENCE)
         assert waited > 20

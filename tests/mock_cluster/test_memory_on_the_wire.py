@@ -38,7 +38,7 @@ async def started(cluster: MockCluster, **options: Any) -> Producer:
 def fill(producer: Producer, partition: int = 0) -> list[asyncio.Future[RecordMetadata]]:
     """Send records that take a batch each until one has to wait; all their futures."""
     futures: list[asyncio.Future[RecordMetadata]] = []
-    while not accumulator_of(producer).line:
+    while not accumulator_of(producer).pending_count:
         futures.append(producer.send("orders", bytes(900), partition=partition))
     return futures
 
@@ -179,7 +179,7 @@ async def test_a_dead_partition_with_many_records_does_not_starve_the_others(
                 dead.append(producer.send("orders", bytes(900), partition=1))
             await (producer.drain() if drains else asyncio.sleep(0.001))
 
-    while not accumulator_of(producer).crowded:
+    while not accumulator_of(producer).waiters.is_full:
         dead.append(producer.send("orders", bytes(900), partition=1))
     writer = asyncio.create_task(write_to_the_dead_one())
     for number in range(200):
@@ -196,7 +196,7 @@ async def test_a_dead_partition_with_many_records_does_not_starve_the_others(
 async def test_drain_does_not_wait_for_a_broker_that_is_stuck(orders: MockCluster) -> None:
     producer = await started(orders, buffer_memory=80_000)
     orders.set_broker_down(2)
-    while not accumulator_of(producer).crowded:
+    while not accumulator_of(producer).waiters.is_full:
         producer.send("orders", bytes(900), partition=1)
     for number in range(100):
         await asyncio.wait_for(producer.drain(), PATIENCE)
@@ -248,7 +248,7 @@ async def test_each_release_wakes_only_those_it_can_serve(orders: MockCluster) -
         awake += 1
         future = producer.send("orders", bytes(900), partition=0)
         awake -= 1 if future.done() else 0
-        line.append(len(accumulator_of(producer).line))
+        line.append(accumulator_of(producer).pending_count)
         await future
 
     line: list[int] = []

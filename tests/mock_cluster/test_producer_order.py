@@ -41,9 +41,13 @@ async def test_metadata_wait_memory_wait_and_fast_path(orders: MockCluster) -> N
             sent[partition].append(value)
             accumulator = accumulator_of(producer)
             ways.add(
-                "metadata" if not accumulator._topics else "memory" if accumulator.line else "fast"
+                "metadata"
+                if not accumulator._topics
+                else "memory"
+                if accumulator.pending_count
+                else "fast"
             )
-            if accumulator.line.bytes > 3_000:
+            if accumulator._pending.bytes > 3_000:
                 await producer.drain()
         await producer.flush(PATIENCE)
     assert ways == {"metadata", "memory", "fast"}

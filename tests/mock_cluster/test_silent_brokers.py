@@ -96,7 +96,7 @@ async def test_the_healthy_ones_go_on(cluster: MockCluster, way: Any, brokers: i
         silent = silence(cluster, brokers)
         stuck = [asyncio.create_task(flood(producer, partition)) for partition in silent]
         stuck += [asyncio.create_task(never_ending(producer, way, part)) for part in silent]
-        await until(lambda: accumulator_of(producer).crowded)
+        await until(lambda: accumulator_of(producer).waiters.is_full)
         async with asyncio.timeout(PATIENCE):
             await way(producer, ALIVE, RECORDS)
         for task in stuck:

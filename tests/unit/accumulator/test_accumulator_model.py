@@ -14,14 +14,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from aioproducer.accumulator.batching_rules import BatchingRules
-from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.node_quota import NodeKey
-from aioproducer.accumulator.pending_records import PendingRecords
-from aioproducer.accumulator.producer_batch import ProducerBatch
-from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.accumulator.serialized_record import SerializedRecord
-from aioproducer.accumulator.sticky import StickyChoice
+from aioproducer.accumulator import (
+    AccumulatorSettings,
+    ProducerBatch,
+    RecordAccumulator,
+    SerializedRecord,
+)
+from aioproducer.accumulator.buffer_pool import NodeKey
 from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, KafkaError
 from aioproducer.model import RecordMetadata, TopicPartition
@@ -30,7 +29,7 @@ BATCH = 500
 FEW_BATCHES = 4 * BATCH + 77
 MANY_BATCHES = 16 * BATCH + 77
 """Enough for a reserve."""
-LINE = 1_200
+PENDING = 1_200
 NODES = [1, 2, 3]
 TOPICS = ["a", "b"]
 FATES = ["answer", "answer", "refuse", "lose", "put back", "too large"]
@@ -84,16 +83,17 @@ class AccumulatorMachine(RuleBasedStateMachine):
     one_at_a_time = False
     memory = FEW_BATCHES
     kept = FEW_BATCHES
-    """Bytes that the line leaves to the batches."""
+    """Bytes that pending records leave to the batches."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 50.0
         self.timestamp_ms = 1_000
-        self.pool = BufferPool(self.memory, BATCH)
-        self.line = PendingRecords(LINE, self.pool, self.kept)
         self.accumulator = RecordAccumulator(
-            BatchingRules(
+            AccumulatorSettings(
+                memory=self.memory,
+                pending_memory=PENDING,
+                kept_memory=self.kept,
                 batch_size=BATCH,
                 max_request_size=1_500,
                 linger=None,
@@ -102,13 +102,14 @@ class AccumulatorMachine(RuleBasedStateMachine):
                 one_at_a_time=self.one_at_a_time,
                 in_order=not self.one_at_a_time,
             ),
-            self.pool,
-            self.line,
-            StickyChoice(Random(1), BATCH, adaptive=True, unavailable=lambda _: False),
+            Random(1),
             lambda: None,
-            lambda _topic: 1.0,
+            lambda: None,
         )
-        self.dispatch = self.accumulator.dispatch
+        self.batches = self.accumulator.batches
+        self.pool = self.accumulator._pool
+        self.pending = self.accumulator._pending
+        self.memory_quota = self.accumulator._memory_quota
         self.tokens: list[Token] = []
         self.leaders: dict[str, list[int | None]] = {}
         self.on_wire: dict[ProducerBatch, int] = {}
@@ -166,21 +167,20 @@ class AccumulatorMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
         self.timestamp_ms += int(seconds * 1_000)
-        self.dispatch.release_delayed(self.now)
-        for batch in self.accumulator.incomplete.expired(self.now):
+        self.batches.release_delayed(self.now)
+        for batch in self.batches.expired(self.now):
             assert batch.deadline <= self.now
             self.fail(batch, DeliveryTimeoutError("late"))
-        for record in self.line.expired(self.now):
+        for record in self.pending.expired(self.now):
             assert record.deadline <= self.now
-            self.accumulator.fail_waiting([record], BufferExhaustedError("waited too long"))
+            self.accumulator.fail_pending([record], BufferExhaustedError("waited too long"))
 
     @rule(node=st.sampled_from(NODES), idle=st.booleans())
     def drain(self, node: int, idle: bool) -> None:
-        linger = self.accumulator.linger(node, self.now, idle=idle)
-        due = self.dispatch.ready(node, self.now, linger)
+        due = self.batches.ready(node, self.now, idle=idle)
         if due is None or due > self.now:
             return
-        batches = self.dispatch.drain(node, 1_500, self.now)
+        batches = self.batches.drain(node, self.now)
         assert batches
         assert len({batch.topic_partition for batch in batches}) == len(batches)
         assert len(batches) == 1 or sum(batch.size for batch in batches) <= 1_500
@@ -202,26 +202,26 @@ class AccumulatorMachine(RuleBasedStateMachine):
         elif fate == "too large" and batch.count > 1:
             del self.on_wire[batch]
             self.was_split = True
-            assert self.accumulator.incomplete.split(batch, self.now) > 1
+            assert self.batches.split(batch, self.now) > 1
         elif fate == "put back":
             del self.on_wire[batch]
-            self.dispatch.put_back(batch, self.now, self.now)
+            self.batches.put_back(batch, self.now, self.now)
         elif fate == "answer" and not self.overtook_another(batch):
             self.deliver(batch)
         else:
             del self.on_wire[batch]
-            self.dispatch.retry(batch, self.now + 0.1, self.now)
+            self.batches.retry(batch, self.now + 0.1, self.now)
 
     def overtook_another(self, batch: ProducerBatch) -> bool:
         return any(
             0 <= other.order < batch.order and other.topic_partition == batch.topic_partition
-            for other in self.accumulator.incomplete
+            for other in self.batches
         )
 
     @rule()
     def memory_is_handed_out(self) -> None:
         self.accumulator.admit(self.now)
-        self.accumulator.update_crowded()
+        self.accumulator.waiters.serve(self.now)
 
     @precondition(lambda self: self.tokens)
     @rule(pick=st.integers(1, 30), noticed=st.booleans())
@@ -230,10 +230,10 @@ class AccumulatorMachine(RuleBasedStateMachine):
         if token.done():
             return
         token.cancelled = True
-        record = next((record for record in self.line if record.record.token is token), None)
+        record = next((record for record in self.pending if record.record.token is token), None)
         if noticed and record is not None:
             self.accumulator.withdraw(record)
-            assert record not in self.line
+            assert record not in self.pending
 
     @rule()
     def flush(self) -> None:
@@ -256,37 +256,37 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     def complete(self, batch: ProducerBatch) -> None:
         self.on_wire.pop(batch, None)
-        self.accumulator.incomplete.complete(batch, self.now)
+        self.batches.complete(batch, self.now)
 
     # --- what always holds -----------------------------------------------------------------
 
     @invariant()
     def every_byte_is_accounted_for(self) -> None:
-        held = sum(len(batch.buffer or b"") for batch in self.accumulator.incomplete)
-        futures = sum(batch.futures for batch in self.accumulator.incomplete)
-        assert self.accumulator.memory_quota.futures.used == futures
+        held = sum(len(batch.buffer or b"") for batch in self.batches)
+        futures = sum(batch.futures for batch in self.batches)
+        assert self.memory_quota.futures.used == futures
         borrowed = self.memory - held - self.pool.available
         assert 0 <= borrowed <= self.memory - self.kept
-        assert self.line.bytes == sum(record.size for record in self.line)
-        assert len(self.line) < 2 or max(0, self.line.bytes - LINE) <= borrowed
-        assert self.line or not borrowed
+        assert self.pending.bytes == sum(record.size for record in self.pending)
+        assert len(self.pending) < 2 or max(0, self.pending.bytes - PENDING) <= borrowed
+        assert self.pending or not borrowed
 
     @invariant()
     def every_byte_counts_for_the_node_that_leads(self) -> None:
         held, futures, waiting = (Counter[NodeKey]() for _ in range(3))
-        for batch in self.accumulator.incomplete:
+        for batch in self.batches:
             topic, partition = batch.topic_partition
             held[self.leaders[topic][partition]] += len(batch.buffer or b"")
             futures[self.leaders[topic][partition]] += batch.futures
-        for record in self.line:
+        for record in self.pending:
             leaders = self.leaders.get(record.topic)
             node = None if leaders is None else record.node
             assert leaders is None or node in leaders
             waiting[node] += record.size
         for node in (*NODES, None):
             assert self.pool.quota.used_by(node) == held[node]
-            assert self.accumulator.memory_quota.futures.used_by(node) == futures[node]
-            assert self.line.quota.used_by(node) == waiting[node]
+            assert self.memory_quota.futures.used_by(node) == futures[node]
+            assert self.pending.quota.used_by(node) == waiting[node]
 
     @invariant()
     def records_are_in_the_log_in_the_order_of_their_sends(self) -> None:
@@ -323,14 +323,14 @@ class AccumulatorMachine(RuleBasedStateMachine):
             self.update(topic)
         self.accumulator.close()
         for _ in range(len(self.tokens) * 3 + 10):
-            if not (self.accumulator.incomplete or self.line):
+            if self.accumulator.is_empty:
                 break
             self.now += 0.0001
-            self.dispatch.release_delayed(self.now + 1.0)
+            self.batches.release_delayed(self.now + 1.0)
             for batch in sorted(self.on_wire, key=lambda batch: batch.order):
                 if self.overtook_another(batch):
                     del self.on_wire[batch]
-                    self.accumulator.dispatch.retry(batch, self.now, self.now)
+                    self.batches.retry(batch, self.now, self.now)
                 else:
                     self.deliver(batch)
             self.memory_is_handed_out()
@@ -340,9 +340,9 @@ class AccumulatorMachine(RuleBasedStateMachine):
             for node in NODES:
                 self.drain(node, idle=True)
             self.every_byte_is_accounted_for()
-        assert not self.accumulator.incomplete
-        assert not self.line
-        assert self.line.bytes == 0
+        assert not self.batches
+        assert not self.pending
+        assert self.pending.bytes == 0
         assert self.pool.available == self.memory
         assert all(token.done() for token in self.tokens)
         assert all(flushed.resolved for flushed in self.flushes)

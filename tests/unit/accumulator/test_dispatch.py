@@ -35,7 +35,7 @@ def many_records_of_one_batch(world: World) -> None:
 
 def a_record_and_no_memory_elsewhere(world: World) -> None:
     world.send()
-    while len(world.line) == 0:
+    while len(world.pending) == 0:
         world.send(2, size=FULL)
 
 
@@ -61,8 +61,8 @@ def a_record_and_a_flush_that_ended_with_a_late_record(world: World) -> None:
     world.send(topic="unknown")
     world.accumulator.flush(Flushed())
     world.now += BLOCK
-    for late in world.line.expired(world.now):
-        world.accumulator.fail_waiting([late], BufferExhaustedError("late"))
+    for late in world.pending.expired(world.now):
+        world.accumulator.fail_pending([late], BufferExhaustedError("late"))
     world.send()
 
 
@@ -83,7 +83,7 @@ def a_retry_in_backoff(world: World) -> None:
 def a_retry_after_its_backoff(world: World) -> None:
     a_retry_in_backoff(world)
     world.now += 0.5
-    world.dispatch.release_delayed(world.now)
+    world.batches.release_delayed(world.now)
 
 
 @pytest.mark.parametrize(
@@ -148,20 +148,20 @@ def test_the_oldest_batch_of_a_node_sets_its_time(world: World) -> None:
 def test_a_caller_that_waits_for_room_makes_every_node_ready(world: World) -> None:
     world.send()
     world.send(2)
-    world.accumulator.memory_quota.wanted.add(1)
+    world.memory_quota.await_node(1)
     assert (world.ready(1), world.ready(2)) == (0.0, 0.0)
-    world.accumulator.memory_quota.wanted.clear()
+    world.memory_quota.await_no_more(1)
     assert world.ready(1) == LINGER
 
 
 def test_who_waits_for_a_stuck_node_makes_that_node_ready_alone(world: World) -> None:
     world.now += 100 * LINGER
     for node in (1, 2):
-        world.accumulator.memory_quota.begin(node, world.now)
+        world.memory_quota.record_came(node, world.now)
     world.send()
     world.send(2)
-    world.accumulator.memory_quota.wanted.add(1)
-    world.accumulator.memory_quota._silent_since[1] -= STUCK_AFTER
+    world.memory_quota.await_node(1)
+    world.memory_quota._silent_since[1] -= STUCK_AFTER
     assert (world.ready(1), world.ready(2)) == (0.0, LINGER)
 
 
@@ -175,13 +175,13 @@ def test_the_backoff_that_ends_next(world: World) -> None:
     for partition in (0, 1, 2):
         world.send(partition)
     first, second = world.drain()
-    assert world.dispatch.release_delayed(world.now) is None
+    assert world.batches.release_delayed(world.now) is None
     world.retry(first, after=0.7)
     world.retry(second, after=0.3)
     world.retry(world.drain_one(2), after=0.5)
-    assert world.dispatch.release_delayed(world.now) == pytest.approx(START + 0.3)
+    assert world.batches.release_delayed(world.now) == pytest.approx(START + 0.3)
     world.now += 0.3
-    assert world.dispatch.release_delayed(world.now) == pytest.approx(START + 0.5)
+    assert world.batches.release_delayed(world.now) == pytest.approx(START + 0.5)
     assert world.drain() == [second]
 
 
@@ -194,7 +194,7 @@ def test_one_batch_of_each_partition(world: World) -> None:
         world.send(1, FULL)
     world.send(2, FULL)
     assert [sorted(places(world.drain())) for _ in range(3)] == [[0, 1]] * 3
-    assert world.dispatch.nodes() == [2]
+    assert world.batches.nodes() == [2]
     assert places(world.drain(2)) == [2]
 
 
@@ -222,7 +222,7 @@ def test_a_request_is_filled_up_to_its_limit_but_takes_one_batch_at_least(
     world.learn(1, 1, 1)
     for partition in range(3):
         world.send(partition, 700 - BATCH_OVERHEAD - 9)
-    assert [batch.size for batch in world.accumulator.incomplete] == [700] * 3
+    assert [batch.size for batch in world.batches] == [700] * 3
     assert len(world.drain(max_size=max_size)) == drained
     assert world.ready() == (0.0 if drained < 3 else None)
 
@@ -260,7 +260,7 @@ def test_no_batch_in_backoff_and_none_behind_it(world: World) -> None:
     world.deliver(batches[1])
     assert world.drain_if_any(1) == []
     world.now += 0.5
-    world.dispatch.release_delayed(world.now)
+    world.batches.release_delayed(world.now)
     assert world.drain() == [batches[0]]
     assert world.drain_one().order == 1
 
@@ -273,12 +273,12 @@ def test_without_a_leader_the_topic_is_named_and_nothing_is_ready() -> None:
     world.learn(None, 1)
     world.learn(None, topic="idle")
     world.send(1)
-    assert world.dispatch.topics_without_leader() == set()
+    assert world.batches.topics_without_leader() == set()
     world.send(0)
-    assert world.dispatch.topics_without_leader() == {"t"}
+    assert world.batches.topics_without_leader() == {"t"}
     assert places(world.drain(1)) == [1]
     world.learn(2, 1)
-    assert world.dispatch.topics_without_leader() == set()
+    assert world.batches.topics_without_leader() == set()
     assert places(world.drain(2)) == [0]
 
 
@@ -305,10 +305,10 @@ def test_losing_the_leader_ends_no_backoff(world: World) -> None:
     world.send()
     world.retry(world.drain_one(), after=60.0)
     world.learn(None, 1, 2)
-    assert world.dispatch.topics_without_leader() == set()
+    assert world.batches.topics_without_leader() == set()
     world.now += 60.0
-    world.dispatch.release_delayed(world.now)
-    assert world.dispatch.topics_without_leader() == {"t"}
+    world.batches.release_delayed(world.now)
+    assert world.batches.topics_without_leader() == {"t"}
 
 
 def test_an_answer_of_the_old_leader_counts_after_the_move(world: World) -> None:

@@ -84,16 +84,16 @@ def test_nothing_follows_a_batch_that_may_be_written_already(world: World) -> No
 def test_a_later_retry_does_not_shorten_the_backoff(world: World) -> None:
     first, second, _ = three_on_the_wire(world)
     world.retry(first, after=0.5)
-    world.dispatch.put_back(second, world.now, world.now)
+    world.batches.put_back(second, world.now, world.now)
     assert world.ready() is None
     world.now += 0.5
-    world.dispatch.release_delayed(world.now)
+    world.batches.release_delayed(world.now)
     assert world.drain() == [first]
 
 
 def test_first_in_line_is_whom_no_earlier_batch_precedes(world: World) -> None:
     batches = three_on_the_wire(world)
-    first_in_line = world.dispatch.is_first_in_line
+    first_in_line = world.batches.is_first_in_line
     assert [first_in_line(batch) for batch in batches] == [True, False, False]
     world.retry(batches[0])
     assert [first_in_line(batch) for batch in batches] == [True, False, False]
@@ -104,9 +104,9 @@ def test_first_in_line_is_whom_no_earlier_batch_precedes(world: World) -> None:
 def test_put_back_is_no_attempt(world: World) -> None:
     world.send()
     batch = world.drain_one()
-    assert world.dispatch.is_on_wire(batch)
-    world.dispatch.put_back(batch, world.now, world.now)
-    assert not world.dispatch.is_on_wire(batch)
+    assert world.batches.is_in_flight(batch)
+    world.batches.put_back(batch, world.now, world.now)
+    assert not world.batches.is_in_flight(batch)
     assert batch.attempts == 0
     assert world.drain() == [batch]
 
@@ -127,7 +127,7 @@ def test_nothing_follows_the_first_batch_before_it_is_acknowledged() -> None:
     (third,) = world.drain()
     assert (first.order, second.order, third.order) == (0, 1, 2)
     world.deliver(second, third)
-    world.dispatch.number_anew(third.topic_partition, world.now)
+    world.batches.renumber(third.topic_partition, world.now)
     for _ in range(2):
         world.send(0, FULL)
     assert len(world.drain()) == 1
@@ -138,21 +138,21 @@ def test_behind_a_barrier_only_what_is_numbered_before_it_leaves(world: World) -
     first, second, third = three_on_the_wire(world)
     for number, batch in enumerate((first, second, third)):
         batch.state = ProducerState(7, 0, number)
-    place, hold_back = first.topic_partition, world.dispatch.hold_back
-    assert not hold_back(place, 1, world.now), "all three are on the wire"
+    place, block = first.topic_partition, world.batches.block
+    assert not block(place, 1, world.now), "all three are on the wire"
     world.retry(first)
     world.retry(second)
-    assert not hold_back(place, 1, world.now), "the third is on the wire, the first is before"
+    assert not block(place, 1, world.now), "the third is on the wire, the first is before"
     assert world.drain() == [first]
     assert world.drain_if_any(1) == []
     world.retry(third)
-    assert not hold_back(place, 1, world.now)
+    assert not block(place, 1, world.now)
     world.deliver(first)
     assert world.drain_if_any(1) == []
-    assert hold_back(place, 1, world.now)
-    assert not hold_back(place, 2, world.now), "the second is before that"
+    assert block(place, 1, world.now)
+    assert not block(place, 2, world.now), "the second is before that"
     second.uncertain = True
-    world.dispatch.number_anew(place, world.now)
+    world.batches.renumber(place, world.now)
     assert {second.state, third.state} == {NO_PRODUCER_STATE}
     assert not second.uncertain
     assert world.drain() == [second]
@@ -165,10 +165,10 @@ def test_a_barrier_that_is_lifted_lets_everything_go_on(world: World) -> None:
     first, second, third = three_on_the_wire(world)
     place = first.topic_partition
     world.send(0, FULL)
-    assert not world.dispatch.hold_back(place, 0, world.now)
+    assert not world.batches.block(place, 0, world.now)
     world.deliver(first, second, third)
     assert world.drain_if_any(1) == []
-    assert not world.dispatch.hold_back(place, None, world.now)
+    assert not world.batches.block(place, None, world.now)
     assert world.drain_one().order == 3
 
 
@@ -176,9 +176,9 @@ def test_a_partition_that_is_gone_needs_no_barrier(world: World) -> None:
     gone = (TopicPartition("other", 0), TopicPartition("orders", 99))
     world.send()
     for place in gone:
-        assert world.dispatch.hold_back(place, 3, world.now)
-        assert not world.dispatch.hold_back(place, None, world.now)
-        world.dispatch.number_anew(place, world.now)
+        assert world.batches.block(place, 3, world.now)
+        assert not world.batches.block(place, None, world.now)
+        world.batches.renumber(place, world.now)
 
 
 def test_nothing_goes_to_a_new_leader_while_an_earlier_batch_is_at_the_old_one() -> None:
@@ -214,16 +214,16 @@ def test_a_batch_waits_until_its_partition_is_admitted() -> None:
     assert set(asked) == {one, two}
     assert world.ready() is None
     inside |= {one}
-    world.dispatch.release([one, TopicPartition("t", 9), TopicPartition("gone", 0)], world.now)
+    world.batches.release([one, TopicPartition("t", 9), TopicPartition("gone", 0)], world.now)
     assert places(world.drain()) == [0]
     inside |= {two}
-    world.dispatch.release([two], world.now)
+    world.batches.release([two], world.now)
     (batch,) = world.drain()
     inside.clear()
     world.retry(batch)
     assert world.drain_if_any(1) == [], "nor does a retry leave"
     inside |= {two}
-    world.dispatch.release([two], world.now)
+    world.batches.release([two], world.now)
     assert world.drain() == [batch]
 
 
@@ -236,14 +236,14 @@ def test_a_partition_without_a_batch_is_not_asked_for() -> None:
 
     world = World(admits=admits)
     world.learn(1, 1)
-    world.dispatch.release([TopicPartition("t", 0)], world.now)
+    world.batches.release([TopicPartition("t", 0)], world.now)
     assert asked == []
     world.send(0, FULL)
     assert asked == [TopicPartition("t", 0)]
 
 
 def test_under_another_producer_id_the_first_batch_goes_alone_again(world: World) -> None:
-    world.dispatch.forget_acknowledged()
+    world.batches.forget_acknowledged()
     for _ in range(2):
         world.send(0, FULL)
     (first,) = world.drain()

@@ -24,8 +24,8 @@ def test_flush_waits_for_what_was_there_and_for_nothing_later() -> None:
     first, second = world.drain()
     world.deliver(second)
     world.retry(first)
-    unknown = world.line.awaiting("unknown")
-    assert world.accumulator.fail_waiting(unknown, ProducerError("no such topic")) == 1
+    unknown = world.accumulator.awaiting("unknown")
+    assert world.accumulator.fail_pending(unknown, ProducerError("no such topic")) == 1
     world.deliver(world.drain_one())
     assert world.admit()
     assert not flushed.resolved
@@ -43,7 +43,7 @@ def test_flushes_can_be_ended_with_an_error(world: World) -> None:
         world.accumulator.flush(flushed)
     given_up.given_up = True
     error = ProducerError("broken")
-    world.accumulator.flushes.fail(error)
+    world.accumulator.fail_flushes(error)
     assert (going_on.error, given_up.error) == (error, None)
     assert world.ready() == LINGER
     world.deliver(world.drain_one())
@@ -56,7 +56,7 @@ def test_a_record_withdrawn_from_the_line_ends_its_flush() -> None:
     assert not flushed.resolved
     world.withdraw(token)
     assert flushed.resolved
-    assert not world.line
+    assert not world.pending
 
 
 def test_several_flushes_end_each_at_its_own_time(world: World) -> None:

@@ -27,40 +27,45 @@ class World:
 
     def __init__(self, total: int = TOTAL, nodes: int = 0) -> None:
         self.pool = BufferPool(total, BATCH)
-        self.line = PendingRecords(total // 4, self.pool, total)
+        self.pending = PendingRecords(total // 4, self.pool, total)
         self.wanted: dict[Partition, int] = {}
-        self.memory_quota = MemoryQuota(self.pool, self.line, BATCH, self.wanted.get)
+        self.memory_quota = MemoryQuota(self.pool, self.pending, BATCH, self.wanted.get)
         for node in range(1, nodes + 1):
-            self.queue(node)
+            self.partition(node)
 
-    def queue(self, leader: int | None) -> Partition:
-        queue = Partition(TopicPartition("t", 0))
-        self.memory_quota.move(queue, leader, START)
-        return queue
+    def partition(self, leader: int | None) -> Partition:
+        partition = Partition(TopicPartition("t", 0))
+        self.move(partition, leader)
+        return partition
 
-    def take(self, queue: Partition, size: int = BATCH, now: float = START) -> bool:
+    def move(self, partition: Partition, leader: int | None) -> None:
+        before = partition.leader
+        partition.move_leader(leader, START)
+        self.memory_quota.moved(partition, before, START)
+
+    def take(self, partition: Partition, size: int = BATCH, now: float = START) -> bool:
         """What a batch that is begun does; False: it may not."""
-        return self.memory_quota.allocate(queue, size, now) is not None
+        return self.memory_quota.allocate(partition, size, now) is not None
 
-    def give_back(self, queue: Partition, now: float, size: int = BATCH) -> None:
+    def give_back(self, partition: Partition, now: float, size: int = BATCH) -> None:
         """A batch was delivered."""
-        self.memory_quota.delivered(queue, now)
-        self.memory_quota.release(queue, bytearray(size))
+        self.memory_quota.delivered(partition, now)
+        self.memory_quota.release(partition, bytearray(size))
 
-    def wait(self, queue: Partition, size: int = BATCH) -> None:
-        self.wanted[queue] = size
-        self.memory_quota.wait(queue, START)
+    def wait(self, partition: Partition, size: int = BATCH) -> None:
+        self.wanted[partition] = size
+        self.memory_quota.wait(partition, START)
 
     def granted(self, now: float = START) -> Partition | None:
         """Who gets memory now; it waits no more."""
         grant = self.memory_quota.grant(now)
         if grant is None:
             return None
-        assert len(grant.buffer) == self.wanted.pop(grant.queue)
-        return grant.queue
+        assert len(grant.buffer) == self.wanted.pop(grant.partition)
+        return grant.partition
 
-    def fill(self, queue: Partition) -> None:
-        while self.take(queue):
+    def fill(self, partition: Partition) -> None:
+        while self.take(partition):
             pass
 
 
@@ -74,37 +79,37 @@ def world() -> World:
 
 def test_nodes_that_return_nothing_leave_the_last_one_its_part(world: World) -> None:
     for node in range(1, NODES):
-        world.fill(world.queue(node))
-    last = world.queue(NODES)
+        world.fill(world.partition(node))
+    last = world.partition(NODES)
     world.fill(last)
     assert last.held == SPARE // NODES
 
 
 def test_many_partitions_of_one_node_share_its_part(world: World) -> None:
-    queues = [world.queue(1) for _ in range(TOTAL // BATCH)]
-    taken = sum(world.take(queue, BATCH) for queue in queues)
+    partitions = [world.partition(1) for _ in range(TOTAL // BATCH)]
+    taken = sum(world.take(partition, BATCH) for partition in partitions)
     assert taken == (SPARE + SPARE // NODES) // BATCH
 
 
 def test_partitions_without_leader_use_what_is_kept_for_nobody(world: World) -> None:
-    homeless = world.queue(None)
+    homeless = world.partition(None)
     world.fill(homeless)
     assert homeless.held == SPARE
 
 
 def test_memory_moves_with_its_partition(world: World) -> None:
-    hog, other = world.queue(1), world.queue(2)
+    hog, other = world.partition(1), world.partition(2)
     world.fill(hog)
-    world.memory_quota.move(hog, 2, START)
+    world.move(hog, 2)
     assert world.pool.quota.used_by(1) == 0
     assert not world.take(other)
-    assert world.take(world.queue(1))
+    assert world.take(world.partition(1))
 
 
 def test_a_node_that_leads_nothing_any_more_keeps_no_part() -> None:
     world = World()
-    only, moving = world.queue(1), world.queue(2)
-    world.memory_quota.move(moving, 1, START)
+    only, moving = world.partition(1), world.partition(2)
+    world.move(moving, 1)
     world.fill(only)
     assert only.held == TOTAL
 
@@ -113,7 +118,7 @@ def test_a_node_that_leads_nothing_any_more_keeps_no_part() -> None:
 
 
 def test_the_one_that_holds_least_is_served_first(world: World) -> None:
-    rich, poor = world.queue(1), world.queue(1)
+    rich, poor = world.partition(1), world.partition(1)
     world.take(rich)
     world.wait(rich)
     world.wait(poor)
@@ -123,24 +128,24 @@ def test_the_one_that_holds_least_is_served_first(world: World) -> None:
 
 
 def test_so_it_is_among_nodes(world: World) -> None:
-    rich, poor = world.queue(1), world.queue(2)
+    rich, poor = world.partition(1), world.partition(2)
     world.take(rich)
-    for queue in (rich, poor, world.queue(1)):
-        world.wait(queue)
+    for partition in (rich, poor, world.partition(1)):
+        world.wait(partition)
     assert world.granted() is poor
 
 
 def test_who_waits_no_more_is_passed_over(world: World) -> None:
-    gone, there = world.queue(1), world.queue(2)
+    gone, there = world.partition(1), world.partition(2)
     world.wait(gone)
     world.wait(there)
     del world.wanted[gone]
     assert world.granted() is there
-    assert world.take(world.queue(1)), "nobody of its node waits any more"
+    assert world.take(world.partition(1)), "nobody of its node waits any more"
 
 
 def test_a_hog_waits_without_keeping_others_from_their_part(world: World) -> None:
-    hog, other = world.queue(1), world.queue(2)
+    hog, other = world.partition(1), world.partition(2)
     world.fill(hog)
     world.wait(hog)
     world.wait(other)
@@ -151,7 +156,7 @@ def test_a_hog_waits_without_keeping_others_from_their_part(world: World) -> Non
 
 
 def test_new_batches_do_not_overtake_those_of_their_node_that_wait(world: World) -> None:
-    hog, late = world.queue(1), world.queue(1)
+    hog, late = world.partition(1), world.partition(1)
     world.fill(hog)
     world.wait(hog, 3 * BATCH)
     assert world.granted() is None
@@ -165,7 +170,7 @@ def test_new_batches_do_not_overtake_those_of_their_node_that_wait(world: World)
 
 def test_a_large_record_gets_what_becomes_spare(world: World) -> None:
     """Others take their own parts meanwhile, and no more."""
-    large, busy = world.queue(1), world.queue(2)
+    large, busy = world.partition(1), world.partition(2)
     world.take(large)
     world.fill(busy)
     world.wait(large, SPARE)
@@ -175,13 +180,13 @@ def test_a_large_record_gets_what_becomes_spare(world: World) -> None:
         assert world.granted() is None
         world.give_back(busy, START)
         assert not world.take(busy)
-        world.take(world.queue(3))
+        world.take(world.partition(3))
     assert world.granted() is large
     assert world.pool.quota.used_by(3) == SPARE // NODES
 
 
 def test_a_large_record_that_is_taken_back_claims_nothing(world: World) -> None:
-    large, busy = world.queue(1), world.queue(2)
+    large, busy = world.partition(1), world.partition(2)
     world.take(large)
     world.fill(busy)
     world.wait(large, SPARE)
@@ -194,17 +199,17 @@ def test_a_large_record_that_is_taken_back_claims_nothing(world: World) -> None:
 
 
 def test_what_waits_moves_with_its_partition(world: World) -> None:
-    hog, moving = world.queue(1), world.queue(1)
+    hog, moving = world.partition(1), world.partition(1)
     world.fill(hog)
     world.wait(moving)
     assert world.granted() is None
-    world.memory_quota.move(moving, 2, START)
+    world.move(moving, 2)
     world.memory_quota.wait(moving, START)
     assert world.granted() is moving
 
 
 def test_a_grant_tells_how_long_it_was_waited_for(world: World) -> None:
-    world.wait(world.queue(1))
+    world.wait(world.partition(1))
     grant = world.memory_quota.grant(START + 7.0)
     assert grant is not None
     assert grant.waited == 7.0
@@ -215,22 +220,22 @@ def test_a_grant_tells_how_long_it_was_waited_for(world: World) -> None:
 
 def test_a_full_node_presses_and_the_others_do_not(world: World) -> None:
     assert not world.memory_quota.pressure(1)
-    world.fill(world.queue(1))
+    world.fill(world.partition(1))
     assert world.memory_quota.pressure(1) is Pressure.FULL
     assert not world.memory_quota.pressure(2)
 
 
 def test_a_node_that_leads_all_partitions_is_not_stuck() -> None:
     world = World()
-    only = world.queue(1)
+    only = world.partition(1)
     assert world.take(only)
     assert not world.memory_quota.is_stuck(1, START + 10 * STUCK_AFTER), "it leads all"
-    world.queue(2)
+    world.partition(2)
     assert world.memory_quota.is_stuck(1, START + 10 * STUCK_AFTER)
 
 
 def test_a_node_is_stuck_when_it_has_delivered_nothing_for_long(world: World) -> None:
-    hog = world.queue(1)
+    hog = world.partition(1)
     assert not world.memory_quota.is_stuck(1, START + 1_000), "it has nothing to deliver"
     world.fill(hog)
     assert not world.memory_quota.is_stuck(1, START + 0.9)
@@ -241,7 +246,7 @@ def test_a_node_is_stuck_when_it_has_delivered_nothing_for_long(world: World) ->
 
 
 def test_what_expires_is_no_sign_of_life(world: World) -> None:
-    hog = world.queue(1)
+    hog = world.partition(1)
     world.fill(hog)
     world.memory_quota.release(hog, bytearray(BATCH))
     assert world.take(hog, now=START + STUCK_AFTER)
@@ -249,22 +254,22 @@ def test_what_expires_is_no_sign_of_life(world: World) -> None:
 
 
 def test_an_idle_node_begins_anew(world: World) -> None:
-    queue = world.queue(1)
-    world.take(queue)
-    world.give_back(queue, START)
-    world.take(queue, now=START + 100)
+    partition = world.partition(1)
+    world.take(partition)
+    world.give_back(partition, START)
+    world.take(partition, now=START + 100)
     assert not world.memory_quota.is_stuck(1, START + 100.9)
 
 
 def test_who_waits_makes_batches_leave_but_not_for_a_stuck_node(world: World) -> None:
-    hog = world.queue(1)
+    hog = world.partition(1)
     world.fill(hog)
     world.wait(hog)
     assert world.granted() is None
     for node in (1, 2):
-        assert world.memory_quota.hurries(node, START)
-    assert world.memory_quota.hurries(1, START + STUCK_AFTER)
-    assert not world.memory_quota.hurries(2, START + STUCK_AFTER)
+        assert world.memory_quota.skips_linger(node, START)
+    assert world.memory_quota.skips_linger(1, START + STUCK_AFTER)
+    assert not world.memory_quota.skips_linger(2, START + STUCK_AFTER)
 
 
 # --- futures ---------------------------------------------------------------------------------
@@ -274,34 +279,34 @@ MANY_FUTURES = TOTAL // (2 * FUTURE_BYTES)
 
 def test_many_futures_leave_no_room_though_there_is_memory() -> None:
     world = World()
-    queue = world.queue(1)
-    world.take(queue)
-    world.memory_quota.promise(queue, MANY_FUTURES - 1)
+    partition = world.partition(1)
+    world.take(partition)
+    world.memory_quota.count_futures(partition, MANY_FUTURES - 1)
     assert not world.memory_quota.pressure(1)
-    world.memory_quota.promise(queue, 1)
+    world.memory_quota.count_futures(partition, 1)
     assert world.memory_quota.pressure(1) is Pressure.FULL
-    world.memory_quota.promise(queue, MANY_FUTURES + 1)
-    assert world.memory_quota.pressure(1) is Pressure.CROWDED
-    world.memory_quota.promise(queue, -MANY_FUTURES - 2)
+    world.memory_quota.count_futures(partition, MANY_FUTURES + 1)
+    assert world.memory_quota.pressure(1) is Pressure.CRITICAL
+    world.memory_quota.count_futures(partition, -MANY_FUTURES - 2)
     assert not world.memory_quota.pressure(1)
 
 
 def test_the_futures_of_one_node_leave_room_to_the_others(world: World) -> None:
-    stuck, other = world.queue(1), world.queue(2)
+    stuck, other = world.partition(1), world.partition(2)
     world.take(stuck)
-    world.memory_quota.promise(stuck, 10 * MANY_FUTURES)
-    assert world.memory_quota.pressure(1) is Pressure.CROWDED
+    world.memory_quota.count_futures(stuck, 10 * MANY_FUTURES)
+    assert world.memory_quota.pressure(1) is Pressure.CRITICAL
     assert not world.memory_quota.pressure(2)
     world.take(other)
-    world.memory_quota.promise(other, MANY_FUTURES // 2 // NODES)
+    world.memory_quota.count_futures(other, MANY_FUTURES // 2 // NODES)
     assert world.memory_quota.pressure(2) is Pressure.FULL
 
 
 def test_futures_move_with_their_partition(world: World) -> None:
-    moving = world.queue(1)
+    moving = world.partition(1)
     world.take(moving)
-    world.memory_quota.promise(moving, MANY_FUTURES)
-    world.memory_quota.move(moving, 2, START)
+    world.memory_quota.count_futures(moving, MANY_FUTURES)
+    world.move(moving, 2)
     assert not world.memory_quota.pressure(1)
     assert world.memory_quota.pressure(2) is Pressure.FULL
 
@@ -312,31 +317,31 @@ def test_futures_move_with_their_partition(world: World) -> None:
 def test_few_partitions_have_full_batches_however_little_memory_there_is() -> None:
     world = World(16 * BATCH)
     for _ in range(16):
-        world.take(world.queue(1))
-        assert world.memory_quota.fair(BATCH) == BATCH
+        world.take(world.partition(1))
+        assert world.memory_quota.fair_size(BATCH) == BATCH
 
 
 def test_no_batch_is_larger_than_what_a_node_is_guaranteed() -> None:
     world = World(nodes=32)
-    assert world.memory_quota.fair(BATCH) == SPARE // 32
+    assert world.memory_quota.fair_size(BATCH) == SPARE // 32
     for node in range(2, 31):
-        queue = world.queue(node)
-        while world.take(queue, world.memory_quota.fair(BATCH)):
+        partition = world.partition(node)
+        while world.take(partition, world.memory_quota.fair_size(BATCH)):
             pass
-    assert world.take(world.queue(1), world.memory_quota.fair(BATCH))
+    assert world.take(world.partition(1), world.memory_quota.fair_size(BATCH))
 
 
 def test_many_partitions_have_smaller_batches_so_that_each_can_have_one() -> None:
     world = World()
-    queues = [world.queue(number % 3) for number in range(100)]
+    partitions = [world.partition(number % 3) for number in range(100)]
     for round_number in range(3):
         sizes = {}
-        for queue in queues:
-            size = world.memory_quota.fair(BATCH)
-            if world.take(queue, size):
-                sizes[queue] = size
-        for queue, size in sizes.items():
-            world.give_back(queue, START, size)
+        for partition in partitions:
+            size = world.memory_quota.fair_size(BATCH)
+            if world.take(partition, size):
+                sizes[partition] = size
+        for partition, size in sizes.items():
+            world.give_back(partition, START, size)
         if round_number:
             assert len(sizes) == 100
             assert max(sizes.values()) < BATCH // 2
@@ -344,29 +349,29 @@ def test_many_partitions_have_smaller_batches_so_that_each_can_have_one() -> Non
 
 def test_a_partition_counts_once_whatever_it_holds() -> None:
     world = World()
-    one = world.queue(1)
+    one = world.partition(1)
     for _ in range(10):
         world.take(one)
-        world.take(world.queue(1))
-    assert world.memory_quota.fair(BATCH) == BATCH
+        world.take(world.partition(1))
+    assert world.memory_quota.fair_size(BATCH) == BATCH
     for _ in range(10):
-        world.take(world.queue(1), 10)
-    assert world.memory_quota.fair(TOTAL) == TOTAL // (2 * 21)
+        world.take(world.partition(1), 10)
+    assert world.memory_quota.fair_size(TOTAL) == TOTAL // (2 * 21)
 
 
 def test_partitions_that_hold_memory_no_more_are_forgotten_in_time() -> None:
     world = World()
-    queues = [world.queue(1) for _ in range(64)]
-    for queue in queues:
-        world.take(queue, 10)
-    assert world.memory_quota.fair(BATCH) == TOTAL // 128
-    for queue in queues[1:]:
-        world.give_back(queue, START, 10)
+    partitions = [world.partition(1) for _ in range(64)]
+    for partition in partitions:
+        world.take(partition, 10)
+    assert world.memory_quota.fair_size(BATCH) == TOTAL // 128
+    for partition in partitions[1:]:
+        world.give_back(partition, START, 10)
     sizes = []
     for seconds in range(1, 60):  # the one that is left always holds some
-        world.take(queues[0], 10, START + seconds)
-        world.give_back(queues[0], START + seconds, 10)
-        sizes.append(world.memory_quota.fair(BATCH))
+        world.take(partitions[0], 10, START + seconds)
+        world.give_back(partitions[0], START + seconds, 10)
+        sizes.append(world.memory_quota.fair_size(BATCH))
     assert sizes == sorted(sizes)
     assert sizes[8] == TOTAL // 128
     assert sizes[-1] == BATCH

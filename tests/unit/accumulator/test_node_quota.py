@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from aioproducer.accumulator.node_quota import NodeQuota
+from aioproducer.accumulator.buffer_pool import NodeQuota
 
 
 def quota(*nodes: int, total: int = 120) -> NodeQuota:

@@ -10,31 +10,31 @@ from tests.unit.accumulator.world import BATCH, BLOCK, FULL, START, World
 
 
 def test_a_full_line_refuses_at_once_and_keeps_what_it_has() -> None:
-    world = World(line=200)
+    world = World(pending=200)
     sent = [world.send(topic="unknown", size=10) for _ in range(2)]
     with pytest.raises(BufferExhaustedError, match=r"2 records \(184 bytes\).*drain\(\)"):
         world.send(topic="unknown", size=10)
-    assert [record.record.token for record in world.line] == sent
-    assert world.line.bytes == 184
-    assert world.line.is_crowded(None)
+    assert [record.record.token for record in world.pending] == sent
+    assert world.pending.bytes == 184
+    assert world.pending.is_half_full(None)
 
 
 def test_one_record_larger_than_the_line_may_wait_alone() -> None:
-    world = World(line=200)
+    world = World(pending=200)
     world.send(topic="unknown", size=500)
     with pytest.raises(BufferExhaustedError):
         world.send(topic="unknown", size=0)
 
 
 def test_a_withdrawn_record_makes_place_in_a_full_line() -> None:
-    world = World(line=200)
+    world = World(pending=200)
     first, second = (world.send(topic="unknown", size=10) for _ in range(2))
     with pytest.raises(BufferExhaustedError):
         world.send(topic="unknown", size=10)
     world.withdraw(first)
     third = world.send(topic="unknown", size=10)
-    assert [record.record.token for record in world.line] == [second, third]
-    assert [record.record.token for record in world.line.awaiting("unknown")] == [
+    assert [record.record.token for record in world.pending] == [second, third]
+    assert [record.record.token for record in world.accumulator.awaiting("unknown")] == [
         second,
         third,
     ]
@@ -42,7 +42,7 @@ def test_a_withdrawn_record_makes_place_in_a_full_line() -> None:
 
 def test_a_record_that_was_placed_is_not_withdrawn(world: World) -> None:
     token = world.send(topic="later")
-    (record,) = world.line
+    (record,) = world.pending
     world.learn(1, topic="later")
     token.cancelled = True
     world.accumulator.withdraw(record)
@@ -51,19 +51,19 @@ def test_a_record_that_was_placed_is_not_withdrawn(world: World) -> None:
 
 
 def test_the_line_borrows_what_batches_leave() -> None:
-    world = World(memory=20 * BATCH, line=BATCH, keep=5 * BATCH)
+    world = World(memory=20 * BATCH, pending=BATCH, keep=5 * BATCH)
     sent = [world.send(topic="unknown", size=FULL) for _ in range(16)]
     with pytest.raises(BufferExhaustedError):
         world.send(topic="unknown", size=FULL)
     assert world.pool.available >= 5 * BATCH
-    assert world.line.bytes > 14 * BATCH
-    assert world.accumulator.crowded
+    assert world.pending.bytes > 14 * BATCH
+    assert world.accumulator.waiters.is_full
     world.learn(*[1, 2, 3] * 10, topic="unknown")
-    while world.accumulator.incomplete or world.line:
+    while world.batches or world.pending:
         while world.admit():
             pass
         for node in (1, 2, 3):
-            for batch in world.drain(node) if node in world.dispatch.nodes() else ():
+            for batch in world.drain(node) if node in world.batches.nodes() else ():
                 world.deliver(batch)
     assert all(isinstance(token.fate, RecordMetadata) for token in sent)
     assert world.pool.available == world.pool.total
@@ -75,12 +75,12 @@ def test_records_leave_the_line_when_their_time_is_over() -> None:
     world.now += 1.0
     token = world.send(topic="unknown")
     world.now = START + BLOCK
-    (late,) = world.line.expired(world.now)
-    world.accumulator.fail_waiting([late], BufferExhaustedError("late"))
+    (late,) = world.pending.expired(world.now)
+    world.accumulator.fail_pending([late], BufferExhaustedError("late"))
     assert isinstance(late.record.token.exception(), BufferExhaustedError)
     assert not token.done()
-    assert [record.record.token for record in world.line] == [token]
-    assert world.accumulator.fail_waiting([late], ProducerError("again")) == 0
+    assert [record.record.token for record in world.pending] == [token]
+    assert world.accumulator.fail_pending([late], ProducerError("again")) == 0
 
 
 def test_records_that_all_failed_leave_no_trace_of_their_topic() -> None:
@@ -89,14 +89,14 @@ def test_records_that_all_failed_leave_no_trace_of_their_topic() -> None:
         world.send(topic="typo")
     world.now += BLOCK
     assert not world.accumulator.forget_topic("typo", world.now)
-    for late in world.line.expired(world.now):
-        world.accumulator.fail_waiting([late], BufferExhaustedError("late"))
-    assert world.line.awaiting("typo") == []
+    for late in world.pending.expired(world.now):
+        world.accumulator.fail_pending([late], BufferExhaustedError("late"))
+    assert world.accumulator.awaiting("typo") == []
     assert world.accumulator.forget_topic("typo", world.now)
     token = world.send(topic="forbidden")
     refused = ProducerError("not allowed")
-    assert world.accumulator.fail_waiting(world.line.awaiting("forbidden"), refused) == 1
+    assert world.accumulator.fail_pending(world.accumulator.awaiting("forbidden"), refused) == 1
     assert token.fate is refused
-    assert world.line.awaiting("forbidden") == []
+    assert world.accumulator.awaiting("forbidden") == []
     assert world.accumulator.forget_topic("forbidden", world.now)
-    assert world.line.bytes == 0
+    assert world.pending.bytes == 0

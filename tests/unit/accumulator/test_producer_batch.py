@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.accumulator.serialized_record import SerializedRecord
+from aioproducer.accumulator import SerializedRecord
 from aioproducer.errors import ProducerError
 from aioproducer.model import RecordMetadata
 from tests.unit.accumulator.world import TIMESTAMP_MS, Token, World

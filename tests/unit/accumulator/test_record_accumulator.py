@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from concurrent.futures import Future
 
-from aioproducer.accumulator.serialized_record import SerializedRecord
+from aioproducer.accumulator import SerializedRecord
 from aioproducer.errors import ProducerError
 from aioproducer.interceptors import InterceptedFuture, Interceptors
 from aioproducer.model import ProducerRecord, RecordMetadata
@@ -43,8 +43,8 @@ def test_the_next_deadline_is_the_earliest_of_batches_and_line(world: World) -> 
     world.send(topic="unknown")
     assert world.accumulator.next_deadline() == START + BLOCK
     world.now = START + BLOCK
-    late = world.line.expired(world.now)
-    assert world.accumulator.fail_waiting(late, ProducerError("late")) == 1
+    late = world.pending.expired(world.now)
+    assert world.accumulator.fail_pending(late, ProducerError("late")) == 1
     assert world.accumulator.next_deadline() == START + DELIVERY
 
 
@@ -54,11 +54,11 @@ def test_the_next_deadline_is_the_earliest_of_batches_and_line(world: World) -> 
 def test_records_of_an_unknown_topic_are_placed_in_order() -> None:
     world = World()
     tokens = [world.send(None, key=b"%d" % (number % 3)) for number in range(30)]
-    assert len(world.line) == 30
-    assert world.line.awaiting("t") == list(world.line)
+    assert len(world.pending) == 30
+    assert world.accumulator.awaiting("t") == list(world.pending)
     world.learn(1, 1, 1)
-    assert not world.line
-    assert world.line.awaiting("t") == []
+    assert not world.pending
+    assert world.accumulator.awaiting("t") == []
     batches = world.drain()
     assert sorted(token for batch in batches for token in map(id, batch.builder.tokens)) == sorted(
         map(id, tokens)
@@ -75,12 +75,12 @@ def test_a_record_never_overtakes_one_in_line_for_its_partition() -> None:
     world = World(memory=2 * BATCH)
     world.learn(1, 1)
     sent = [world.send(0, size) for size in (FULL, FULL, FULL, 10, 10, FULL, 10)]
-    assert len(world.line) == 5
+    assert len(world.pending) == 5
     world.deliver(world.drain_one())
     sent.append(world.send(0, 10))
-    assert len(world.line) == 6, "memory is there again, but others were first"
+    assert len(world.pending) == 6, "memory is there again, but others were first"
     log: list[Token] = [*sent[:1]]
-    while world.accumulator.incomplete or world.line:
+    while world.batches or world.pending:
         world.admit()
         sent.append(world.send(0, 10))
         for batch in world.drain():
@@ -98,7 +98,7 @@ def test_the_short_way_in_is_closed_while_records_wait() -> None:
     world.learn(1)
     sent = [world.send(None, size) for size in (FULL, FULL, 10)]
     assert not world.accumulator.routes.append(Token(), TIMESTAMP_MS, "t", b"", None, None)
-    assert len(world.line) == 2
+    assert len(world.pending) == 2
     batch = world.drain_one()
     assert batch.builder.tokens == sent[:1]
     world.deliver(batch)
@@ -117,7 +117,7 @@ def test_who_holds_least_memory_is_served_first() -> None:
     for batch in world.drain(2):
         world.deliver(batch)
         assert world.admit()
-    assert [record.record.token for record in world.line] == waiting[:1]
+    assert [record.record.token for record in world.pending] == waiting[:1]
 
 
 def test_a_dead_partition_does_not_keep_memory_from_the_others() -> None:
@@ -144,7 +144,7 @@ def test_a_cancelled_record_in_line_is_not_sent() -> None:
     world.deliver_all()
     assert [first.done(), third.done()] == [True, True]
     assert [second.fate, fourth.fate, early.fate] == [None] * 3
-    assert (world.line.bytes, len(world.line)) == (0, 0)
+    assert (world.pending.bytes, len(world.pending)) == (0, 0)
 
 
 def test_a_record_is_cancelled_by_its_caller_not_by_its_token() -> None:
@@ -164,8 +164,8 @@ def test_a_record_is_cancelled_by_its_caller_not_by_its_token() -> None:
     assert pending.cancelled
     assert not token.done()
     world.learn(1)
-    assert not world.accumulator.incomplete
-    assert not world.line
+    assert not world.batches
+    assert not world.pending
     (error,) = told
     assert isinstance(error, ProducerError), "interceptors are told"
 
@@ -188,8 +188,8 @@ def test_a_larger_record_does_not_get_the_buffer_of_one_that_gave_up() -> None:
     small.cancelled = True
     world.deliver(world.drain_one())
     assert not world.admit()
-    assert all(batch.count for batch in world.accumulator.incomplete)
-    assert world.accumulator.memory_quota.hurries(2, world.now), "it waits still"
+    assert all(batch.count for batch in world.batches)
+    assert world.memory_quota.skips_linger(2, world.now), "it waits still"
     world.deliver_all()
     assert isinstance(large.fate, RecordMetadata)
     assert world.pool.available == world.pool.total
@@ -202,8 +202,8 @@ def test_admission_without_anybody_left_uses_nothing() -> None:
     token = world.send(0, FULL)
     token.cancelled = True
     assert not world.admit()
-    assert len(world.accumulator.incomplete) == 1
-    assert not world.accumulator.memory_quota.hurries(1, world.now)
+    assert len(world.batches) == 1
+    assert not world.memory_quota.skips_linger(1, world.now)
 
 
 def test_whom_no_memory_was_found_for_stays_in_line() -> None:
@@ -218,7 +218,7 @@ def test_whom_no_memory_was_found_for_stays_in_line() -> None:
 
 
 def test_keyless_records_in_line_spread_over_the_partitions() -> None:
-    world = World(memory=2 * BATCH, line=100 * BATCH)
+    world = World(memory=2 * BATCH, pending=100 * BATCH)
     world.learn(*[1] * 6)
     tokens = [world.send(None, FULL) for _ in range(60)]
     world.deliver_all()
@@ -226,42 +226,42 @@ def test_keyless_records_in_line_spread_over_the_partitions() -> None:
     assert max(Counter(token.partition for token in tokens).values()) < 30
 
 
-def test_crowded_tells_when_to_wait() -> None:
-    world = World(memory=3 * BATCH, line=2 * BATCH)
+def test_a_full_accumulator_tells_when_to_wait() -> None:
+    world = World(memory=3 * BATCH, pending=2 * BATCH)
     world.learn(1)
     accumulator = world.accumulator
-    crowded = []
+    full = []
     for _ in range(4):
         world.send(0, FULL)
-        crowded.append(accumulator.crowded)
-    assert crowded == [False, False, True, True]
+        full.append(accumulator.waiters.is_full)
+    assert full == [False, False, True, True]
     world.deliver_all()
-    accumulator.update_crowded()
-    assert not accumulator.crowded
+    accumulator.waiters.update()
+    assert not accumulator.waiters.is_full
     world.send(topic="unknown", size=900)
-    accumulator.update_crowded()
-    assert not accumulator.crowded
+    accumulator.waiters.update()
+    assert not accumulator.waiters.is_full
     world.send(topic="unknown", size=900)
-    accumulator.update_crowded()
-    assert accumulator.crowded
+    accumulator.waiters.update()
+    assert accumulator.waiters.is_full
     closed = World()
     closed.accumulator.close()
-    assert closed.accumulator.crowded
+    assert closed.accumulator.waiters.is_full
 
 
 def test_small_records_crowd_by_their_futures_until_they_have_their_fate(world: World) -> None:
     """Not those of the batch that is being filled, which is one for each partition."""
     world.learn(1)
-    most = world.accumulator.memory_quota.futures.room(1)
-    while not world.accumulator.crowded:
+    most = world.memory_quota.futures.room(1)
+    while not world.accumulator.waiters.is_full:
         world.send(0, size=0)
     assert world.pool.available > BATCH
-    full, last = sum(batch.futures for batch in world.accumulator.incomplete), world.drain(1)
+    full, last = sum(batch.futures for batch in world.batches), world.drain(1)
     assert most <= full <= most + BATCH
     for batch in last:
         world.deliver(batch)
-    while world.accumulator.incomplete:
+    while world.batches:
         world.deliver(*world.drain(1))
-    world.accumulator.update_crowded()
-    assert not world.accumulator.crowded
-    assert world.accumulator.memory_quota.futures.used == 0
+    world.accumulator.waiters.update()
+    assert not world.accumulator.waiters.is_full
+    assert world.memory_quota.futures.used == 0

@@ -41,22 +41,22 @@ def test_a_topic_made_anew_with_fewer_partitions_gets_no_more_records_in_the_oth
     world.learn(2, 2)
     later = world.send(3)
     assert not stuck.done()
-    assert world.accumulator.line.awaiting("t")[0].record.token is stuck
-    assert [each.record.token for each in world.accumulator.line.awaiting("t")] == [stuck, later]
+    assert world.accumulator.awaiting("t")[0].record.token is stuck
+    assert [each.record.token for each in world.accumulator.awaiting("t")] == [stuck, later]
     for token in (stuck, later):
         token.cancelled = True
     world.accumulator.withdraw_cancelled()
-    assert world.dispatch.topics_without_leader() == {"t"}
+    assert world.batches.topics_without_leader() == {"t"}
     assert world.ready(1) is None
     for batch in in_flight:
         if batch.topic_partition.partition < 2:
             world.deliver(batch)
         else:
             world.retry(batch, after=0.1)
-            assert world.dispatch.leader_of(batch) is None
+            assert world.batches.leader_of(batch) is None
     keyless = [world.send(None) for _ in range(50)]
     world.now += DELIVERY
-    for batch in world.accumulator.incomplete.expired(world.now):
+    for batch in world.batches.expired(world.now):
         if batch.topic_partition.partition >= 2:
             world.fail(batch)
     world.deliver_all(2)
@@ -79,7 +79,7 @@ def test_keyless_records_leave_a_partition_that_is_gone() -> None:
     batch = world.drain_one()
     assert batch.topic_partition.partition == 0
     assert batch.builder.tokens == later
-    (retired,) = (each for each in world.accumulator.incomplete if each is not batch)
+    (retired,) = (each for each in world.batches if each is not batch)
     assert retired.builder.tokens == [first]
 
 
@@ -89,7 +89,7 @@ def test_partitions_that_come_back_take_their_batches_up_again() -> None:
     tokens = [world.send(2, FULL) for _ in range(2)]
     first = world.drain_one()
     world.learn(1)
-    assert world.dispatch.topics_without_leader() == {"t"}
+    assert world.batches.topics_without_leader() == {"t"}
     world.learn(1, 1, 1)
     tokens.append(world.send(2, FULL))
     world.deliver(first)
@@ -102,16 +102,16 @@ def test_a_topic_is_forgotten_once_nothing_of_it_is_left(world: World) -> None:
     forget = partial(world.accumulator.forget_topic, now=world.now)
     world.send(None)
     assert not forget("t")
-    batch = world.drain(1)[0] if 1 in world.dispatch.nodes() else world.drain(2)[0]
+    batch = world.drain(1)[0] if 1 in world.batches.nodes() else world.drain(2)[0]
     assert not forget("t")
     world.deliver(batch)
     assert forget("t")
     assert "t" not in world.accumulator.routes.topics
     token = world.send(None)
-    assert [record.record.token for record in world.line.awaiting("t")] == [token]
+    assert [record.record.token for record in world.accumulator.awaiting("t")] == [token]
     assert not forget("t")
     world.learn(1)
-    assert [each.builder.tokens for each in world.accumulator.incomplete] == [[token]]
+    assert [each.builder.tokens for each in world.batches] == [[token]]
     assert forget("never seen")
 
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from aioproducer.accumulator.batching_rules import BatchingRules
-from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.pending_records import PendingRecords
-from aioproducer.accumulator.producer_batch import ProducerBatch
-from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.accumulator.serialized_record import SerializedRecord
-from aioproducer.accumulator.sticky import StickyChoice
+from aioproducer.accumulator import (
+    AccumulatorSettings,
+    ProducerBatch,
+    RecordAccumulator,
+    SerializedRecord,
+)
 from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import ProducerError
 from aioproducer.model import RecordMetadata, TopicPartition
@@ -95,40 +94,42 @@ class World:
         self,
         *,
         memory: int = 100 * BATCH,
-        line: int = 25 * BATCH,
+        pending: int = 25 * BATCH,
         keep: int = 100 * BATCH,
         linger: float | None = LINGER,
         max_request_size: int = 100 * BATCH,
         partitioner: PartitionFunction | None = None,
-        unavailable: Callable[[int], bool] = lambda _node: False,
         expansion: float = 1.0,
         admits: Callable[[TopicPartition], bool] | None = None,
         on_failed: Callable[[ProducerError], None] | None = None,
-        **rules: Any,
+        **settings: Any,
     ) -> None:
         self.now = START
         self.wakes = 0
-        self.pool = BufferPool(memory, BATCH)
-        self.line = PendingRecords(line, self.pool, keep)
         self.accumulator = RecordAccumulator(
-            BatchingRules(
+            AccumulatorSettings(
+                memory=memory,
+                pending_memory=pending,
+                kept_memory=keep,
                 batch_size=BATCH,
                 max_request_size=max_request_size,
                 linger=linger,
                 adaptive_linger=0.005,
                 delivery_timeout=DELIVERY,
-                **rules,
+                **settings,
             ),
-            self.pool,
-            self.line,
-            StickyChoice(Random(3), BATCH, adaptive=True, unavailable=unavailable),
+            Random(3),
             self.wake,
+            Token,
             lambda _topic: expansion,
             partitioner,
             admits,
             on_failed,
         )
-        self.dispatch = self.accumulator.dispatch
+        self.batches = self.accumulator.batches
+        self.pool = self.accumulator._pool
+        self.pending = self.accumulator._pending
+        self.memory_quota = self.accumulator._memory_quota
 
     def wake(self) -> None:
         self.wakes += 1
@@ -136,8 +137,8 @@ class World:
     def learn(self, *leaders: int | None, topic: str = "t") -> None:
         partitions = tuple(PartitionLeader(number, node) for number, node in enumerate(leaders))
         self.accumulator.update_topic(TopicInfo(topic, None, partitions), self.now)
-        for queue in self.accumulator._topics[topic].partitions:
-            queue.acknowledged = self.acknowledged
+        for partition in self.accumulator._topics[topic].partitions:
+            partition._acknowledged = self.acknowledged
 
     acknowledged = True
     """Every partition has acknowledged a batch before."""
@@ -164,24 +165,23 @@ class World:
     def withdraw(self, token: Token) -> None:
         """Cancel a record in line."""
         token.cancelled = True
-        (record,) = (record for record in self.line if record.record.token is token)
+        (record,) = (record for record in self.pending if record.record.token is token)
         self.accumulator.withdraw(record)
 
     def ready(self, node: int = 1, *, idle: bool = False) -> Any:
         """In how many seconds."""
-        linger = self.accumulator.linger(node, self.now, idle=idle)
-        due = self.dispatch.ready(node, self.now, linger)
+        due = self.batches.ready(node, self.now, idle=idle)
         return None if due is None else pytest.approx(due - self.now)
 
     def drain(self, node: int = 1, max_size: int = 100 * BATCH) -> list[ProducerBatch]:
-        return self.dispatch.drain(node, max_size, self.now)
+        return self.batches._dispatch.drain(node, max_size, self.now)
 
     def drain_one(self, node: int = 1) -> ProducerBatch:
         (batch,) = self.drain(node)
         return batch
 
     def retry(self, batch: ProducerBatch, after: float = 0.0) -> None:
-        self.dispatch.retry(batch, self.now + after, self.now)
+        self.batches.retry(batch, self.now + after, self.now)
 
     def deliver(self, *batches: ProducerBatch) -> None:
         for batch in batches:
@@ -193,22 +193,22 @@ class World:
         self.complete(batch)
 
     def complete(self, batch: ProducerBatch) -> None:
-        self.accumulator.incomplete.complete(batch, self.now)
+        self.batches.complete(batch, self.now)
 
     def admit(self) -> bool:
         """Give memory to the first in line; whether there was any."""
-        grant = self.accumulator.memory_quota.grant(self.now)
-        return grant is not None and self.accumulator.fill(grant, self.now)
+        grant = self.memory_quota.grant(self.now)
+        return grant is not None and self.accumulator._fill(grant, self.now)
 
     def deliver_all(self, *nodes: int) -> None:
         """Until nothing is left."""
-        while self.accumulator.incomplete or self.line:
+        while not self.accumulator.is_empty:
             batches = [batch for node in nodes or (1,) for batch in self.drain_if_any(node)]
             self.deliver(*batches)
             assert self.admit() or batches
 
     def drain_if_any(self, node: int) -> list[ProducerBatch]:
-        return self.drain(node) if node in self.dispatch.nodes() else []
+        return self.drain(node) if node in self.batches.nodes() else []
 
 
 def places(batches: Sequence[ProducerBatch]) -> list[int]:

@@ -143,7 +143,7 @@ async def test_it_takes_every_fate_as_a_batch_gives_it() -> None:
 class Core:
     """Delivers at once, and always has room. Its fast path is closed."""
 
-    crowded = False
+    is_full = False
 
     def __init__(self) -> None:
         self.fast_path = PythonFastPath()

@@ -266,7 +266,7 @@ RETRIEVER = oauth("jwt_retriever_class")
         (
             "PLAIN",
             {"sasl_jaas_config": "com.example.MyLoginModule required;"},
-            "the login module com.example.MyLoginModule is not supported; use one of PlainLoginModule",
+            "login module com.example.MyLoginModule is not supported; use one of PlainLoginModule",
         ),
         ("PLAIN", {"sasl_jaas_config": "hunter2 required;"}, "the login module is not supported"),
         (

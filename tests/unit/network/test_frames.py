@@ -21,7 +21,7 @@ from kio.schema.request_header.v2.header import RequestHeader as RequestHeaderV2
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta, i64Timedelta
 
-from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.accumulator import ProducerBatch
 from aioproducer.cluster.metadata import Asked
 from aioproducer.errors import ProtocolError
 from aioproducer.model import (

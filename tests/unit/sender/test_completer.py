@@ -113,7 +113,7 @@ async def test_a_batch_without_answer_in_time_fails_and_a_late_answer_changes_no
         assert "orders-0" in str(error)
         assert "delivery_timeout_ms" in str(error)
         await world.answer(sent)
-        assert world.accumulator.pool.available == world.accumulator.pool.total
+        assert world.pool.available == world.pool.total
 
 
 async def test_what_is_on_its_way_does_not_change_when_its_batch_is_given_up() -> None:
@@ -150,7 +150,7 @@ async def test_a_batch_that_is_too_large_is_sent_again_in_parts(idempotent: bool
         assert all(future.exception() is None for future in futures)
         if idempotent:
             assert sequences == list(range(first, first + 6))
-        assert world.accumulator.pool.available == world.accumulator.pool.total
+        assert world.pool.available == world.pool.total
 
 
 async def test_a_single_record_that_is_too_large_fails() -> None:
@@ -280,7 +280,7 @@ async def test_what_is_on_its_way_can_be_left_to_its_answer() -> None:
         assert flying.exception() is None
         assert world.completer.abort(error, world.now, unsent_only=True) == 0
         await world.turn()
-        assert world.accumulator.pool.available == world.accumulator.pool.total
+        assert world.pool.available == world.pool.total
 
 
 async def test_an_abort_says_of_each_partition_what_it_does_not_say_itself() -> None:

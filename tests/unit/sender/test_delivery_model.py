@@ -26,13 +26,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from aioproducer.accumulator.batching_rules import BatchingRules
-from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.partition import Partition
-from aioproducer.accumulator.pending_records import PendingRecords
-from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.accumulator.serialized_record import SerializedRecord
-from aioproducer.accumulator.sticky import StickyChoice
+from aioproducer.accumulator import AccumulatorSettings, RecordAccumulator, SerializedRecord
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Asked, Metadata
 from aioproducer.cluster.metadata_response import MetadataNews
@@ -63,7 +57,7 @@ from tests.unit.sender.world import metadata_response
 EXAMPLES = int(os.environ.get("AIOPRODUCER_EXAMPLES", "50"))
 TOPIC, PARTITIONS = "orders", 2
 NODES = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
-BATCH, MEMORY, LINE = 300, 12 * 300, 900
+BATCH, MEMORY, PENDING = 300, 12 * 300, 900
 TOO_LARGE_FROM = 200
 """Bytes of a batch that the brokers refuse, where they do."""
 IN_FLIGHT = 5
@@ -300,7 +294,6 @@ class DeliveryMachine(RuleBasedStateMachine):
         """By connection that broke: what its broker may still read."""
         self.producer_ids = 0
         self.tokens: list[Token] = []
-        self.memory_waiters: tuple[Partition, int] | None = None
         self.build()
 
     def build(self) -> None:
@@ -316,22 +309,24 @@ class DeliveryMachine(RuleBasedStateMachine):
             rebootstrap_after=None,
         )
         list(metadata.update(MetadataNews(NODES), Asked(frozenset(), full=False), 0.0))
-        self.pool = BufferPool(MEMORY, BATCH)
-        self.line = PendingRecords(LINE, self.pool, 4 * BATCH)
         self.accumulator = RecordAccumulator(
-            BatchingRules(
+            AccumulatorSettings(
+                memory=MEMORY,
+                pending_memory=PENDING,
+                kept_memory=4 * BATCH,
                 batch_size=BATCH,
                 max_request_size=1_500,
                 linger=None,
                 adaptive_linger=0.005,
                 delivery_timeout=self.delivery_timeout,
             ),
-            self.pool,
-            self.line,
-            StickyChoice(Random(1), BATCH, adaptive=True, unavailable=lambda _: False),
+            Random(1),
             wakeup.wake,
-            lambda _topic: 1.0,
+            lambda: None,
         )
+        self.batches = self.accumulator.batches
+        self.pool = self.accumulator._pool
+        self.pending = self.accumulator._pending
         self.identity = SequenceNumbers(idempotent=True)
         ratios = CompressionRatios()
         metrics = self.network.metrics
@@ -340,7 +335,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             self.accumulator, metadata, self.identity, metrics, ratios, backoff, 2**31 - 1
         )
         self.sender = Sender(
-            SenderSettings(-1, 30_000, 1_500, self.delivery_timeout),
+            SenderSettings(-1, 30_000, self.delivery_timeout),
             accumulator=self.accumulator,
             client=client,
             metadata=metadata,
@@ -357,7 +352,6 @@ class DeliveryMachine(RuleBasedStateMachine):
             owner=TaskOwner(self.died),
             wakeup=wakeup,
             clock=clock,
-            serve_waiters=self.hand_out_memory,
             elsewhere=asyncio.to_thread,
             ad_hoc=AdHocRequests(client, metadata),
         )
@@ -408,11 +402,6 @@ class DeliveryMachine(RuleBasedStateMachine):
     def round(self) -> None:
         """The sender does what there is to do."""
         self.life.send(None)
-
-    def hand_out_memory(self, now: float) -> None:
-        """What MemoryWaiters does, without callers of ``drain()``."""
-        self.accumulator.admit(now)
-        self.accumulator.update_crowded()
 
     @rule(seconds=st.sampled_from([0.01, 0.2, 1.5]))
     def time_passes(self, seconds: float) -> None:
@@ -560,12 +549,12 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_byte_is_accounted_for(self) -> None:
-        held = sum(len(batch.buffer or b"") for batch in self.accumulator.incomplete)
-        futures = sum(batch.futures for batch in self.accumulator.incomplete)
-        assert self.accumulator.memory_quota.futures.used == futures
+        held = sum(len(batch.buffer or b"") for batch in self.batches)
+        futures = sum(batch.futures for batch in self.batches)
+        assert self.accumulator._memory_quota.futures.used == futures
         borrowed = MEMORY - held - self.pool.available
-        assert borrowed >= max(0, self.line.bytes - LINE) or len(self.line) < 2
-        assert self.line or not borrowed
+        assert borrowed >= max(0, self.pending.bytes - PENDING) or len(self.pending) < 2
+        assert self.pending or not borrowed
 
     # --- the end ---------------------------------------------------------------------------
 
@@ -573,7 +562,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         """No more trouble: everything gets its fate, within a bound."""
         self.network.down.clear()
         for _ in range(len(self.tokens) * 8 + 120):
-            if not (self.accumulator.incomplete or self.line):
+            if self.accumulator.is_empty:
                 return
             self.round()
             for node in NODES:
@@ -582,7 +571,7 @@ class DeliveryMachine(RuleBasedStateMachine):
                         self.take(node, 0)
                     self.an_answer_arrives(node)
             self.now += 0.5
-        raise AssertionError(f"no fate: {list(self.accumulator.incomplete)}, {list(self.line)}")
+        raise AssertionError(f"no fate: {list(self.batches)}, {list(self.pending)}")
 
     def teardown(self) -> None:
         self.bring_home_the_answers()
@@ -596,7 +585,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.logs_are_in_the_order_of_the_sends()
         self.check_fates()
         assert self.pool.available == MEMORY
-        assert self.line.bytes == 0
+        assert self.pending.bytes == 0
         self.check_identity()
         self.accumulator.close()
         with pytest.raises(StopIteration):
@@ -611,9 +600,9 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     def give_time(self) -> list[Token]:
         """Nothing expires any more; the records that have no fate yet."""
-        for batch in self.accumulator.incomplete:
+        for batch in self.batches:
             batch.deadline = FOREVER
-        for record in self.line:
+        for record in self.pending:
             record.sent = record.deadline = FOREVER
         return [token for token in self.tokens if not token.done()]
 
@@ -784,8 +773,8 @@ class ClosedMachine(FailureMachine):
                 self.take(node, 0)
         self.check_fates()
         self.logs_are_in_the_order_of_the_sends()
-        assert not self.accumulator.incomplete
-        assert not self.line
+        assert not self.batches
+        assert not self.pending
         self.life.close()
 
 

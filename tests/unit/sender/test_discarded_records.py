@@ -72,7 +72,7 @@ async def test_when_a_batch_has_failed_those_that_have_not_left_are_dropped(vers
             await world.answer(each)
         assert await answered(world, producer_id=77 if version == 2 else -1, epoch=1) == ABORT
         assert ending.done
-        assert world.accumulator.pool.available == world.accumulator.pool.total
+        assert world.pool.available == world.pool.total
         if version == 1:
             assert await answered(world) == InitProducerId(epoch_bump=True)
         world.manager.begin()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.accumulator import ProducerBatch
 from aioproducer.cluster.snapshot import PartitionLeader
 from aioproducer.errors import ProtocolError
 from aioproducer.model import Node, TopicPartition

@@ -55,7 +55,7 @@ async def test_a_principal_without_the_right_to_an_identity_is_told_so() -> None
         assert isinstance(error, KafkaError)
         assert "IDEMPOTENT_WRITE" in str(error)
         assert "enable_idempotence=False" in str(error)
-        assert world.accumulator.pool.available == world.accumulator.pool.total
+        assert world.pool.available == world.pool.total
 
 
 def epochs(sent: tuple[NodeId, Any]) -> list[tuple[int, int, int]]:

@@ -174,10 +174,10 @@ async def test_no_step_of_an_answer_takes_more_than_one_turn_of_its_own(
         made = 0
         init = Partition.__init__
 
-        def count(queue: Partition, place: TopicPartition) -> None:
+        def count(partition: Partition, place: TopicPartition, leader: int | None = None) -> None:
             nonlocal made
             made += 1
-            init(queue, place)
+            init(partition, place, leader)
 
         monkeypatch.setattr(Partition, "__init__", count)
         answer = metadata_response("wide", [1] * 1000, 0, BROKERS, 5)
@@ -255,7 +255,7 @@ async def test_a_partition_beyond_the_known_ones_is_asked_for_and_waited_for() -
 
 
 async def test_a_partition_that_never_comes() -> None:
-    async with running(line=1_000_000) as world:
+    async with running(pending=1_000_000) as world:
         began = world.now
         asked = 0
         future = world.send(partition=7)

@@ -65,14 +65,16 @@ async def test_one_request_for_each_broker() -> None:
         assert [(await future).partition for future in futures] == [0, 1, 2]
 
 
-async def test_memory_goes_back_and_the_admission_hears_of_it() -> None:
+async def test_memory_goes_back_and_callers_that_wait_for_it_go_on() -> None:
     async with running(memory=1000) as world:
         world.send()
-        assert world.accumulator.pool.available == 0
+        assert world.pool.available == 0
+        turn = world.accumulator.waiters.turn(None, world.now)
         await world.turn()
+        assert not turn.done()
         await world.answer(world.one(ProduceRequest))
-        assert world.accumulator.pool.available == 1000
-        assert world.serve_waiters > 0
+        assert world.pool.available == 1000
+        assert turn.done()
 
 
 async def test_run_ends_when_all_have_their_fate_and_no_more_will_come() -> None:
@@ -100,7 +102,7 @@ async def test_a_response_that_lacks_a_partition_is_an_error_of_that_partition()
         await world.complete(sent, produce_response([("orders", 0)]))
         assert there.done()
         assert not missing.done()
-        batch = next(iter(world.accumulator.incomplete))
+        batch = next(iter(world.batches))
         assert isinstance(batch.last_error, ProtocolError)
         assert "orders-1 on broker 1 (host1:9092)" in str(batch.last_error)
         await world.turn(BACKOFF * 2)

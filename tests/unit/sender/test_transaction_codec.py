@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kio.serial import entity_reader
 
-from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.accumulator import ProducerBatch
 from aioproducer.model import TransactionHandle
 from aioproducer.network.apis import SUPPORTED, Api
 from aioproducer.sender.produce import EncodedBatch, ProduceRequest

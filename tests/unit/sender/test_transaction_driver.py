@@ -189,8 +189,8 @@ async def test_a_transaction_that_takes_hours_to_be_finished_is_waited_for() -> 
         for _ in range(1100):
             await answered(world, CONCURRENT)
             await world.turn(1.1)
-            world.accumulator.incomplete.expire_by(next(iter(world.accumulator.incomplete)), 1e9)
-            for batch in world.accumulator.incomplete:
+            world.batches.expire_by(next(iter(world.batches)), 1e9)
+            for batch in world.batches:
                 batch.deadline = 1e9
         await answered(world)
 

@@ -25,12 +25,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 from kio.static.primitive import i32, i32Timedelta
 
-from aioproducer.accumulator.batching_rules import BatchingRules
-from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.pending_records import PendingRecords
-from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.accumulator.serialized_record import SerializedRecord
-from aioproducer.accumulator.sticky import StickyChoice
+from aioproducer.accumulator import AccumulatorSettings, RecordAccumulator, SerializedRecord
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.cluster.metadata_response import MetadataNews
@@ -164,14 +159,13 @@ class World:
         acks: int = -1,
         retries: int = 100,
         memory: int = 100_000,
-        line: int = 10_000,
+        pending: int = 10_000,
         codec: Compression | None = None,
         transactional_id: str | None = None,
         version: int = 1,
     ) -> None:
         self.now = 1000.0
         self.deaths: list[BaseException] = []
-        self.serve_waiters = 0
         self.wakeup = Wakeup(lambda: self.now)
         metrics = ProducerMetrics(now=self.now)
         self.metrics = metrics
@@ -192,25 +186,28 @@ class World:
         self._manager = (
             None if transactional_id is None else TransactionManager(transactional_id, identity)
         )
-        rules = BatchingRules(
-            batch_size=1000,
-            max_request_size=1_000_000,
-            linger=0.0,
-            adaptive_linger=0.005,
-            delivery_timeout=DELIVERY,
-            in_order=idempotent,
-        )
-        pool = BufferPool(memory, rules.batch_size)
         self.accumulator = RecordAccumulator(
-            rules,
-            pool,
-            PendingRecords(line, pool, memory),
-            StickyChoice(NoJitter(), rules.batch_size, adaptive=False, unavailable=lambda _: False),
+            AccumulatorSettings(
+                memory=memory,
+                pending_memory=pending,
+                kept_memory=memory,
+                batch_size=1000,
+                max_request_size=1_000_000,
+                linger=0.0,
+                adaptive_linger=0.005,
+                delivery_timeout=DELIVERY,
+                in_order=idempotent,
+                adaptive_partitioning=False,
+            ),
+            NoJitter(),
             self.wakeup.wake,
-            lambda _: 1.0,
+            lambda: asyncio.get_running_loop().create_future(),
             admits=None if self._manager is None else self._manager.admit,
             on_failed=None if self._manager is None else self._manager.batch_failed,
         )
+        self.batches = self.accumulator.batches
+        self.pool = self.accumulator._pool
+        self.pending = self.accumulator._pending
         ratios = CompressionRatios()
         self.refresher = refresher = MetadataRefresher(
             self.metadata, client, self.accumulator, ratios
@@ -242,7 +239,7 @@ class World:
             )
         self.requester = producer_id
         self.sender = Sender(
-            SenderSettings(acks, 30_000, 1_000_000, DELIVERY),
+            SenderSettings(acks, 30_000, DELIVERY),
             accumulator=self.accumulator,
             client=client,
             metadata=self.metadata,
@@ -257,7 +254,6 @@ class World:
             owner=self.owner,
             wakeup=self.wakeup,
             clock=lambda: self.now,
-            serve_waiters=self._serve_waiters,
             elsewhere=asyncio.to_thread,
             ad_hoc=AdHocRequests(client, self.metadata),
             transactions=self._manager,
@@ -271,9 +267,6 @@ class World:
 
     def _changed(self) -> None:
         self.changes += 1
-
-    def _serve_waiters(self, _now: float) -> None:
-        self.serve_waiters += 1
 
     # what the producer does
 

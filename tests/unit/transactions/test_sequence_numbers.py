@@ -7,7 +7,7 @@ from aiokafka.record import MemoryRecords  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.accumulator import ProducerBatch
 from aioproducer.model import Place, TopicPartition
 from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState, next_sequence
 from aioproducer.transactions.sequence_numbers import (

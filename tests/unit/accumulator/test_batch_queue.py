@@ -31,17 +31,17 @@ def test_batches_expire_wherever_they_are(world: World) -> None:
     world.retry(backing_off, after=500.0)
     world.now += 1.0
     world.send(2)
-    (_, _, waiting) = world.accumulator.incomplete
+    (_, _, waiting) = world.batches
     seen = []
     for seconds in (0.0, DELIVERY - 2.001, 0.001, 0.999, 0.001, 1.0):
         world.now += seconds
-        late = world.accumulator.incomplete.expired(world.now)
+        late = world.batches.expired(world.now)
         seen.append(late)
         for batch in late:
             world.fail(batch)
     assert seen == [[], [], [on_wire], [], [backing_off], [waiting]]
     assert world.pool.available == world.pool.total
-    assert world.dispatch.nodes() == []
+    assert world.batches.nodes() == []
     assert world.accumulator.next_deadline() is None
 
 
@@ -49,9 +49,9 @@ def test_the_batch_behind_an_expired_one_leaves(world: World) -> None:
     world.send(0, FULL)
     world.now += 1.0
     world.send(0, FULL)
-    head, behind = world.accumulator.incomplete
+    head, behind = world.batches
     world.now = START + DELIVERY
-    assert world.accumulator.incomplete.expired(world.now) == [head]
+    assert world.batches.expired(world.now) == [head]
     world.fail(head)
     assert world.drain() == [behind]
 
@@ -65,7 +65,7 @@ def test_the_time_in_line_counts_for_the_delivery() -> None:
     world.now += 5.0
     world.deliver(world.drain_one())
     assert world.admit()
-    (batch,) = world.accumulator.incomplete
+    (batch,) = world.batches
     assert (batch.created, batch.deadline) == (START + 8.0, START + 3.0 + DELIVERY)
 
 
@@ -81,16 +81,16 @@ def test_a_batch_begun_later_may_expire_earlier() -> None:
     for _ in range(2):
         world.deliver(world.drain_one())
     assert world.admit(), "partition 1 holds less, so it comes first"
-    (late,) = world.accumulator.incomplete
+    (late,) = world.batches
     world.now = START + DELIVERY + 0.5
-    assert world.accumulator.incomplete.expired(world.now) == []
+    assert world.batches.expired(world.now) == []
     assert world.admit()
     world.now = START + DELIVERY + 1.0
-    (admitted,) = world.accumulator.incomplete.expired(world.now)
+    (admitted,) = world.batches.expired(world.now)
     assert admitted.builder.tokens == [waited]
     world.fail(admitted)
     world.now += 4.0
-    assert world.accumulator.incomplete.expired(world.now) == [late]
+    assert world.batches.expired(world.now) == [late]
 
 
 # --- too large ---------------------------------------------------------------------------------
@@ -102,10 +102,10 @@ def test_a_batch_is_split_in_its_place(world: World) -> None:
     big = world.drain_one()
     tokens.append(world.send(0, 100))
     world.accumulator.flush(flushed)
-    assert world.accumulator.incomplete.split(big, world.now) > 1
-    assert big not in world.accumulator.incomplete
+    assert world.batches.split(big, world.now) > 1
+    assert big not in world.batches
     order = []
-    while world.accumulator.incomplete:
+    while world.batches:
         assert not flushed.resolved
         batch = world.drain_one()
         order += batch.builder.tokens
@@ -120,9 +120,9 @@ def test_a_batch_over_the_batch_size_is_split_to_it_first() -> None:
     world.learn(1)
     for _ in range(30):
         world.send(0, 100)
-    assert world.accumulator.incomplete.split(world.drain_one(), world.now) == 4
+    assert world.batches.split(world.drain_one(), world.now) == 4
     counts = []
-    while world.accumulator.incomplete:
+    while world.batches:
         batch = world.drain_one()
         counts.append(batch.count)
         world.deliver(batch)
@@ -131,10 +131,10 @@ def test_a_batch_over_the_batch_size_is_split_to_it_first() -> None:
 
 def test_parts_are_halved_down_to_single_records(world: World) -> None:
     tokens = [world.send(0, 100) for _ in range(6)]
-    while world.accumulator.incomplete:
+    while world.batches:
         batch = world.drain_one()
         if batch.count > 1:
-            assert world.accumulator.incomplete.split(batch, world.now) > 1
+            assert world.batches.split(batch, world.now) > 1
         else:
             world.deliver(batch)
     assert all(isinstance(token.fate, RecordMetadata) for token in tokens)
@@ -142,7 +142,7 @@ def test_parts_are_halved_down_to_single_records(world: World) -> None:
 
 def test_a_retried_part_stays_in_front_of_the_next(world: World) -> None:
     tokens = [world.send(0, 100) for _ in range(6)]
-    world.accumulator.incomplete.split(world.drain_one(), world.now)
+    world.batches.split(world.drain_one(), world.now)
     order: list[Any] = []
     for attempt in range(10):
         batch = world.drain_one()
@@ -150,8 +150,8 @@ def test_a_retried_part_stays_in_front_of_the_next(world: World) -> None:
             order += batch.builder.tokens
             world.deliver(batch)
         else:
-            world.dispatch.retry(batch, world.now, world.now)
-        if not world.accumulator.incomplete:
+            world.batches.retry(batch, world.now, world.now)
+        if not world.batches:
             break
     assert order == tokens
 
@@ -161,12 +161,12 @@ def test_the_futures_of_a_full_batch_are_counted_and_what_came_in_later_too(worl
     world.learn(1)
     for _ in range(3):
         world.send(0)
-    (batch,) = world.accumulator.incomplete
+    (batch,) = world.batches
     span = BulkToken(cast(Any, None), 0)
     assert batch.builder.append_values(span, TIMESTAMP_MS, [b"v"] * 4) == 4
     world.send(0, size=BATCH)
     assert batch.futures == 3
-    assert world.accumulator.memory_quota.futures.used == 3
+    assert world.memory_quota.futures.used == 3
 
 
 def test_a_record_that_is_refused_does_not_end_the_counting(world: World) -> None:
@@ -176,6 +176,6 @@ def test_a_record_that_is_refused_does_not_end_the_counting(world: World) -> Non
         world.send(0, size=10_000_000)
     for _ in range(3):
         world.send(0)
-    (batch,) = world.accumulator.incomplete
+    (batch,) = world.batches
     world.send(0, size=FULL)
-    assert batch.futures == world.accumulator.memory_quota.futures.used == 4
+    assert batch.futures == world.memory_quota.futures.used == 4

@@ -29,7 +29,7 @@ def test_a_large_record_has_a_batch_of_its_own_size() -> None:
     world = World()
     world.learn(1)
     world.send(0, 5 * BATCH)
-    (batch,) = world.accumulator.incomplete
+    (batch,) = world.batches
     assert batch.buffer is not None
     assert len(batch.buffer) == batch_size_bound(None, bytes(5 * BATCH), ())
     world.deliver_all()

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.accumulator.producer_batch import ProducerBatch
-from aioproducer.accumulator.splitting import split_batch
+from aioproducer.accumulator.producer_batch import ProducerBatch, split_batch
 from aioproducer.model import TopicPartition
 from aioproducer.records.bulk_tokens import BulkToken
 from aioproducer.records.reader import read_records

@@ -47,7 +47,7 @@ def test_keyless_records_join_the_batch_that_keyed_ones_began() -> None:
     world.send(None, 400)
     world.learn(None, 1)
     world.send(None, 400)
-    assert [batch.count for batch in world.accumulator.incomplete] == [3, 2]
+    assert [batch.count for batch in world.batches] == [3, 2]
 
 
 def test_ignore_keys_makes_keyed_records_stick() -> None:
@@ -55,7 +55,7 @@ def test_ignore_keys_makes_keyed_records_stick() -> None:
     world.learn(*[1] * 12)
     for n in range(20):
         world.send(None, 1, key=b"%d" % n)
-    assert len(world.accumulator.incomplete) == 1
+    assert len(world.batches) == 1
     waiting = World(ignore_keys=True, memory=BATCH)
     waiting.learn(*[1] * 12)
     for n in range(4):
@@ -64,7 +64,8 @@ def test_ignore_keys_makes_keyed_records_stick() -> None:
 
 
 def test_keyless_records_avoid_leaderless_and_unavailable_partitions() -> None:
-    world = World(unavailable=lambda node: node == 3)
+    world = World(availability_timeout=1.0)
+    world.batches.node_is_ready(3, False, world.now - 1.5)
     world.learn(None, 1, 3, None, 3)
     tokens = [world.send(None, FULL) for _ in range(20)]
     world.deliver_all(1)
@@ -76,6 +77,4 @@ def test_keyless_records_avoid_leaderless_and_unavailable_partitions() -> None:
     world.learn(*[None] * 5)
     for _ in range(40):
         world.send(None, FULL)
-    assert {batch.topic_partition.partition for batch in world.accumulator.incomplete} == set(
-        range(5)
-    )
+    assert {batch.topic_partition.partition for batch in world.batches} == set(range(5))

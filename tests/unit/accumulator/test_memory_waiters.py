@@ -8,19 +8,13 @@ from random import Random
 
 import pytest
 
-from aioproducer.accumulator.batching_rules import BatchingRules
-from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.accumulator import AccumulatorSettings, RecordAccumulator, SerializedRecord
 from aioproducer.accumulator.memory_quota import STUCK_AFTER, Pressure
-from aioproducer.accumulator.pending_records import PendingRecords
-from aioproducer.accumulator.record_accumulator import RecordAccumulator
-from aioproducer.accumulator.serialized_record import SerializedRecord
-from aioproducer.accumulator.sticky import StickyChoice
 from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import BufferExhaustedError, ProducerClosedError
 from aioproducer.interceptors import InterceptedFuture, Interceptors
-from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import ProducerRecord, RecordMetadata
-from aioproducer.sender.memory_waiters import MemoryWaiters
+from aioproducer.sender.drain import drain
 
 BATCH = 1000
 MAX_BLOCK = 60.0
@@ -33,28 +27,29 @@ class Caller:
 class World:
     """Partitions led by ``leaders``; the sender's rounds are calls of :meth:`round`."""
 
-    def __init__(self, batches: int, *leaders: int, line: int = 20_000) -> None:
-        rules = BatchingRules(
-            batch_size=BATCH,
-            max_request_size=100_000,
-            linger=0.0,
-            adaptive_linger=0.0,
-            delivery_timeout=120.0,
-        )
+    def __init__(self, batches: int, *leaders: int, pending: int = 20_000) -> None:
         self.now = 0.0
         self.rounds_asked_for = 0
-        self.pool = BufferPool(batches * BATCH, BATCH)
         self.accumulator = RecordAccumulator(
-            rules,
-            self.pool,
-            PendingRecords(line, self.pool, self.pool.total),
-            StickyChoice(Random(1), BATCH, adaptive=False, unavailable=lambda _: False),
+            AccumulatorSettings(
+                memory=batches * BATCH,
+                pending_memory=pending,
+                kept_memory=batches * BATCH,
+                batch_size=BATCH,
+                max_request_size=100_000,
+                linger=0.0,
+                adaptive_linger=0.0,
+                delivery_timeout=120.0,
+                adaptive_partitioning=False,
+            ),
+            Random(1),
             self.wake,
-            lambda _: 1.0,
+            lambda: asyncio.get_running_loop().create_future(),
         )
-        self.memory_waiters = MemoryWaiters(
-            self.accumulator, ProducerMetrics(now=0.0), self.wake, lambda: self.now
-        )
+        self.batches = self.accumulator.batches
+        self.waiters = self.accumulator.waiters
+        self.pool = self.accumulator._pool
+        self.pending = self.accumulator._pending
         self.learn(*leaders or (1, 1, 1, 1))
 
     def learn(self, *leaders: int) -> None:
@@ -74,34 +69,41 @@ class World:
         if accumulator.append(record, self.now) is None:
             accumulator.enqueue(record, self.now, self.now + MAX_BLOCK)
             if caller is not None:
-                self.memory_waiters.stands_in_line(caller)
+                self.waiters.caller_stalls(caller)
         return future
 
     def fill(self, partition: int, *, caller: object = None) -> None:
         """Until the partition's leader has no room: one record stands in line."""
-        before = len(self.accumulator.line)
-        while len(self.accumulator.line) == before:
+        before = len(self.pending)
+        while len(self.pending) == before:
             self.send(partition, caller=caller)
 
     def crowd(self, partition: int, *, caller: object = None) -> None:
         """Until the line of the partition's leader is half full."""
         leader = self.accumulator._topics["orders"].partitions[partition].leader
-        while self.accumulator.memory_quota.pressure(leader) is not Pressure.CROWDED:
+        while self.accumulator._memory_quota.pressure(leader) is not Pressure.CRITICAL:
             self.send(partition, caller=caller)
 
     def has_room(self, caller: object) -> bool:
         """What ``drain()`` looks at before it waits."""
-        accumulator = self.accumulator
-        return caller not in accumulator.stalled and accumulator.last_has_room()
+        return caller not in self.waiters.stalled and self.waiters.last_has_room()
 
     def round(self) -> float | None:
-        return self.memory_waiters.serve(self.now)
+        self.accumulator.admit(self.now)
+        return self.waiters.serve(self.now)
+
+    def turn(self, caller: object, *, patient: bool = False) -> asyncio.Future[None] | None:
+        turn: asyncio.Future[None] | None = self.waiters.turn(caller, self.now, patient=patient)
+        return turn
+
+    async def drain(self, caller: object) -> None:
+        await drain(self.waiters, caller, lambda: self.now)
 
     async def deliver_first(self) -> None:
         """The oldest batch is acknowledged and its memory comes back."""
-        batch = next(iter(self.accumulator.incomplete))
+        batch = next(iter(self.batches))
         batch.deliver(0, -1)
-        self.accumulator.incomplete.complete(batch, self.now)
+        self.batches.complete(batch, self.now)
         await self.settle()
 
     async def settle(self) -> None:
@@ -114,10 +116,10 @@ async def test_a_record_in_line_gets_the_memory_that_comes_back() -> None:
     world = World(1)
     first, second = world.send(), world.send()
     await world.settle()
-    assert len(world.accumulator.line) == 1
+    assert len(world.pending) == 1
     await world.deliver_first()
     assert first.done()
-    assert len(world.accumulator.line) == 0
+    assert len(world.pending) == 0
     await world.deliver_first()
     assert second.done()
     assert world.pool.available == world.pool.total
@@ -164,17 +166,15 @@ async def test_a_record_with_interceptors_may_be_taken_back_too() -> None:
     await world.settle()
     future.cancel()
     await world.deliver_first()
-    assert len(world.accumulator.line) == 0
-    assert not world.accumulator.incomplete, "it must not be sent"
+    assert len(world.pending) == 0
+    assert not world.batches, "it must not be sent"
     assert world.pool.available == world.pool.total
 
 
 async def test_drain_waits_while_there_is_no_room_and_goes_on_when_there_is() -> None:
     world = World(1)
     world.send()
-    draining = asyncio.get_running_loop().create_task(
-        world.memory_waiters.drain(asyncio.current_task())
-    )
+    draining = asyncio.get_running_loop().create_task(world.drain(asyncio.current_task()))
     await world.settle()
     assert not draining.done()
     await world.deliver_first()
@@ -188,7 +188,7 @@ async def test_records_in_line_come_before_drains_and_drains_in_turn() -> None:
     order: list[int] = []
 
     async def drain(number: int) -> None:
-        await world.memory_waiters.drain(asyncio.current_task())
+        await world.drain(asyncio.current_task())
         order.append(number)
         world.send()
 
@@ -208,7 +208,7 @@ async def test_a_cancelled_drain_lets_the_next_one_go() -> None:
     world = World(1)
     world.send()
     tasks = [
-        asyncio.get_running_loop().create_task(world.memory_waiters.drain(asyncio.current_task()))
+        asyncio.get_running_loop().create_task(world.drain(asyncio.current_task()))
         for _ in range(5)
     ]
     await world.settle()
@@ -223,16 +223,16 @@ async def test_close_wakes_every_drain_with_the_error() -> None:
     world = World(1)
     world.send()
     tasks = [
-        asyncio.get_running_loop().create_task(world.memory_waiters.drain(asyncio.current_task()))
+        asyncio.get_running_loop().create_task(world.drain(asyncio.current_task()))
         for _ in range(3)
     ]
     await world.settle()
     error = ProducerClosedError("closed")
-    world.memory_waiters.close(error)
+    world.waiters.close(error)
     told = await asyncio.gather(*tasks, return_exceptions=True)
     assert [(type(each), str(each)) for each in told] == [(ProducerClosedError, "closed")] * 3
     with pytest.raises(ProducerClosedError):
-        await world.memory_waiters.drain(asyncio.current_task())
+        await world.drain(asyncio.current_task())
 
 
 async def test_drains_that_gave_up_leave_the_line() -> None:
@@ -241,10 +241,10 @@ async def test_drains_that_gave_up_leave_the_line() -> None:
     for _ in range(1_000):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0):
-                await world.memory_waiters.drain(asyncio.current_task())
+                await world.drain(asyncio.current_task())
     await world.settle()
-    assert not world.memory_waiters._turns
-    assert not world.accumulator.memory_quota.wanted
+    assert not world.waiters._turns
+    assert not world.accumulator._memory_quota._awaited
 
 
 # --- each node by itself ---------------------------------------------------------------------
@@ -254,10 +254,10 @@ async def test_a_caller_waits_for_the_node_of_its_last_record_alone() -> None:
     world = World(32, 1, 2)
     me = Caller()
     world.fill(0, caller=me)
-    assert world.memory_waiters.turn(me) is not None
+    assert world.turn(me) is not None
     world.send(1)
     assert world.has_room(me)
-    assert world.memory_waiters.turn(me) is None
+    assert world.turn(me) is None
 
 
 async def test_a_caller_waits_for_every_node_where_its_records_stand_in_line() -> None:
@@ -266,10 +266,10 @@ async def test_a_caller_waits_for_every_node_where_its_records_stand_in_line() -
     world.fill(0, caller=me)
     world.fill(1, caller=me)
     world.send(2)
-    assert world.accumulator.last_has_room()
+    assert world.waiters.last_has_room()
     assert not world.has_room(me)
     assert world.has_room(Caller())
-    assert [world.memory_waiters.turn(me) is not None for _ in range(3)] == [True, True, False]
+    assert [world.turn(me) is not None for _ in range(3)] == [True, True, False]
 
 
 async def test_a_task_that_is_done_is_forgotten() -> None:
@@ -281,50 +281,50 @@ async def test_a_task_that_is_done_is_forgotten() -> None:
     await asyncio.create_task(send())
     await asyncio.sleep(0)
     gc.collect()
-    assert not world.memory_waiters._stalled
+    assert not world.waiters.stalled
 
 
 async def test_memory_that_comes_back_serves_whom_it_can() -> None:
     """One node waits for its first batch; another may have what is free."""
     world = World(32, 1, 2)
     world.fill(0)
-    dead = len(world.accumulator.line)
+    dead = len(world.pending)
     alive = [world.send(1) for _ in range(20)]
     for _ in range(100):
-        for batch in list(world.accumulator.incomplete):
+        for batch in list(world.batches):
             if batch.topic_partition.partition == 1:
                 batch.deliver(0, -1)
-                world.accumulator.incomplete.complete(batch, world.now)
+                world.batches.complete(batch, world.now)
         await world.settle()
     assert all(future.done() for future in alive)
-    assert len(world.accumulator.line) == dead
+    assert len(world.pending) == dead
 
 
 async def test_nobody_else_waits_for_a_node_that_is_stuck() -> None:
     world = World(32, 1, 2)
     owner, other = Caller(), Caller()
     world.crowd(0, caller=owner)
-    turns = [world.memory_waiters.turn(caller) for caller in (owner, other, None)]
+    turns = [world.turn(caller) for caller in (owner, other, None)]
     assert None not in turns
     world.now = STUCK_AFTER
     assert world.round() is None
     assert [turn is not None and turn.done() for turn in turns] == [False, True, True]
-    assert world.memory_waiters.turn(other) is None
+    assert world.turn(other) is None
     world.send(0, caller=owner)
-    assert world.memory_waiters.turn(owner) is not None
+    assert world.turn(owner) is not None
 
 
 async def test_a_stuck_node_is_not_waited_for_before_its_line_is_half_full() -> None:
     world = World(32, 1, 2)
     owner = Caller()
     world.fill(0, caller=owner)
-    turn = world.memory_waiters.turn(owner)
+    turn = world.turn(owner)
     assert turn is not None
     assert world.round() == STUCK_AFTER
     world.now = STUCK_AFTER
     world.round()
     assert turn.done()
-    assert world.memory_waiters.turn(owner) is None
+    assert world.turn(owner) is None
 
 
 async def test_a_caller_that_need_not_wait_for_a_stuck_node_lets_others_have_their_turn() -> None:
@@ -340,8 +340,8 @@ async def test_a_caller_that_need_not_wait_for_a_stuck_node_lets_others_have_the
 
     for _ in range(10):
         asyncio.get_running_loop().call_soon(count)
-        world.memory_waiters.stands_in_line(task)
-        await world.memory_waiters.drain(task)
+        world.waiters.caller_stalls(task)
+        await world.drain(task)
     assert others == 10
 
 
@@ -349,7 +349,7 @@ async def test_a_patient_caller_waits_for_a_stuck_node_until_it_has_room() -> No
     world = World(32, 1, 2)
     thread = Caller()
     world.fill(0, caller=thread)
-    turn = world.memory_waiters.turn(thread, patient=True)
+    turn = world.turn(thread, patient=True)
     assert turn is not None
     world.now = 100 * STUCK_AFTER
     world.round()
@@ -365,24 +365,24 @@ async def test_a_delivery_shows_that_a_node_is_not_stuck() -> None:
     world.now = STUCK_AFTER
     await world.deliver_first()
     world.crowd(0, caller=world)
-    assert world.memory_waiters.turn(None) is not None
+    assert world.turn(None) is not None
 
 
 async def test_a_record_beyond_the_capacity_stands_in_line_while_its_node_is_waited_for() -> None:
-    world = World(32, 1, 2, line=4_000)
+    world = World(32, 1, 2, pending=4_000)
     world.crowd(0)
     future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
     record = SerializedRecord("orders", 0, 1, None, bytes(5_000), (), future)
     with pytest.raises(BufferExhaustedError, match=r"'orders'.*drain\(\)"):
         world.accumulator.enqueue(record, 0.0, MAX_BLOCK)
     pending = world.accumulator.enqueue(record, 0.0, MAX_BLOCK, over_capacity=True)
-    assert pending in world.accumulator.line
+    assert pending in world.pending
 
 
 async def test_who_waits_for_a_partition_that_moves_finds_out_where() -> None:
     world = World(32, 1, 2)
     world.fill(0)
-    turn = world.memory_waiters.turn(None)
+    turn = world.turn(None)
     assert turn is not None
     world.learn(2, 2)
     world.round()
@@ -390,24 +390,24 @@ async def test_who_waits_for_a_partition_that_moves_finds_out_where() -> None:
 
 
 async def test_records_for_an_unknown_topic_make_only_their_own_callers_wait() -> None:
-    world = World(32, 1, 2, line=4_000)
+    world = World(32, 1, 2, pending=4_000)
     owner = Caller()
-    while not world.accumulator.line.is_crowded(None):
+    while not world.pending.is_half_full(None):
         world.send(0, topic="unknown", caller=owner)
-    assert world.memory_waiters.turn(owner) is not None
+    assert world.turn(owner) is not None
     world.send(1)
-    assert world.accumulator.last_has_room()
+    assert world.waiters.last_has_room()
 
 
 async def test_it_is_asked_for_a_round_as_long_as_callers_can_go_on() -> None:
     """Four batches are free: four go on at once, and the rest in later rounds."""
     world = World(32, 1)
     world.fill(0)
-    turns = [world.memory_waiters.turn(None) for _ in range(6)]
+    turns = [world.turn(None) for _ in range(6)]
     for _ in range(5):
-        batch = next(iter(world.accumulator.incomplete))
+        batch = next(iter(world.batches))
         batch.deliver(0, -1)
-        world.accumulator.incomplete.complete(batch, world.now)
+        world.batches.complete(batch, world.now)
     world.round()
     assert sum(turn is not None and turn.done() for turn in turns) == 4
     asked = world.rounds_asked_for

@@ -1,0 +1,372 @@
+"""Every batch from its first record to its outcome, as the sender sees it; and flushes of them.
+
+Source: Kafka's ``IncompleteBatches``, and what its ``Sender`` asks of the ``RecordAccumulator``.
+
+Batches and pending records belong to a *generation*, which is a number. A flush closes the
+generation of what is there: what comes later belongs to the next one. A flush is done when nothing
+is left of its generation or of an older one, so flushes between which nothing came share one, and
+every step costs the same however many flushes wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Protocol
+
+from aioproducer.accumulator.dispatch import Dispatch
+from aioproducer.accumulator.memory_quota import MemoryQuota
+from aioproducer.accumulator.partition import Partition
+from aioproducer.accumulator.producer_batch import ProducerBatch, split_batch
+from aioproducer.accumulator.settings import AccumulatorSettings
+from aioproducer.accumulator.topic import Topic
+from aioproducer.model import Place, TopicPartition
+from aioproducer.records.bulk_tokens import BulkToken
+
+
+class FlushFuture(Protocol):
+    """All that a flush knows of the future that it resolves."""
+
+    def done(self) -> bool:
+        """True if the caller gave up."""
+
+    def set_result(self, result: None, /) -> None:
+        """All that the flush waits for has its outcome."""
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """Something that the flush waits for will have no outcome."""
+
+
+class Flushable(Protocol):
+    """A batch, or a record that waits to be in one."""
+
+    generation: int
+
+
+class Flushes:
+    """All flushes under way; False if there is none."""
+
+    __slots__ = ("_futures", "_newest", "_oldest", "_pending", "_waiting")
+
+    def __init__(self) -> None:
+        self._newest = 0
+        """The generation of batches and records that come now."""
+        self._oldest = 0
+        """The oldest generation with something left; the newest one if nothing is left."""
+        self._pending: dict[int, int] = {}
+        """The number of items without an outcome, by generation."""
+        self._futures: dict[int, dict[FlushFuture, None]] = {}
+        """The futures that wait for a generation and all before it."""
+        self._waiting: dict[FlushFuture, int] = {}
+        """The generation that each future waits for."""
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    # --- what is waited for ----------------------------------------------------------------
+
+    def began(self, item: Flushable) -> None:
+        """Count ``item``, which came now: flushes that began before do not wait for it."""
+        item.generation = self._newest
+        self._pending[self._newest] = self._pending.get(self._newest, 0) + 1
+
+    def done(self, item: Flushable) -> None:
+        """Count ``item`` no more: it has its outcome, or was moved to other items."""
+        self._leave(item.generation)
+        while self._oldest < self._newest and self._oldest not in self._pending:
+            self._resolve(self._oldest)
+            self._oldest += 1
+
+    def moved(self, item: Flushable, to: Flushable) -> None:
+        """``item``, or a part of it, is in ``to`` now and shares its fate."""
+        if item.generation < to.generation:
+            self._leave(to.generation)
+            to.generation = item.generation
+            self._pending[item.generation] += 1
+
+    def _leave(self, generation: int) -> None:
+        left = self._pending[generation] - 1
+        if left:
+            self._pending[generation] = left
+        else:
+            del self._pending[generation]
+
+    # --- who waits -------------------------------------------------------------------------
+
+    def begin(self, future: FlushFuture) -> None:
+        """Resolve ``future`` once all batches and records of this moment have their outcome."""
+        if self._newest in self._pending:
+            self._newest += 1
+        awaited = self._newest - 1
+        if awaited < self._oldest:
+            future.set_result(None)
+            return
+        self._waiting[future] = awaited
+        self._futures.setdefault(awaited, {})[future] = None
+
+    def give_up(self, future: FlushFuture) -> None:
+        """Nobody waits for ``future`` any more; a second or late call does nothing."""
+        generation = self._waiting.pop(future, None)
+        if generation is not None:
+            del self._futures[generation][future]
+
+    def fail(self, error: BaseException) -> None:
+        """End all flushes with ``error``, whatever they still wait for."""
+        waiting, self._waiting = self._waiting, {}
+        self._futures.clear()
+        for future in waiting:
+            if not future.done():
+                future.set_exception(error)
+
+    def _resolve(self, generation: int) -> None:
+        for future in self._futures.pop(generation, ()):
+            del self._waiting[future]
+            if not future.done():
+                future.set_result(None)
+
+
+class BatchQueue:
+    """The batches without an outcome, the oldest first: each begins and ends here.
+
+    The sender takes batches (:meth:`ready`, :meth:`drain`) and gives each one back: settled
+    (:meth:`complete`), to be sent again (:meth:`retry`, :meth:`put_back`), or in parts
+    (:meth:`split`).
+    """
+
+    def __init__(
+        self,
+        settings: AccumulatorSettings,
+        topics: Mapping[str, Topic],
+        dispatch: Dispatch,
+        memory_quota: MemoryQuota,
+        flushes: Flushes,
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._dispatch = dispatch
+        self._memory_quota = memory_quota
+        self._flushes = flushes
+        self._batches: dict[ProducerBatch, None] = {}
+        self._next_expiry = float("inf")
+        self._not_ready_since: dict[int, float] = {}
+        """The times since when nodes with batches have taken none."""
+        self._closing = False
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[ProducerBatch]:
+        return iter(self._batches)
+
+    # --- batches begin -----------------------------------------------------------------------
+
+    def open(
+        self, partition: Partition, buffer: bytearray, now: float, deadline: float
+    ) -> ProducerBatch:
+        """A new batch in ``buffer``, the last of ``partition`` and open."""
+        batch = ProducerBatch(partition.topic_partition, buffer, len(buffer), now, deadline)
+        partition.open(batch)
+        self._batches[batch] = None
+        self._flushes.began(batch)
+        if deadline < self._next_expiry:
+            self._next_expiry = deadline
+        self._dispatch.enlist(partition, now)
+        return batch
+
+    def close_batch(self, partition: Partition) -> None:
+        """Close the open batch of ``partition``, which need not linger for more records."""
+        partition.close_batch()
+        self._dispatch.no_linger(partition)
+
+    def count_futures(self, batch: ProducerBatch) -> None:
+        """Count the futures of ``batch`` anew: a record did not fit, smaller ones still may."""
+        tokens = batch.builder.tokens
+        futures = len(tokens) - [*map(type, tokens)].count(BulkToken)
+        self._memory_quota.count_futures(self._partition_of(batch), futures - batch.futures)
+        batch.futures = futures
+
+    def expire_by(self, batch: ProducerBatch, deadline: float) -> None:
+        """Let ``batch`` expire at ``deadline`` at the latest: a record in it is that old."""
+        batch.deadline = min(batch.deadline, deadline)
+        self._next_expiry = min(self._next_expiry, deadline)
+
+    def close(self) -> None:
+        """No record will come any more: nothing lingers."""
+        self._closing = True
+
+    # --- batches leave -----------------------------------------------------------------------
+
+    def nodes(self) -> Collection[int]:
+        """The nodes for which batches wait."""
+        return self._dispatch.nodes()
+
+    def topics_without_leader(self) -> set[str]:
+        """The topics with a batch whose partition has no leader."""
+        return self._dispatch.topics_without_leader()
+
+    def release_delayed(self, now: float) -> float | None:
+        """Let batches leave whose backoff is over; returns the end of the next backoff."""
+        return self._dispatch.release_delayed(now)
+
+    def ready(self, node: int, now: float, *, idle: bool) -> float | None:
+        """The time from which batches for ``node`` may leave, ``now`` or later; None: no batch.
+
+        ``idle``: no request to the node is in flight.
+        """
+        linger = self._settings.linger
+        if linger is None:
+            linger = 0.0 if idle else self._settings.adaptive_linger
+        if linger and (
+            self._closing or self._flushes or self._memory_quota.skips_linger(node, now)
+        ):
+            linger = 0.0
+        return self._dispatch.ready(node, now, linger)
+
+    def drain(self, node: int, now: float) -> list[ProducerBatch]:
+        """Take the batches of a request to ``node``: ``max_request_size`` bytes, or one batch."""
+        return self._dispatch.drain(node, self._settings.max_request_size, now)
+
+    def node_is_ready(self, node: int, is_ready: bool, now: float) -> None:
+        """Note whether ``node`` takes the batches that are there for it."""
+        if is_ready:
+            self._not_ready_since.pop(node, None)
+        else:
+            self._not_ready_since.setdefault(node, now)
+
+    def is_unavailable(self, node: int, now: float) -> bool:
+        """True if ``node`` has taken no batch for the availability timeout."""
+        since, timeout = self._not_ready_since.get(node), self._settings.availability_timeout
+        return timeout is not None and since is not None and now - since > timeout
+
+    def release(self, places: Iterable[TopicPartition], now: float) -> None:
+        """Batches of the partitions at ``places`` may leave now."""
+        for place in places:
+            partition = self._find(place)
+            if partition is not None:
+                self._dispatch.enlist(partition, now)
+
+    def leader_moved(self, partition: Partition, now: float) -> None:
+        """``partition`` has another leader: its queued batches leave for that one, at once."""
+        self._dispatch.relist(partition, now)
+
+    # --- where a batch is --------------------------------------------------------------------
+
+    def leader_of(self, batch: ProducerBatch) -> int | None:
+        """The node that leads the batch's partition; None: no node does."""
+        return self._partition_of(batch).leader
+
+    def is_first_in_line(self, batch: ProducerBatch) -> bool:
+        """True if no earlier batch of its partition still waits for its outcome."""
+        return self._partition_of(batch).is_first_in_line(batch)
+
+    def is_in_flight(self, batch: ProducerBatch) -> bool:
+        """True if ``batch`` was drained, has no outcome and was not queued again."""
+        return batch in self._partition_of(batch).in_flight
+
+    # --- batches come back -------------------------------------------------------------------
+
+    def retry(self, batch: ProducerBatch, not_before: float, now: float) -> None:
+        """Queue a batch again after a failed attempt, to leave no earlier than ``not_before``."""
+        batch.attempts += 1
+        self.put_back(batch, not_before, now)
+
+    def put_back(self, batch: ProducerBatch, not_before: float, now: float) -> None:
+        """Queue a drained batch again in its place."""
+        partition = self._partition_of(batch)
+        self._dispatch.delay(partition, not_before, now)
+        partition.requeue(batch, [batch])
+        self._dispatch.relist(partition, now)
+
+    def split(self, batch: ProducerBatch, now: float) -> int:
+        """Queue a drained batch of several records as smaller ones; returns their number.
+
+        Source: ``RecordAccumulator.splitAndReenqueue``.
+        """
+        full = self._settings.batch_size
+        halves = batch.is_part or batch.size <= full
+        size = max(batch.builder.max_record_size, batch.size // 2) if halves else full
+        del self._batches[batch]
+        parts = split_batch(batch, size)
+        for part in parts:
+            self._batches[part] = None
+            self._flushes.began(part)
+            self._flushes.moved(batch, part)
+        self._flushes.done(batch)
+        partition = self._partition_of(batch)
+        partition.requeue(batch, parts)
+        self._dispatch.relist(partition, now)
+        return len(parts)
+
+    def complete(self, batch: ProducerBatch, now: float) -> None:
+        """Forget a batch that has its outcome; its buffer goes back to the pool."""
+        partition = self._partition_of(batch)
+        was_queued = partition.settle(batch)
+        (self._dispatch.relist if was_queued else self._dispatch.enlist)(partition, now)
+        del self._batches[batch]
+        self._flushes.done(batch)
+        buffer = batch.release()
+        if batch.delivered:
+            self._memory_quota.delivered(partition, now)
+        if buffer is not None:
+            self._memory_quota.count_futures(partition, -batch.futures)
+            self._memory_quota.release(partition, buffer)
+
+    # --- sequence numbers --------------------------------------------------------------------
+
+    def block(self, place: TopicPartition, barrier: Place | None, now: float) -> bool:
+        """Let only batches leave that are numbered before ``barrier``; True if there are none."""
+        partition = self._find(place)
+        if partition is None:
+            return barrier is not None
+        none_left = partition.block(barrier)
+        self._dispatch.relist(partition, now)
+        return none_left
+
+    def renumber(self, place: TopicPartition, now: float) -> None:
+        """Let the queued batches get numbers of a new epoch; none of them is in the log."""
+        partition = self._find(place)
+        if partition is not None:
+            partition.renumber()
+            self._dispatch.relist(partition, now)
+
+    def forget_acknowledged(self) -> None:
+        """No broker knows the producer any more: it has another id."""
+        for topic in self._topics.values():
+            for partition in topic.all_partitions():
+                partition.forget_acknowledged()
+
+    # --- time --------------------------------------------------------------------------------
+
+    def expired(self, now: float, most: float = float("inf")) -> list[ProducerBatch]:
+        """The batches whose ``delivery_timeout_ms`` is over, sent or not.
+
+        Once these have ``most`` records, the others are left for the next call.
+        """
+        if now < self._next_expiry:
+            return []
+        late: list[ProducerBatch] = []
+        records = 0
+        for batch in self._batches:
+            if records >= most:
+                return late
+            if batch.deadline <= now:
+                late.append(batch)
+                records += batch.count
+        rest = (batch.deadline for batch in self._batches if batch.deadline > now)
+        self._next_expiry = min(rest, default=float("inf"))
+        return late
+
+    def next_expiry(self) -> float | None:
+        """The time to look for expired batches again; None: no batch is left."""
+        return self._next_expiry if self._batches else None
+
+    # --- partitions --------------------------------------------------------------------------
+
+    def _find(self, place: TopicPartition) -> Partition | None:
+        """The partition at ``place``; None: the topic no longer has it, or is not known."""
+        topic = self._topics.get(place.topic)
+        return None if topic is None else topic.find(place.partition)
+
+    def _partition_of(self, batch: ProducerBatch) -> Partition:
+        partition = self._find(batch.topic_partition)
+        assert partition is not None, "a partition stays while it has a batch"
+        return partition
