@@ -49,7 +49,7 @@ def one_topic(*names: str | None) -> str:
     """
     given = {name for name in names if name is not None}
     if len(given) != 1:
-        raise ConfigError("no topic is given: aioproducer produce TOPIC -b host:port")
+        raise ConfigError("exactly one topic is needed: aioproducer produce TOPIC -b host:port")
     try:
         return checked_topic(given.pop())
     except InvalidTopicError as error:

@@ -260,8 +260,8 @@ def test_an_ignored_interrupt_stays_ignored(cluster: MockCluster) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "no topic is given?"),
-        (["t", "--topic", "u"], "no topic is given?"),
+        ([], "exactly one topic is needed"),
+        (["t", "--topic", "u"], "exactly one topic is needed"),
         (["bad topic"], "a topic is a str of 1 to 249 ASCII letters"),
         (["tøpic"], "not 'tøpic'"),
         (["t", "--sink"], "No such option"),

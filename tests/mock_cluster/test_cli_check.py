@@ -69,7 +69,7 @@ def test_what_is_wrong_is_one_line_as_a_producer_has_it() -> None:
     ("arguments", "message"),
     [
         (["bad topic", "-b", "127.0.0.1:1"], "a topic is a str of 1 to 249 ASCII letters"),
-        ([], "no brokers are given?"),
+        ([], "no brokers are given"),
         (["-b", "127.0.0.1:1", "--timeout", "0"], "Invalid value for '--timeout'"),
         (
             ["-b", "127.0.0.1:1", "-X", "security.protocol=SASL_SSL"],
