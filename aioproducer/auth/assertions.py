@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from aioproducer.auth.json_objects import json_object
+from aioproducer.auth.peer_text import json_object
 from aioproducer.auth.token import claims_of
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError, MissingExtraError, TokenEndpointError, TokenError

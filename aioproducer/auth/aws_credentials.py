@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from aioproducer.auth.redaction import printable
+from aioproducer.auth.peer_text import printable
 from aioproducer.config.secret import Secret
 from aioproducer.errors import (
     AuthenticationError,

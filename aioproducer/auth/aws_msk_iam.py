@@ -23,8 +23,7 @@ from aioproducer.auth.aws_credentials import (
     AwsSigner,
     parameters_of,
 )
-from aioproducer.auth.json_objects import json_object
-from aioproducer.auth.redaction import printable
+from aioproducer.auth.peer_text import json_object, printable
 from aioproducer.auth.token import Token
 from aioproducer.config.secret import Secret
 from aioproducer.errors import AuthenticationError, ProducerError

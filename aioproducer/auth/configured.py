@@ -17,10 +17,10 @@ from aioproducer.auth.mechanism import Mechanism
 from aioproducer.auth.oauthbearer import OAuthBearer
 from aioproducer.auth.oidc import ClientCredentials, JwtBearer, TokenFile
 from aioproducer.auth.plain import Plain
-from aioproducer.auth.refresh_rules import RefreshRules
 from aioproducer.auth.scram import Scram
 from aioproducer.auth.shared_tokens import identity_of, shared_source
 from aioproducer.auth.tls import TlsContexts, TlsOptions
+from aioproducer.auth.token import RefreshRules
 from aioproducer.auth.token_endpoint import TokenEndpoint
 from aioproducer.auth.tokens import TokenProvider, TokenSource
 from aioproducer.config import ProducerConfig, Secret, login, login_of

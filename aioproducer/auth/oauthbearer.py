@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final, Protocol, final
 
-from aioproducer.auth.json_objects import json_object
-from aioproducer.auth.redaction import printable
+from aioproducer.auth.peer_text import json_object, printable
 from aioproducer.auth.token import Token
 from aioproducer.errors import AuthenticationError, ConfigError, TokenError
 

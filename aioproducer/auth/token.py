@@ -1,4 +1,4 @@
-"""A bearer token, and the forms in which providers give one.
+"""A bearer token, the forms in which providers give one, and the time of its refresh.
 
 Nothing here verifies a token: brokers do. The claims are read for the time at which it expires.
 """
@@ -11,14 +11,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from random import Random
 from types import MappingProxyType
 from typing import Any, Final
 
-from aioproducer.auth.json_objects import json_object
+from aioproducer.auth.peer_text import json_object
 from aioproducer.config.secret import Secret
 from aioproducer.errors import TokenError
 
-__all__ = ["MOST_CHARACTERS", "Token", "claims_of", "token_from"]
+__all__ = ["MOST_CHARACTERS", "RefreshRules", "Token", "claims_of", "token_from"]
 
 MOST_CHARACTERS: Final = 256 * 1024
 """Brokers take a login message of 512 KiB at most (``sasl.server.max.receive.size``)."""
@@ -176,3 +177,35 @@ def _fault(value: Secret) -> str | None:
 def _named(value: object) -> str:
     """The type of a value that must not be shown."""
     return "None" if value is None else f"a value of type {type(value).__name__}"
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshRules:
+    """``sasl.login.refresh.*``, with Kafka's defaults.
+
+    Source: Kafka's ``ExpiringCredentialRefreshConfig`` and ``ExpiringCredentialRefreshingLogin``.
+    """
+
+    window_factor: float = 0.8
+    """The part of a token's lifetime after which it is refreshed."""
+    window_jitter: float = 0.05
+    """The most that chance adds to the factor, so that clients do not refresh all at once."""
+    min_period: float = 60.0
+    """Seconds between two fetches, at least."""
+    buffer: float = 300.0
+    """Seconds before the end at which the next token is there."""
+
+    def refresh_at(self, now: float, expires: float, random: Random) -> float:
+        """When to fetch the successor of a token that was fetched ``now``.
+
+        Unlike in Kafka the lifetime counts from the fetch, not from the token's ``iat``: providers
+        with a cache of their own give the token again whose end has not come.
+        """
+        lifetime = max(expires - now, 0.0)
+        factor = self.window_factor + self.window_jitter * random.random()
+        proposed = now + lifetime * factor
+        if self.min_period + self.buffer > lifetime:
+            return proposed
+        if proposed > expires - self.buffer:
+            return expires - self.buffer
+        return max(proposed, now + self.min_period)

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import SplitResult, urlencode, urlsplit
 
-from aioproducer.auth.json_objects import json_object
-from aioproducer.auth.redaction import printable
+from aioproducer.auth.peer_text import json_object, printable
 from aioproducer.auth.token import Token, token_from
 from aioproducer.config.addresses import is_loopback
 from aioproducer.config.secret import Secret

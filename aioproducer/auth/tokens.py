@@ -19,8 +19,7 @@ from random import Random
 from threading import Lock
 from typing import Any, Final, TypeAlias, final
 
-from aioproducer.auth.refresh_rules import RefreshRules
-from aioproducer.auth.token import Token, token_from
+from aioproducer.auth.token import RefreshRules, Token, token_from
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.errors import ProducerError, TokenEndpointError, TokenError, anew
 from aioproducer.runtime.tasks import TaskOwner

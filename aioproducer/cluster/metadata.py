@@ -1,8 +1,8 @@
 """The schedule of metadata requests, their topics, and callers that wait for them. No I/O.
 
-Source: Kafka's ``Metadata`` and ``ProducerMetadata``. A topic that is new, unknown or out of date
-is asked for alone (KIP-526). All topics are asked for when what is known of them is
-old, or when the brokers are in doubt.
+Source: Kafka's ``Metadata`` and ``ProducerMetadata``. A partial update asks for topics that are
+new, unknown or out of date (KIP-526). A full update asks for all topics when the metadata is old,
+or when the brokers may have changed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata_response import MetadataNews
-from aioproducer.cluster.searches import TopicSearches
+from aioproducer.cluster.partial_updates import PartialUpdates
 from aioproducer.cluster.snapshot import Cluster, ClusterView, PartitionLeader, TopicInfo
 from aioproducer.cluster.waiters import TopicFuture, TopicWaiters
 from aioproducer.errors import Disposition, KafkaError, ProducerError
@@ -62,7 +62,7 @@ class Metadata:
         self._backoff = backoff
         self._rebootstrap_after = rebootstrap_after
         self._last_used: dict[str, float] = {}
-        self._searches = TopicSearches(backoff)
+        self._partial = PartialUpdates(backoff)
         self._awaited = TopicWaiters[TopicInfo]()
         self._details_awaited = TopicWaiters[tuple[PartitionInfo, ...]]()
         self._wanted = False
@@ -104,7 +104,7 @@ class Metadata:
     def use(self, topic: str, now: float) -> None:
         """``topic`` is being written to; a new one is asked for as soon as possible."""
         if topic not in self._last_used:
-            self._searches.want(topic, fresh=True)
+            self._partial.request(topic, new=True)
         self._last_used[topic] = now
 
     def idle_topics(self, now: float) -> frozenset[str]:
@@ -122,14 +122,14 @@ class Metadata:
         for topic in topics:
             self._last_used.pop(topic, None)
             self.errors.pop(topic, None)
-        self._searches.forget(topics)
+        self._partial.forget(topics)
         self._cluster.forget(topics)
 
     def seek(self, topic: str, now: float) -> None:
-        """Ask for ``topic``, of which a caller needs to know more, unless its answer is awaited."""
+        """Request ``topic`` for a caller that needs it, unless a response is awaited."""
         self.use(topic, now)
         if topic not in self._open:
-            self._searches.want(topic)
+            self._partial.request(topic)
 
     def wait_for(self, topic: str, future: TopicFuture[TopicInfo], now: float) -> None:
         """Ask for ``topic``, and give ``future`` its state or its error."""
@@ -167,14 +167,14 @@ class Metadata:
     # --- refreshing ------------------------------------------------------------------------
 
     def request_update(self, topic: str | None = None) -> None:
-        """Ask anew as soon as the backoff allows, because metadata is out of date.
+        """Request an update as soon as the backoff allows, because metadata is out of date.
 
-        ``topic``: ask for it alone; None: for all topics, because no single one is in doubt.
+        ``topic``: a partial update for it; None: a full update.
         """
         if topic is None:
             self._wanted = True
         else:
-            self._searches.want(topic)
+            self._partial.request(topic)
 
     def next_refresh(self, now: float) -> float | None:
         """The time of the next request; None while one is under way or nobody needs one."""
@@ -183,11 +183,11 @@ class Metadata:
         due = self._not_before
         if not self._wanted and self.last_full_update is not None:
             due = max(self.last_full_update + self._max_age, due)
-        search = self._searches.due(self._not_before)
-        return due if search is None else min(due, search)
+        partial = self._partial.due(self._not_before)
+        return due if partial is None else min(due, partial)
 
     def is_full_refresh_due(self, now: float) -> bool:
-        """True if the next request is to be for all topics."""
+        """True if the next request is a full update."""
         return (
             self._wanted
             or self.last_full_update is None
@@ -198,11 +198,11 @@ class Metadata:
         """Begin a request that leaves now; returns the topics it asks for."""
         full = self.is_full_refresh_due(now)
         if full:
-            self._searches.take_all()
+            self._partial.take_all()
             self._wanted = False
             self._asked = Asked(self.topics, full)
         else:
-            self._asked = Asked(self._searches.take(now, self._not_before), full)
+            self._asked = Asked(self._partial.take(now, self._not_before), full)
         self._open = set(self._asked.topics)
         if self._trying_since is None:
             self._trying_since = now
@@ -235,11 +235,11 @@ class Metadata:
             self._open.discard(name)
             refused = name in news.errors and self.is_refused(name)
             if name not in self._last_used or refused:
-                self._searches.found(name)
+                self._partial.found(name)
             elif info is None or name in news.stale or lacks(name):
-                self._searches.missed(name, now)
+                self._partial.missed(name, now)
             else:
-                self._searches.found(name)
+                self._partial.found(name)
         for name, details in news.details.items():
             self._details_awaited.tell(name, details)
         self._asked = None
@@ -260,7 +260,7 @@ class Metadata:
             self._details_awaited.tell(topic, error)
 
     def failed(self, now: float) -> None:
-        """The request got no answer that could be used; try again after a backoff."""
+        """The request got no usable response; retry it after a backoff."""
         self._unanswered()
         self._failures += 1
         self._not_before = now + self._backoff.delay(self._failures)
@@ -270,7 +270,7 @@ class Metadata:
             self._wanted = True
         self._asked = None
         self._open.clear()
-        self._searches.unanswered()
+        self._partial.unanswered()
 
     def is_refused(self, topic: str) -> bool:
         """True if waiting for ``topic`` does not help: its callers get its error at once."""

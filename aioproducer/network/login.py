@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from kio.static.protocol import RequestPayload
 
 from aioproducer.auth.mechanism import Exchange, Mechanism
-from aioproducer.auth.redaction import masked
+from aioproducer.auth.peer_text import masked
 from aioproducer.config.secret import Secret
 from aioproducer.errors import (
     AuthenticationError,

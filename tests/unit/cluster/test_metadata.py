@@ -1,8 +1,4 @@
-<<<<<<< ours
 """The moments to ask for metadata, and the topics: tables, with a clock of numbers."""
-=======
-"""When to ask for metadata, of which topics: the schedule as tables, with a clock of numbers."""
->>>>>>> theirs
 
 from __future__ import annotations
 

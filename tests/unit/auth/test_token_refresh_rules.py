@@ -1,4 +1,4 @@
-"""aioproducer.auth.refresh_rules: Kafka's rules, and what must hold for every lifetime."""
+"""RefreshRules: Kafka's rules, and what must hold for every lifetime."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.auth.refresh_rules import RefreshRules
+from aioproducer.auth.token import RefreshRules
 from tests.unit.auth.tokens_for_tests import NOW, NoChance
 
 FACTOR = 0.8 + 0.05 * 0.5

@@ -1,14 +1,27 @@
-"""Text of a peer, made fit for a message: short, printable, and without our secrets."""
+"""Text of a peer: read as a JSON object, or made fit for a message.
+
+A message gets a text that is short, printable, and without our secrets.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from typing import Any, Final
 
 from aioproducer.config.secret import MASK, Secret
 
-__all__ = ["masked", "printable"]
+__all__ = ["json_object", "masked", "printable"]
 
 _MOST: Final = 300
+
+
+def json_object(text: str | bytes) -> dict[str, Any] | None:
+    """The JSON object in ``text``; None for any other text."""
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
 
 
 def masked(text: str, *secrets: Secret) -> str:

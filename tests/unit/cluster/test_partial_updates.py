@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from aioproducer.cluster.backoff import ExponentialBackoff
-from aioproducer.cluster.searches import TopicSearches
+from aioproducer.cluster.partial_updates import PartialUpdates
 
 NOW = 1000.0
 FLOOR = NOW + 5
@@ -18,20 +18,20 @@ class NoJitter(Random):
         return 0.5
 
 
-def searches() -> TopicSearches:
-    return TopicSearches(ExponentialBackoff(0.1, 1.0, NoJitter()))
+def updates() -> PartialUpdates:
+    return PartialUpdates(ExponentialBackoff(0.1, 1.0, NoJitter()))
 
 
 def test_nothing_is_wanted_at_first() -> None:
-    assert searches().due(FLOOR) is None
-    assert searches().take(NOW, 0.0) == frozenset()
+    assert updates().due(FLOOR) is None
+    assert updates().take(NOW, 0.0) == frozenset()
 
 
 def test_a_fresh_topic_goes_round_the_floor_and_the_others_do_not_come_along() -> None:
-    it = searches()
-    it.want("old")
+    it = updates()
+    it.request("old")
     assert it.due(FLOOR) == FLOOR
-    it.want("new", fresh=True)
+    it.request("new", new=True)
     assert it.due(FLOOR) == 0.0
     assert it.take(NOW, FLOOR) == {"new"}
     assert it.due(FLOOR) == FLOOR
@@ -40,17 +40,17 @@ def test_a_fresh_topic_goes_round_the_floor_and_the_others_do_not_come_along() -
 
 
 def test_each_topic_waits_longer_each_time_by_itself() -> None:
-    it, waits, now = searches(), [], NOW
-    it.want("gone", fresh=True)
+    it, waits, now = updates(), [], NOW
+    it.request("gone", new=True)
     for _ in range(6):
         assert "gone" in it.take(now, now)
         it.missed("gone", now)
-        it.want("gone")
+        it.request("gone")
         assert it.take(now, now) == frozenset(), "to want it again does not shorten its backoff"
         due = it.due(now)
         assert due is not None
         waits.append(due - now)
-        it.want("other")
+        it.request("other")
         assert it.take(now, now) == {"other"}
         it.found("other")
         now = due
@@ -58,15 +58,15 @@ def test_each_topic_waits_longer_each_time_by_itself() -> None:
     it.take(now, now)
     it.found("gone")
     assert it.due(now) is None
-    it.want("gone")
+    it.request("gone")
     it.take(now, now)
     it.missed("gone", now)
     assert it.due(now) == pytest.approx(now + 0.1), "success forgot the failures"
 
 
 def test_what_got_no_answer_is_wanted_as_before() -> None:
-    it = searches()
-    it.want("new", fresh=True)
+    it = updates()
+    it.request("new", new=True)
     it.take(NOW, FLOOR)
     it.unanswered()
     assert it.due(FLOOR) == FLOOR, "it is fresh no more"
@@ -74,19 +74,19 @@ def test_what_got_no_answer_is_wanted_as_before() -> None:
 
 
 def test_a_wish_during_a_request_outlives_its_answer() -> None:
-    it = searches()
-    it.want("orders")
+    it = updates()
+    it.request("orders")
     it.take(NOW, NOW)
-    it.want("orders")
+    it.request("orders")
     it.found("orders")
     assert it.take(NOW, NOW) == {"orders"}
 
 
 def test_thousands_are_asked_for_by_and_by() -> None:
-    it = searches()
+    it = updates()
     names = {f"t{number}" for number in range(1201)}
     for name in names:
-        it.want(name, fresh=True)
+        it.request(name, new=True)
     taken = []
     while some := it.take(NOW, FLOOR):
         taken.append(some)
@@ -95,9 +95,9 @@ def test_thousands_are_asked_for_by_and_by() -> None:
 
 
 def test_what_is_forgotten_is_wanted_no_more() -> None:
-    it = searches()
-    it.want("a")
-    it.want("b")
+    it = updates()
+    it.request("a")
+    it.request("b")
     it.forget({"a", "never wanted"})
     assert ("a" in it, "b" in it) == (False, True)
     assert it.take(FLOOR, FLOOR) == {"b"}
