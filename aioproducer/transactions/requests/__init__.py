@@ -3,19 +3,18 @@
 from aioproducer.transactions.requests.add_offsets_to_txn import AddOffsetsToTxn
 from aioproducer.transactions.requests.add_partitions_to_txn import AddPartitionsToTxn
 from aioproducer.transactions.requests.coordinator_request import (
-    COMMON_REACTIONS,
     BuildContext,
     Coordinator,
     CoordinatorRequest,
     CoordinatorType,
-    Reaction,
-    Response,
     group_coordinator,
 )
 from aioproducer.transactions.requests.end_txn import EndTxn
 from aioproducer.transactions.requests.find_coordinator import FindCoordinator
 from aioproducer.transactions.requests.init_producer_id import InitProducerId
 from aioproducer.transactions.requests.offset_fetch import OffsetFetch
+from aioproducer.transactions.requests.reaction import COMMON_REACTIONS, Reaction
+from aioproducer.transactions.requests.response import Response
 from aioproducer.transactions.requests.txn_offset_commit import TxnOffsetCommit
 
 __all__ = [

@@ -6,13 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from aioproducer.errors import InvalidTxnStateError
-from aioproducer.transactions.requests.coordinator_request import (
-    BuildContext,
-    CoordinatorRequest,
-    Reaction,
-    Reactions,
-    Response,
-)
+from aioproducer.transactions.requests.coordinator_request import BuildContext, CoordinatorRequest
+from aioproducer.transactions.requests.reaction import Reaction, Reactions
+from aioproducer.transactions.requests.response import Response
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,10 @@ from aioproducer.model import TopicPartition
 from aioproducer.transactions.requests.coordinator_request import (
     BuildContext,
     CoordinatorRequest,
-    Reaction,
-    Reactions,
-    Response,
     by_topic,
-    deciding_error,
 )
+from aioproducer.transactions.requests.reaction import Reaction, Reactions
+from aioproducer.transactions.requests.response import Response, deciding_error
 
 
 @dataclass(frozen=True, slots=True)

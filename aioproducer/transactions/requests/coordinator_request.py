@@ -3,43 +3,21 @@
 Each request is one class in a file of its own. The class shows the request's fields, how the
 request is built, how its response is read, and the producer's reaction to each error code. The
 message classes are kio's. The caller hands them over, so no file here imports them.
-
-Source: the request handlers in Kafka 4's ``TransactionManager``. Some errors are fatal for Kafka
-though the next transaction can survive them (refused offsets, a transaction that is not open any
-more). They are abortable here, and the abort finds out the truth.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import Enum, IntEnum
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Any, ClassVar, Final, NamedTuple
 
-from aioproducer.errors import (
-    ClusterAuthorizationFailedError,
-    ConcurrentTransactionsError,
-    CoordinatorNotAvailableError,
-    GroupAuthorizationFailedError,
-    InvalidGroupIdError,
-    InvalidProducerEpochError,
-    InvalidProducerIdMappingError,
-    KafkaError,
-    NotCoordinatorError,
-    ProducerFencedError,
-    ProtocolError,
-    TransactionAbortableError,
-    TransactionalIdAuthorizationFailedError,
-    UnknownProducerIdError,
-    explain,
-    kafka_error,
-)
-from aioproducer.model import Node, OffsetAndMetadata, TopicPartition, TransactionHandle
+from aioproducer.errors import KafkaError, explain, kafka_error
+from aioproducer.model import TopicPartition, TransactionHandle
+from aioproducer.transactions.requests.reaction import COMMON_REACTIONS, Reaction, Reactions
+from aioproducer.transactions.requests.response import Response
 
-_OPERATION_NOT_ATTEMPTED: Final = 55
 _TOPIC_AUTHORIZATION_FAILED: Final = 29
-NO_PRODUCER_ID: Final = -1
 
 
 class CoordinatorType(IntEnum):
@@ -54,61 +32,6 @@ class Coordinator(NamedTuple):
 
     type: CoordinatorType
     key: str
-
-
-class Reaction(Enum):
-    """The producer's reaction to a response."""
-
-    DONE = "done"
-    RETRY = "retry"
-    """The error may pass: the request is sent again after a backoff."""
-    RETRY_SOON = "retry soon"
-    """The coordinator still ends the transaction before, which takes milliseconds."""
-    FIND_COORDINATOR = "find coordinator"
-    """Another broker is the coordinator, or will be: it is looked for before the retry."""
-    ABORT = "abort"
-    """The transaction can only be aborted."""
-    FENCED = "fenced"
-    """A newer producer has the transactional id, or the coordinator ended the transaction."""
-    FATAL = "fatal"
-    """The producer itself is refused."""
-
-
-Reactions: TypeAlias = Mapping[type[KafkaError], Reaction]
-
-COMMON_REACTIONS: Final[Reactions] = {
-    CoordinatorNotAvailableError: Reaction.FIND_COORDINATOR,
-    NotCoordinatorError: Reaction.FIND_COORDINATOR,
-    ConcurrentTransactionsError: Reaction.RETRY_SOON,
-    TransactionAbortableError: Reaction.ABORT,
-    UnknownProducerIdError: Reaction.ABORT,
-    GroupAuthorizationFailedError: Reaction.ABORT,
-    InvalidGroupIdError: Reaction.ABORT,
-    ProducerFencedError: Reaction.FENCED,
-    InvalidProducerEpochError: Reaction.FENCED,
-    InvalidProducerIdMappingError: Reaction.FATAL,
-    TransactionalIdAuthorizationFailedError: Reaction.FATAL,
-    ClusterAuthorizationFailedError: Reaction.FATAL,
-}
-"""The reactions to errors of every request; a request's own table goes before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """The content of a coordinator's response."""
-
-    error_code: int = 0
-    """The deciding error code, if the response is about several partitions."""
-    message: str | None = None
-    """The broker's own words."""
-    partition: TopicPartition | None = None
-    """The partition of the error code."""
-    producer_id: int = NO_PRODUCER_ID
-    epoch: int = -1
-    node: Node | None = None
-    """The coordinator that was looked for."""
-    offsets: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
-    """The offsets of the partitions for which the group has one."""
 
 
 class BuildContext(NamedTuple):
@@ -203,27 +126,3 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
     return topics
-
-
-def deciding_error(
-    requested: Collection[TopicPartition], codes: Mapping[TopicPartition, int]
-) -> Response:
-    """The response of the first requested partition with an error of its own.
-
-    A broker marks the other partitions OPERATION_NOT_ATTEMPTED.
-    """
-    for partition in requested:
-        if partition not in codes:
-            raise ProtocolError(f"the response does not mention {partition}")
-    failed = {place: code for place, code in codes.items() if code and place in requested}
-    for partition, code in failed.items():
-        if code != _OPERATION_NOT_ATTEMPTED:
-            return Response(code, partition=partition)
-    return Response(_OPERATION_NOT_ATTEMPTED if failed else 0)
-
-
-def assigned_producer_id(error_code: int, producer_id: int, epoch: int) -> Response:
-    """The response that assigns a producer id. Raises :class:`ProtocolError` if it can't be one."""
-    if not error_code and min(producer_id, epoch) < 0:
-        raise ProtocolError(f"producer id {producer_id}, epoch {epoch} can't be assigned")
-    return Response(error_code, producer_id=producer_id, epoch=epoch)

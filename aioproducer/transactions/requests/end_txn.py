@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from aioproducer.errors import InvalidTxnStateError, UnknownServerError
-from aioproducer.transactions.requests.coordinator_request import (
+from aioproducer.transactions.requests.coordinator_request import BuildContext, CoordinatorRequest
+from aioproducer.transactions.requests.reaction import Reaction, Reactions
+from aioproducer.transactions.requests.response import (
     NO_PRODUCER_ID,
-    BuildContext,
-    CoordinatorRequest,
-    Reaction,
-    Reactions,
     Response,
     assigned_producer_id,
 )

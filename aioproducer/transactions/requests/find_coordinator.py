@@ -12,10 +12,9 @@ from aioproducer.transactions.requests.coordinator_request import (
     Coordinator,
     CoordinatorRequest,
     CoordinatorType,
-    Reaction,
-    Reactions,
-    Response,
 )
+from aioproducer.transactions.requests.reaction import Reaction, Reactions
+from aioproducer.transactions.requests.response import Response
 
 _FIRST_VERSION_WITH_SEVERAL_KEYS: Final = 4
 

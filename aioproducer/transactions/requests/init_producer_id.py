@@ -11,14 +11,9 @@ from aioproducer.errors import (
     UnknownProducerIdError,
     UnsupportedVersionError,
 )
-from aioproducer.transactions.requests.coordinator_request import (
-    BuildContext,
-    CoordinatorRequest,
-    Reaction,
-    Reactions,
-    Response,
-    assigned_producer_id,
-)
+from aioproducer.transactions.requests.coordinator_request import BuildContext, CoordinatorRequest
+from aioproducer.transactions.requests.reaction import Reaction, Reactions
+from aioproducer.transactions.requests.response import Response, assigned_producer_id
 
 _FIRST_VERSION_WITH_EPOCH_BUMP: Final = 3
 

@@ -12,12 +12,11 @@ from aioproducer.transactions.requests.coordinator_request import (
     BuildContext,
     Coordinator,
     CoordinatorRequest,
-    Reaction,
-    Response,
     by_topic,
-    deciding_error,
     group_coordinator,
 )
+from aioproducer.transactions.requests.reaction import Reaction
+from aioproducer.transactions.requests.response import Response, deciding_error
 
 _FIRST_VERSION_WITH_SEVERAL_GROUPS: Final = 8
 

@@ -12,13 +12,11 @@ from aioproducer.transactions.requests.coordinator_request import (
     BuildContext,
     Coordinator,
     CoordinatorRequest,
-    Reaction,
-    Reactions,
-    Response,
     by_topic,
-    deciding_error,
     group_coordinator,
 )
+from aioproducer.transactions.requests.reaction import Reaction, Reactions
+from aioproducer.transactions.requests.response import Response, deciding_error
 
 _FIRST_VERSION_WITH_LEADER_EPOCH: Final = 2
 _FIRST_VERSION_WITH_MEMBER: Final = 3
