@@ -140,6 +140,7 @@ class BatchQueue:
         memory_quota: MemoryQuota,
         flushes: Flushes,
     ) -> None:
+        self.delivery_timeout = settings.delivery_timeout
         self._settings = settings
         self._topics = topics
         self._dispatch = dispatch

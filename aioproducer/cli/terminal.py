@@ -11,7 +11,7 @@ __all__ = ["Terminal"]
 
 _TOLD_OTHERWISE = (
     "aioproducer.sender.completer",
-    "aioproducer.sender.record_expiry",
+    "aioproducer.sender.expiry",
     "aioproducer.producer",
 )
 """Loggers of failed records: each record's error is told by `DeliveryCounter`."""

@@ -38,16 +38,22 @@ from aioproducer.partitioning import (
     RoundRobinPartitioner,
 )
 from aioproducer.records.compression import Compression, compression
-from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.runtime.tasks import TaskOwner
 from aioproducer.runtime.threads import BESIDE_THE_LOOP, DaemonThreads
 from aioproducer.sender.ad_hoc_requests import AdHocRequests
+from aioproducer.sender.batch_sender import (
+    BatchSender,
+    ProduceRequestBuilder,
+    ProduceResponses,
+    ProduceSettings,
+)
 from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.compressor import Compressor
 from aioproducer.sender.drain import drain
+from aioproducer.sender.expiry import BatchExpiry, Expiry, RecordExpiry
 from aioproducer.sender.producer_id import ProducerIdRequester
-from aioproducer.sender.record_expiry import RecordExpiry
 from aioproducer.sender.refresher import MetadataRefresher
-from aioproducer.sender.sender import Sender, SenderSettings
+from aioproducer.sender.sender import Sender
 from aioproducer.sender.transaction_driver import DriverSettings, TransactionDriver
 from aioproducer.transactions.group_offsets import GroupOffsets
 from aioproducer.transactions.manager import TransactionManager
@@ -91,9 +97,8 @@ class Engine:
             sample_window=max(config.metrics_sample_window_ms, 1) / 1000,
             now=now,
         )
-        self._ratios = CompressionRatios()
-        self._compression = _compression(config)
         self._compressors = DaemonThreads("aioproducer-compress", BESIDE_THE_LOOP)
+        self._compressor = Compressor(_compression(config), self._owner, self._compressors.run)
         self.metadata = self._make_metadata(config)
         transactional_id = config.transactional_id
         self._identity = SequenceNumbers(
@@ -112,7 +117,7 @@ class Engine:
         self._tls, self._mechanism = _security(config, environment)
         self.client = self._make_client(config, client_id)
         self._refresher = MetadataRefresher(
-            self.metadata, self.client, self.accumulator, self._ratios, self._login_refused
+            self.metadata, self.client, self.accumulator, self._compressor, self._login_refused
         )
         self._ad_hoc = AdHocRequests(self.client, self.metadata)
         self._sender = self._make_sender(config)
@@ -165,16 +170,11 @@ class Engine:
             self._random,
             self._wakeup.wake,
             asyncio.get_running_loop().create_future,
-            self._expansion,
+            self._compressor.expansion,
             _partition_function(partitioner, self._random),
             None if self._manager is None else self._manager.admit,
             None if self._manager is None else self._manager.batch_failed,
         )
-
-    def _expansion(self, topic: str) -> float:
-        if self._compression is None:
-            return 1.0
-        return max(1.0, 1.0 / self._ratios.estimate(topic))
 
     def _make_client(self, config: ProducerConfig, client_id: str) -> NetworkClient:
         idle = config.connections_max_idle_ms
@@ -210,36 +210,50 @@ class Engine:
             self.metadata,
             self._identity,
             self.metrics,
-            self._ratios,
+            self._compressor,
             self._backoff(),
             config.retries,
             self._manager,
         )
+        expiry = Expiry(
+            BatchExpiry(
+                self.accumulator,
+                completer,
+                self.client,
+                self.metadata,
+                self._identity,
+                self._manager,
+            ),
+            RecordExpiry(self.accumulator, self.metadata, self._refresher, self.metrics),
+        )
         return Sender(
-            SenderSettings(
-                acks=config.acks_value,
-                request_timeout_ms=config.request_timeout_ms,
-                delivery_timeout=config.delivery_timeout_ms / 1000,
+            self.accumulator,
+            self.client,
+            completer,
+            expiry,
+            self._refresher,
+            (
+                self._make_requester(config, completer),
+                self._ad_hoc,
+                self._make_batch_sender(config, completer),
             ),
-            accumulator=self.accumulator,
-            client=self.client,
-            metadata=self.metadata,
-            refresher=self._refresher,
-            completer=completer,
-            identity=self._identity,
-            producer_id=self._make_requester(config, completer),
-            record_expiry=RecordExpiry(
-                self.accumulator, self.metadata, self._refresher, self.metrics
+            self.metrics,
+            self._wakeup,
+        )
+
+    def _make_batch_sender(self, config: ProducerConfig, completer: BatchCompleter) -> BatchSender:
+        settings = ProduceSettings(config.acks_value, config.request_timeout_ms)
+        return BatchSender(
+            self.accumulator,
+            self.client,
+            self.metadata,
+            self._identity,
+            self._compressor,
+            ProduceRequestBuilder(
+                settings, self.metadata, self._compressor, self.metrics, self._manager
             ),
-            compression=self._compression,
-            ratios=self._ratios,
-            metrics=self.metrics,
-            owner=self._owner,
-            wakeup=self._wakeup,
-            clock=self._clock,
-            elsewhere=self._compressors.run,
-            ad_hoc=self._ad_hoc,
-            transactions=self._manager,
+            ProduceResponses(self.accumulator, self.metadata, completer),
+            self._wakeup,
         )
 
     def _make_requester(

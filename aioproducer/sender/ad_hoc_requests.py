@@ -14,9 +14,10 @@ from aioproducer.network.apis import Api
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.frames import EncodedPayload
 from aioproducer.network.request import Completion, Request
+from aioproducer.sender.requester import Requester
 
 
-class InquiryFuture(Protocol):
+class ResponseFuture(Protocol):
     """The caller's future, as far as it is used here."""
 
     def done(self) -> bool:
@@ -31,7 +32,7 @@ class AdHocRequest:
     """A request, and the future of the caller that waits for its answer."""
 
     request: Request
-    future: InquiryFuture
+    future: ResponseFuture
     node: Peer | None
     """The only node to ask; None: any."""
     failure: ProducerError | None
@@ -57,15 +58,17 @@ class AdHocRequest:
             self.future.set_result(answer)
 
 
-class AdHocRequests:
+class AdHocRequests(Requester):
     """The requests that wait for a connection; the client has the others."""
+
+    requests = (AdHocRequest,)
 
     def __init__(self, client: NetworkClient, metadata: Metadata) -> None:
         self._client = client
         self._metadata = metadata
         self._waiting: list[AdHocRequest] = []
 
-    def ask(self, request: Request, future: InquiryFuture, node: Peer | None) -> None:
+    def ask(self, request: Request, future: ResponseFuture, node: Peer | None) -> None:
         """Ask ``node``, or any, as soon as it is ready."""
         failure = None if node is None else self._client.failures().get(node.id)
         self._waiting.append(AdHocRequest(request, future, node, failure))
@@ -99,8 +102,9 @@ class AdHocRequests:
             return None
         return self._client.next_chance(peers, now) or float("inf")
 
-    def completed(self, inquiry: AdHocRequest, completion: Completion) -> None:
+    def completed(self, completion: Completion, now: float) -> None:
         """Take the answer to an inquiry, or the reason that there is none."""
+        inquiry: AdHocRequest = completion.request
         if isinstance(completion.error, NetworkError) and inquiry.node is None:
             self._waiting.append(inquiry)  # another broker may answer
         else:

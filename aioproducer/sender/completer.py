@@ -22,8 +22,8 @@ from aioproducer.errors import (
 )
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import NodeId, TopicPartition
-from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.sender.compressor import Compressor
 from aioproducer.sender.outcomes import (
     Deliver,
     Fail,
@@ -52,7 +52,7 @@ class BatchCompleter:
         metadata: Metadata,
         identity: SequenceNumbers,
         metrics: ProducerMetrics,
-        ratios: CompressionRatios,
+        compressor: Compressor,
         backoff: ExponentialBackoff,
         retries: int,
         transactions: TransactionManager | None = None,
@@ -62,7 +62,7 @@ class BatchCompleter:
         self._metadata = metadata
         self._identity = identity
         self._metrics = metrics
-        self._ratios = ratios
+        self._compressor = compressor
         self._backoff = backoff
         self._retries = retries
         self._transactions = transactions
@@ -132,8 +132,7 @@ class BatchCompleter:
                 self._held.add(partition)
 
     def _split(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
-        topic = batch.topic_partition.topic
-        self._ratios.reset(topic, batch.compression_ratio)
+        self._compressor.came_out_too_large(batch)
         parts = self._batches.split(batch, now)
         self._metrics.batch_split(now)
         logger.warning("Sending a batch again as %d smaller ones: %s", parts, error)
@@ -160,21 +159,20 @@ class BatchCompleter:
 
     def expire(
         self,
-        batches: Iterable[ProducerBatch],
+        batch: ProducerBatch,
         timeout: float,
         why_not_sent: Callable[[ProducerBatch], str],
         now: float,
     ) -> None:
-        """Fail batches whose ``delivery_timeout_ms`` is over."""
-        for batch in batches:
-            uncertain = self._may_have_been_written(batch)
-            written = "it may have been written" if uncertain else "it was not written"
-            error = DeliveryTimeoutError(
-                f"{batch.topic_partition}: not acknowledged within {timeout:g} s "
-                f"(delivery_timeout_ms), {written}. See to the cause, or raise that time: "
-                f"{batch.last_error or why_not_sent(batch)}"
-            )
-            self._fail(batch, error, uncertain, {}, now)
+        """Fail a batch whose ``delivery_timeout_ms`` is over."""
+        uncertain = self._may_have_been_written(batch)
+        written = "it may have been written" if uncertain else "it was not written"
+        error = DeliveryTimeoutError(
+            f"{batch.topic_partition}: not acknowledged within {timeout:g} s "
+            f"(delivery_timeout_ms), {written}. See to the cause, or raise that time: "
+            f"{batch.last_error or why_not_sent(batch)}"
+        )
+        self._fail(batch, error, uncertain, {}, now)
 
     def _may_have_been_written(self, batch: ProducerBatch) -> bool:
         """True if a batch that is given up now may be in the log."""

@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 class ProducerIdRequester:
     """One request at a time, to the least loaded broker. ``retry_backoff``: seconds."""
 
+    requests = (InitProducerIdRequest,)
+
     def __init__(
         self,
         sequence_numbers: SequenceNumbers,

@@ -26,7 +26,8 @@ from aioproducer.errors import (
 )
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
-from aioproducer.records.compression_ratio import CompressionRatios
+from aioproducer.sender.compressor import Compressor
+from aioproducer.sender.requester import Requester
 from aioproducer.sender.requests import MetadataRequest
 
 logger = logging.getLogger(__name__)
@@ -36,25 +37,27 @@ STEPS_AT_ONCE: Final = 100
 Each takes some microseconds."""
 
 
-class MetadataRefresher:
+class MetadataRefresher(Requester):
     """One metadata request at a time, to the least loaded broker.
 
     The sender takes in its answer bit by bit, some steps in each round.
     """
+
+    requests = (MetadataRequest,)
 
     def __init__(
         self,
         metadata: Metadata,
         client: NetworkClient,
         accumulator: RecordAccumulator,
-        ratios: CompressionRatios,
+        compressor: Compressor,
         on_refusal: Callable[[ProducerError], None] = lambda error: None,
     ) -> None:
         self._on_refusal = on_refusal
         self._metadata = metadata
         self._client = client
         self._accumulator = accumulator
-        self._ratios = ratios
+        self._compressor = compressor
         self._refusal: ProducerError | None = None
         """The last request's error if a broker was reached; else None."""
         self._taking: Generator[None, None, None] | None = None
@@ -114,13 +117,14 @@ class MetadataRefresher:
         if idle:
             self._metadata.forget(idle)
             for topic in idle:
-                self._ratios.forget(topic)
+                self._compressor.forget(topic)
                 self._client.metrics.forget_topic(topic)
 
     # --- answers ---------------------------------------------------------------------------
 
-    def completed(self, request: MetadataRequest, completion: Completion, now: float) -> None:
+    def completed(self, completion: Completion, now: float) -> None:
         """Take the answer to a request, or the reason that there is none."""
+        request: MetadataRequest = completion.request
         self._now = now
         if completion.error is not None:
             self._failed(completion.error)

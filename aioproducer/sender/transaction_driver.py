@@ -51,6 +51,8 @@ class TransactionDriver:
     ``on_change`` is called when state or offsets may have changed.
     """
 
+    requests = (TransactionRequest,)
+
     def __init__(
         self,
         manager: TransactionManager,

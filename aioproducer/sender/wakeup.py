@@ -14,7 +14,7 @@ class Wakeup:
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+        self.clock = clock
         self._awake = False
         self._sleeper: asyncio.Future[None] | None = None
         self._deadline: float | None = None
@@ -29,7 +29,7 @@ class Wakeup:
 
     async def wait(self, deadline: float | None) -> None:
         """Sleep until woken or ``deadline`` (the clock's seconds); at least one loop iteration."""
-        if self._awake or (deadline is not None and deadline <= self._clock()):
+        if self._awake or (deadline is not None and deadline <= self.clock()):
             self._awake = False
             await asyncio.sleep(0)
             return
@@ -49,7 +49,7 @@ class Wakeup:
         if self._timer is not None:
             self._timer.cancel()
         self._rings_at = moment
-        self._timer = loop.call_later(max(moment - self._clock(), 0.0), self._ring, loop)
+        self._timer = loop.call_later(max(moment - self.clock(), 0.0), self._ring, loop)
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None

@@ -72,7 +72,9 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
             "drain",
             "completer",
             "ad_hoc_requests",
-            "record_expiry",
+            "batch_sender",
+            "compressor",
+            "expiry",
             "producer_id",
             "refresher",
             "sender",
@@ -99,7 +101,9 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("room", ["completer", "record_expiry", "producer_id", "refresher"])
+@pytest.mark.parametrize(
+    "room", ["batch_sender", "completer", "expiry", "producer_id", "refresher"]
+)
 def test_what_carries_out_outcomes_neither_waits_nor_reads_a_clock(room: str) -> None:
     modules = imported(PACKAGE / "sender" / f"{room}.py")
     assert not modules & {"asyncio", "time", "socket", "threading", "ssl"}

@@ -28,7 +28,7 @@ from aioproducer.errors import (
     ProducerFencedError,
     UnsupportedVersionError,
 )
-from aioproducer.sender.sender import Sender
+from aioproducer.sender.batch_sender import BatchSender
 from tests.support.fake_kafka.transactions import END, FIND_COORDINATOR, OFFSET_FETCH, Fault
 from tests.support.inside import engine_of, lifecycle_of
 
@@ -251,7 +251,7 @@ async def test_who_waits_in_a_producer_that_breaks_is_told(
         def explode(*_: Any) -> None:
             raise ZeroDivisionError("a bug")
 
-        monkeypatch.setattr(Sender, "_send_ready", explode)
+        monkeypatch.setattr(BatchSender, "step", explode)
         await cluster.servers[2].cut()
         with pytest.raises(ProducerBrokenError, match="a bug"):
             await asyncio.wait_for(waiting, PATIENCE)

@@ -12,8 +12,8 @@ import pytest
 
 from aioproducer import Producer, ProducerBrokenError, ProducerClosedError
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, MetadataTimeoutError
-from aioproducer.sender import completer, record_expiry, sender
-from aioproducer.sender.sender import Sender
+from aioproducer.sender import completer, expiry
+from aioproducer.sender.batch_sender import BatchSender
 
 if TYPE_CHECKING:
     from tests.support.fake_kafka import FakeKafka
@@ -59,7 +59,7 @@ async def watched(futures: list[asyncio.Future[Any]]) -> AsyncIterator[Heartbeat
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if "slow" not in request.keywords:
-        for module in (completer, record_expiry, sender):
+        for module in (completer, expiry):
             monkeypatch.setattr(module, "RECORDS_PER_SLICE", SLICE)
 
 
@@ -100,7 +100,7 @@ async def test_broken(
     producer = Producer(bootstrap_servers=kafka.bootstrap_servers, **OPTIONS)
     await producer.start()
     futures = await send_after_mute(kafka, producer, topic)
-    monkeypatch.setattr(Sender, "_send_ready", explode)
+    monkeypatch.setattr(BatchSender, "step", explode)
     async with watched(futures) as heart:
         await asyncio.wait(futures[:1], timeout=PATIENCE)
         if closes:

@@ -15,7 +15,7 @@ from aioproducer import Producer, ProducerBrokenError
 from aioproducer.accumulator.dispatch import Dispatch
 from aioproducer.accumulator.memory_quota import MemoryQuota
 from aioproducer.network.connection import Connection
-from aioproducer.sender.sender import Sender
+from aioproducer.sender.batch_sender import BatchSender, ProduceResponses
 
 if TYPE_CHECKING:
     from tests.support.fake_kafka import FakeKafka
@@ -29,8 +29,8 @@ def explode(*_: Any, **__: Any) -> Any:
 
 
 PLACES = {
-    "sender": (Sender, "_send_ready"),
-    "outcomes": (Sender, "_handle_produce"),
+    "sender": (BatchSender, "step"),
+    "outcomes": (ProduceResponses, "take"),
     "admission": (MemoryQuota, "grant"),
     "reader": (Connection, "_read_frame"),
     "drain of a batch": (Dispatch, "drain"),
@@ -95,7 +95,7 @@ async def test_ten_thousand_waiting_tasks_are_told(
 
     tasks = [asyncio.create_task(wait()) for _ in range(10_000)]
     await kafka.until_received(PRODUCE)
-    monkeypatch.setattr(Sender, "_send_ready", explode)
+    monkeypatch.setattr(BatchSender, "step", explode)
     await kafka.servers[1].cut()
     results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), PATIENCE)
     assert {type(each) for each in results} == {ProducerBrokenError}

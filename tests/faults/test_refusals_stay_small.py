@@ -17,7 +17,7 @@ from aioproducer.errors import (
     ProducerTimeoutError,
     TopicAuthorizationFailedError,
 )
-from aioproducer.sender.sender import Sender
+from aioproducer.sender.batch_sender import BatchSender
 from tests.support.inside import engine_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ async def test_calls_of_a_broken_producer(
     await producer.start()
     await producer.begin_transaction()
     await producer.send("orders", b"fine")
-    monkeypatch.setattr(Sender, "_send_ready", explode)
+    monkeypatch.setattr(BatchSender, "step", explode)
     with pytest.raises(ProducerBrokenError):
         await asyncio.wait_for(producer.send("orders", b"v"), PATIENCE)
     monkeypatch.undo()

@@ -11,7 +11,7 @@ import pytest
 
 from aioproducer import Producer, sync
 from aioproducer.runtime.threads import BESIDE_THE_LOOP
-from aioproducer.sender.sender import COMPRESS_ELSEWHERE_BYTES
+from aioproducer.sender.compressor import COMPRESS_ELSEWHERE_BYTES
 from aioproducer.testing.mock_cluster import MockCluster
 
 PATIENCE = 60.0

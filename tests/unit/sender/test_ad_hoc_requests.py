@@ -104,7 +104,7 @@ def test_any_broker_is_asked_as_soon_as_one_is_ready() -> None:
     assert inquiry.api is Api.METADATA
     assert str(inquiry.build(9)) == "v9"
     assert inquiry.read("it") == "read it"
-    ad_hoc.completed(inquiry, Completion(inquiry, node, "said", None, 0.1))
+    ad_hoc.completed(Completion(inquiry, node, "said", None, 0.1), 0.0)
     assert answer.value == "said"
     assert ad_hoc.step(102.0) is None
 
@@ -135,12 +135,12 @@ def test_a_connection_that_is_lost_is_no_answer_where_another_broker_may_have_on
     ad_hoc.ask(Ask(), answer, None)
     ad_hoc.step(100.0)
     ((_, inquiry),) = client.asked
-    ad_hoc.completed(inquiry, Completion(inquiry, 1, None, BrokerConnectionError("cut"), 0.1))
+    ad_hoc.completed(Completion(inquiry, 1, None, BrokerConnectionError("cut"), 0.1), 0.0)
     assert not answer.done()
     ad_hoc.step(101.0)
     assert len(client.asked) == 2
     error = UnknownServerError("it failed")
-    ad_hoc.completed(inquiry, Completion(inquiry, 1, None, error, 0.1))
+    ad_hoc.completed(Completion(inquiry, 1, None, error, 0.1), 0.0)
     assert answer.value is error
 
 
@@ -151,7 +151,7 @@ def test_of_a_named_broker_it_is_one() -> None:
     ad_hoc.step(100.0)
     ((_, inquiry),) = client.asked
     lost = BrokerConnectionError("cut")
-    ad_hoc.completed(inquiry, Completion(inquiry, 1, None, lost, 0.1))
+    ad_hoc.completed(Completion(inquiry, 1, None, lost, 0.1), 0.0)
     assert answer.value is lost
 
 

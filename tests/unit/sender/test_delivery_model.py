@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter, defaultdict, deque
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from random import Random
 from struct import Struct
@@ -40,16 +40,22 @@ from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import Node, RecordMetadata
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
-from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.runtime.tasks import TaskOwner
 from aioproducer.sender.ad_hoc_requests import AdHocRequests
+from aioproducer.sender.batch_sender import (
+    BatchSender,
+    ProduceRequestBuilder,
+    ProduceResponses,
+    ProduceSettings,
+)
 from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.compressor import Compressor
+from aioproducer.sender.expiry import BatchExpiry, Expiry, RecordExpiry
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.producer_id import ProducerIdRequester
-from aioproducer.sender.record_expiry import RecordExpiry
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.sender.sender import Sender, SenderSettings
+from aioproducer.sender.sender import Sender
 from aioproducer.sender.wakeup import Wakeup
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
 from tests.unit.sender.world import metadata_response
@@ -257,6 +263,9 @@ class Pause:
 class Rounds:
     """In place of the sender's Wakeup: each sleep is the end of a round."""
 
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+
     async def wait(self, deadline: float | None) -> None:
         await Pause()
 
@@ -297,9 +306,8 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.build()
 
     def build(self) -> None:
-        clock = lambda: self.now  # noqa: E731
         client = cast(NetworkClient, self.network)
-        wakeup = cast(Wakeup, Rounds())
+        wakeup = cast(Wakeup, Rounds(lambda: self.now))
         backoff = ExponentialBackoff(RETRY_BACKOFF, 1.0, MiddleOfJitter())
         metadata = Metadata(
             (),
@@ -328,32 +336,38 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.pool = self.accumulator._pool
         self.pending = self.accumulator._pending
         self.identity = SequenceNumbers(idempotent=True)
-        ratios = CompressionRatios()
+        compressor = Compressor(None, TaskOwner(self.died), asyncio.to_thread)
         metrics = self.network.metrics
-        refresher = MetadataRefresher(metadata, client, self.accumulator, ratios)
+        refresher = MetadataRefresher(metadata, client, self.accumulator, compressor)
         completer = BatchCompleter(
-            self.accumulator, metadata, self.identity, metrics, ratios, backoff, 2**31 - 1
+            self.accumulator, metadata, self.identity, metrics, compressor, backoff, 2**31 - 1
+        )
+        producer_id = ProducerIdRequester(
+            self.identity, self.accumulator, client, metadata, completer, RETRY_BACKOFF
+        )
+        batch_sender = BatchSender(
+            self.accumulator,
+            client,
+            metadata,
+            self.identity,
+            compressor,
+            ProduceRequestBuilder(ProduceSettings(-1, 30_000), metadata, compressor, metrics),
+            ProduceResponses(self.accumulator, metadata, completer),
+            wakeup,
+        )
+        expiry = Expiry(
+            BatchExpiry(self.accumulator, completer, client, metadata, self.identity),
+            RecordExpiry(self.accumulator, metadata, refresher, metrics),
         )
         self.sender = Sender(
-            SenderSettings(-1, 30_000, self.delivery_timeout),
-            accumulator=self.accumulator,
-            client=client,
-            metadata=metadata,
-            refresher=refresher,
-            completer=completer,
-            identity=self.identity,
-            producer_id=ProducerIdRequester(
-                self.identity, self.accumulator, client, metadata, completer, RETRY_BACKOFF
-            ),
-            record_expiry=RecordExpiry(self.accumulator, metadata, refresher, metrics),
-            compression=None,
-            ratios=ratios,
-            metrics=metrics,
-            owner=TaskOwner(self.died),
-            wakeup=wakeup,
-            clock=clock,
-            elsewhere=asyncio.to_thread,
-            ad_hoc=AdHocRequests(client, metadata),
+            self.accumulator,
+            client,
+            completer,
+            expiry,
+            refresher,
+            (producer_id, AdHocRequests(client, metadata), batch_sender),
+            metrics,
+            wakeup,
         )
         self.metadata = metadata
         self.life = self.sender.run()

@@ -184,9 +184,7 @@ async def test_no_step_of_an_answer_takes_more_than_one_turn_of_its_own(
         node, request = world.one(MetadataRequest)
         refresher = world.refresher
         most = 0
-        refresher.completed(
-            request, Completion(request, node, request.read(answer), None, 0.1), world.now
-        )
+        refresher.completed(Completion(request, node, request.read(answer), None, 0.1), world.now)
         while refresher.step(world.now) == world.now:
             most, made = max(most, made), 0
         assert 0 < most <= STEPS_AT_ONCE

@@ -163,18 +163,18 @@ async def test_nobody_gets_what_has_no_leader_after_a_rebootstrap() -> None:
 async def test_much_to_compress_is_compressed_elsewhere(
     gone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aioproducer.sender.sender.COMPRESS_ELSEWHERE_BYTES", 100)
+    monkeypatch.setattr("aioproducer.sender.compressor.COMPRESS_ELSEWHERE_BYTES", 100)
     codec = compression("gzip", level=None)
     async with running(codec=codec) as world:
         future = world.send(b"x" * 500)
         world.wakeup.wake()
         if gone:
             for _ in range(20):
-                if not world.sender._preparing:
+                if not world.batch_sender._compressing:
                     await asyncio.sleep(0)
             world.network.unreachable.add(1)
         async with asyncio.timeout(60):
-            while world.sender._preparing or not (world.network.sent or gone):  # noqa: ASYNC110
+            while world.batch_sender._compressing or not (world.network.sent or gone):  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
         if gone:
             await world.turn()

@@ -37,16 +37,22 @@ from aioproducer.network.client import NetworkClient
 from aioproducer.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.network.request import Completion
 from aioproducer.records.compression import Compression
-from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.runtime.tasks import TaskOwner
 from aioproducer.sender.ad_hoc_requests import AdHocRequests
+from aioproducer.sender.batch_sender import (
+    BatchSender,
+    ProduceRequestBuilder,
+    ProduceResponses,
+    ProduceSettings,
+)
 from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.compressor import Compressor
+from aioproducer.sender.expiry import BatchExpiry, Expiry, RecordExpiry
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.producer_id import ProducerIdRequester
-from aioproducer.sender.record_expiry import RecordExpiry
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.sender.sender import Sender, SenderSettings
+from aioproducer.sender.sender import Sender
 from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.sender.transaction_driver import DriverSettings, TransactionDriver
 from aioproducer.sender.wakeup import Wakeup
@@ -208,16 +214,16 @@ class World:
         self.batches = self.accumulator.batches
         self.pool = self.accumulator._pool
         self.pending = self.accumulator._pending
-        ratios = CompressionRatios()
+        compressor = Compressor(codec, self.owner, asyncio.to_thread)
         self.refresher = refresher = MetadataRefresher(
-            self.metadata, client, self.accumulator, ratios
+            self.metadata, client, self.accumulator, compressor
         )
         completer = BatchCompleter(
             self.accumulator,
             self.metadata,
             identity,
             metrics,
-            ratios,
+            compressor,
             backoff,
             retries,
             self._manager,
@@ -238,25 +244,33 @@ class World:
                 self._changed,
             )
         self.requester = producer_id
+        self.batch_sender = BatchSender(
+            self.accumulator,
+            client,
+            self.metadata,
+            identity,
+            compressor,
+            ProduceRequestBuilder(
+                ProduceSettings(acks, 30_000), self.metadata, compressor, metrics, self._manager
+            ),
+            ProduceResponses(self.accumulator, self.metadata, completer),
+            self.wakeup,
+        )
+        expiry = Expiry(
+            BatchExpiry(
+                self.accumulator, completer, client, self.metadata, identity, self._manager
+            ),
+            RecordExpiry(self.accumulator, self.metadata, refresher, metrics),
+        )
         self.sender = Sender(
-            SenderSettings(acks, 30_000, DELIVERY),
-            accumulator=self.accumulator,
-            client=client,
-            metadata=self.metadata,
-            refresher=refresher,
-            completer=completer,
-            identity=identity,
-            producer_id=producer_id,
-            record_expiry=RecordExpiry(self.accumulator, self.metadata, refresher, metrics),
-            compression=codec,
-            ratios=ratios,
-            metrics=metrics,
-            owner=self.owner,
-            wakeup=self.wakeup,
-            clock=lambda: self.now,
-            elsewhere=asyncio.to_thread,
-            ad_hoc=AdHocRequests(client, self.metadata),
-            transactions=self._manager,
+            self.accumulator,
+            client,
+            completer,
+            expiry,
+            refresher,
+            (producer_id, AdHocRequests(client, self.metadata), self.batch_sender),
+            metrics,
+            self.wakeup,
         )
 
     @property

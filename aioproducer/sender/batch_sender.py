@@ -1,0 +1,254 @@
+"""Batches go to brokers in produce requests, and the responses to the completer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aioproducer.accumulator import ProducerBatch, RecordAccumulator
+from aioproducer.cluster.metadata import Metadata
+from aioproducer.errors import ProducerError, ProtocolError
+from aioproducer.metrics import ProducerMetrics
+from aioproducer.model import Node, NodeId
+from aioproducer.network.client import NetworkClient
+from aioproducer.network.request import Completion
+from aioproducer.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.compressor import Compressor
+from aioproducer.sender.outcomes import Deliver, decide, decide_error
+from aioproducer.sender.produce import EncodedBatch, ProduceRequest, ProduceResults
+from aioproducer.sender.requester import Requester
+from aioproducer.sender.wakeup import Wakeup
+from aioproducer.transactions.manager import TransactionManager
+from aioproducer.transactions.sequence_numbers import SequenceNumbers
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceSettings:
+    """The options of produce requests."""
+
+    acks: int
+    request_timeout_ms: int
+
+
+class ProduceRequestBuilder:
+    """Puts batches into requests, and counts them."""
+
+    def __init__(
+        self,
+        settings: ProduceSettings,
+        metadata: Metadata,
+        compressor: Compressor,
+        metrics: ProducerMetrics,
+        transactions: TransactionManager | None = None,
+    ) -> None:
+        self._settings = settings
+        self._metadata = metadata
+        self._compressor = compressor
+        self._metrics = metrics
+        self._transactions = transactions
+
+    def build(self, batches: Sequence[ProducerBatch], now: float) -> ProduceRequest | None:
+        """The request with those of ``batches`` that have no outcome; None: all have one."""
+        encoded = [self._encode(batch, now) for batch in batches if not batch.done]
+        if not encoded:
+            return None
+        topics = self._metadata.snapshot.topics
+        names = {batch.topic_partition.topic for batch, _ in encoded}
+        self._metrics.request_built(sum(batch.count for batch, _ in encoded), now)
+        return ProduceRequest(
+            encoded,
+            self._settings.acks,
+            self._settings.request_timeout_ms,
+            {name: topics[name].topic_id if name in topics else None for name in names},
+            None if self._transactions is None else self._transactions.handle,
+        )
+
+    def _encode(self, batch: ProducerBatch, now: float) -> EncodedBatch:
+        data = self._compressor.encode(batch)
+        batch.in_request = isinstance(data, memoryview)  # else it is a copy, compressed
+        self._metrics.batch_drained(
+            batch.topic_partition.topic,
+            batch.count,
+            len(data),
+            batch.size,
+            batch.builder.max_record_size,
+            now - batch.created,
+            now,
+        )
+        return EncodedBatch(batch, data)
+
+
+class ProduceResponses:
+    """Decides the outcome of each batch from its response."""
+
+    def __init__(
+        self, accumulator: RecordAccumulator, metadata: Metadata, completer: BatchCompleter
+    ) -> None:
+        self._accumulator = accumulator
+        self._metadata = metadata
+        self._completer = completer
+
+    def take(self, request: ProduceRequest, completion: Completion, now: float) -> None:
+        """Settle the batches of ``request`` by its response, or by the lack of one."""
+        for batch, _ in request.batches:
+            batch.in_request = False
+        waiting = [batch for batch, _ in request.batches if not batch.done]
+        node = completion.node
+        if completion.error is not None:
+            for batch in waiting:
+                self._settle_error(batch, completion.error, node, now)
+        elif not request.answered:
+            for batch in waiting:
+                self._settle_unanswered(batch, node, now)
+        else:
+            self._take_results(request, completion.result, node, now)
+
+    def _settle_unanswered(self, batch: ProducerBatch, node: NodeId, now: float) -> None:
+        if not batch.done:
+            self._completer.settle(batch, Deliver(-1, -1), node, now)
+
+    def _take_results(
+        self, request: ProduceRequest, produced: ProduceResults, node: NodeId, now: float
+    ) -> None:
+        self._take_hints(produced, now)
+        for batch, _ in request.batches:
+            if batch.done:
+                continue
+            result = produced.results.get(batch)
+            if result is not None and not result.error_code:
+                delivered = Deliver(result.base_offset, result.log_append_time_ms)
+                self._completer.settle(batch, delivered, node, now)
+                continue
+            where = f"{batch.topic_partition} on {self._metadata.describe(node)}"
+            if result is None:
+                missing = ProtocolError(f"{where}: the response does not mention the partition")
+                self._settle_error(batch, missing, node, now)
+            else:
+                outcome = decide(result, where, self._completer.standing(batch, now))
+                self._completer.settle(batch, outcome, node, now)
+
+    def _settle_error(
+        self, batch: ProducerBatch, error: ProducerError, node: NodeId, now: float
+    ) -> None:
+        if not batch.done:
+            standing = self._completer.standing(batch, now)
+            self._completer.settle(batch, decide_error(error, standing), node, now)
+
+    def _take_hints(self, produced: ProduceResults, now: float) -> None:
+        """Move partitions to the leaders that the response names, before they are retried."""
+        leaders = {
+            batch.topic_partition: result.leader
+            for batch, result in produced.results.items()
+            if result.leader is not None
+        }
+        if leaders:
+            self._metadata.take_hints(leaders, produced.nodes)
+            for topic in {topic for topic, _ in leaders}:
+                info = self._metadata.snapshot.topics.get(topic)
+                if info is not None:
+                    self._accumulator.update_topic(info, now)
+
+
+class BatchSender(Requester):
+    """Takes the batches that are ready to the brokers that lead their partitions."""
+
+    requests = (ProduceRequest,)
+
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        client: NetworkClient,
+        metadata: Metadata,
+        identity: SequenceNumbers,
+        compressor: Compressor,
+        builder: ProduceRequestBuilder,
+        responses: ProduceResponses,
+        wakeup: Wakeup,
+    ) -> None:
+        self._batches = accumulator.batches
+        self._client = client
+        self._metadata = metadata
+        self._identity = identity
+        self._compressor = compressor
+        self._builder = builder
+        self._responses = responses
+        self._wakeup = wakeup
+        self._compressing: set[int] = set()
+        """The nodes whose next batches are being compressed in a thread."""
+        self._failure_seen: dict[int, ProducerError] = {}
+
+    def step(self, now: float) -> float | None:
+        """Send the batches that are ready. Returns when to look again by the clock alone."""
+        deadline = self._batches.release_delayed(now)
+        for topic in self._batches.topics_without_leader():
+            self._metadata.use(topic, now)
+            self._metadata.request_update(topic)
+        if not self._identity.usable:
+            return None
+        for node_id in self._batches.nodes():
+            node = self._metadata.snapshot.brokers.get(node_id)
+            if node is None:
+                self._metadata.request_update()
+            elif node_id not in self._compressing:
+                due = self._send_to(node, now)
+                if due is not None and (deadline is None or due < deadline):
+                    deadline = due
+        return deadline
+
+    def _send_to(self, node: Node, now: float) -> float | None:
+        """Send the batches that are ready for ``node``. Returns when to look again."""
+        while True:
+            idle = self._client.in_flight(node.id) == 0
+            due = self._batches.ready(node.id, now, idle=idle)
+            if due is None or due > now:
+                return due
+            ready = self._client.ready(node, now)
+            self._batches.node_is_ready(node.id, ready, now)
+            if not ready:
+                self._doubt_leader(node.id)
+                return self._client.not_before(node.id, now)
+            batches = self._batches.drain(node.id, now)
+            self._number(batches, now)
+            if self._compressor.is_much(batches):
+                self._compress_and_send(node, batches)
+                return None
+            self._compressor.compress(batches)
+            self._send(node, batches)
+
+    def _doubt_leader(self, node: int) -> None:
+        """Batches wait for a node that can't be reached: maybe another one leads by now."""
+        failure = self._client.failures().get(node)
+        if failure is not None and self._failure_seen.get(node) is not failure:
+            self._failure_seen[node] = failure
+            self._metadata.request_update()
+
+    def _number(self, batches: Sequence[ProducerBatch], now: float) -> None:
+        for batch in batches:
+            self._metadata.use(batch.topic_partition.topic, now)
+            if batch.state is NO_PRODUCER_STATE:
+                batch.state = self._identity.stamp(batch.topic_partition, batch.count)
+
+    def _compress_and_send(self, node: Node, batches: Sequence[ProducerBatch]) -> None:
+        def send() -> None:
+            self._compressing.discard(node.id)
+            self._wakeup.wake()
+            now = self._wakeup.clock()
+            if self._client.can_send(node.id, now):
+                self._send(node, batches)
+                return
+            for batch in batches:
+                if not batch.done:
+                    self._batches.put_back(batch, now, now)
+
+        self._compressing.add(node.id)
+        self._compressor.compress_elsewhere(batches, f"aioproducer-compress-{node.id}", send)
+
+    def _send(self, node: Node, batches: Sequence[ProducerBatch]) -> None:
+        request = self._builder.build(batches, self._wakeup.clock())
+        if request is not None:
+            self._client.send(node.id, request)
+
+    def completed(self, completion: Completion, now: float) -> None:
+        """Take the response to a produce request, or the reason that there is none."""
+        self._responses.take(completion.request, completion, now)

@@ -1,0 +1,81 @@
+"""The compression of batches: on the event loop or beside it, and what it makes of each topic."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from aioproducer.accumulator import ProducerBatch
+from aioproducer.records.compression import Compression
+from aioproducer.records.compression_ratio import CompressionRatios
+from aioproducer.runtime.tasks import TaskOwner
+
+COMPRESS_ELSEWHERE_BYTES: Final = 64 * 1024
+"""A request with more than this to compress is compressed in a thread, not on the event loop."""
+
+
+class Compressor:
+    """Compresses batches, and estimates the size of the next ones.
+
+    ``elsewhere`` runs a call off the event loop.
+    """
+
+    def __init__(
+        self,
+        compression: Compression | None,
+        owner: TaskOwner,
+        elsewhere: Callable[[Callable[[], None]], Awaitable[None]],
+    ) -> None:
+        self._compression = compression
+        self._owner = owner
+        self._elsewhere = elsewhere
+        self._ratios = CompressionRatios()
+
+    # --- batches -----------------------------------------------------------------------------
+
+    def is_much(self, batches: Sequence[ProducerBatch]) -> bool:
+        """True if the compression of ``batches`` would hold the event loop for too long."""
+        if self._compression is None:
+            return False
+        size = sum(batch.size for batch in batches if batch.compressed is None)
+        return size > COMPRESS_ELSEWHERE_BYTES
+
+    def compress(self, batches: Sequence[ProducerBatch]) -> None:
+        """Compress ``batches`` here and now."""
+        for batch in batches:
+            batch.compress(self._compression)
+
+    def compress_elsewhere(
+        self, batches: Sequence[ProducerBatch], name: str, then: Callable[[], None]
+    ) -> None:
+        """Compress ``batches`` in a thread, in the task ``name``; call ``then`` afterwards."""
+        self._owner.start(self._compress_elsewhere(batches, then), name=name)
+
+    async def _compress_elsewhere(
+        self, batches: Sequence[ProducerBatch], then: Callable[[], None]
+    ) -> None:
+        await self._elsewhere(lambda: self.compress(batches))
+        then()
+
+    def encode(self, batch: ProducerBatch) -> bytearray | memoryview:
+        """The bytes of ``batch`` in a request; the estimate of its topic learns from their size."""
+        data = batch.encode(self._compression)
+        if self._compression is not None:
+            self._ratios.observe(batch.topic_partition.topic, len(data) / batch.size)
+        return data
+
+    # --- topics ------------------------------------------------------------------------------
+
+    def expansion(self, topic: str) -> float:
+        """How many times larger than on the wire the records of ``topic`` probably are."""
+        if self._compression is None:
+            return 1.0
+        return max(1.0, 1.0 / self._ratios.estimate(topic))
+
+    def came_out_too_large(self, batch: ProducerBatch) -> None:
+        """Estimate the batches of its topic by ``batch``, which the broker refused as too large."""
+        self._ratios.reset(batch.topic_partition.topic, batch.compression_ratio)
+
+    def forget(self, topic: str) -> None:
+        """Drop the estimate of a topic that is no longer written to."""
+        self._ratios.forget(topic)

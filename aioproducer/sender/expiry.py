@@ -1,0 +1,129 @@
+"""Batches and pending records whose time is over fail, with the reason."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from aioproducer.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
+from aioproducer.cluster.metadata import Metadata
+from aioproducer.errors import BufferExhaustedError, ProducerError
+from aioproducer.metrics import ProducerMetrics
+from aioproducer.network.client import NetworkClient
+from aioproducer.sender.completer import RECORDS_PER_SLICE, BatchCompleter
+from aioproducer.sender.refresher import MetadataRefresher
+from aioproducer.transactions.manager import TransactionManager
+from aioproducer.transactions.sequence_numbers import SequenceNumbers
+
+logger = logging.getLogger(__name__)
+
+_REPORT_INTERVAL: Final = 1.0
+"""Seconds between log lines about expired records, so that not each one gets a line."""
+
+
+class BatchExpiry:
+    """Batches without an outcome for longer than ``delivery_timeout_ms``."""
+
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        completer: BatchCompleter,
+        client: NetworkClient,
+        metadata: Metadata,
+        identity: SequenceNumbers,
+        transactions: TransactionManager | None = None,
+    ) -> None:
+        self._batches = accumulator.batches
+        self._completer = completer
+        self._client = client
+        self._metadata = metadata
+        self._identity = identity
+        self._transactions = transactions
+
+    def expire(self, now: float) -> None:
+        """Fail the late batches, about ``RECORDS_PER_SLICE`` records at once."""
+        for batch in self._batches.expired(now, RECORDS_PER_SLICE):
+            timeout = self._batches.delivery_timeout
+            self._completer.expire(batch, timeout, self._why_not_sent, now)
+
+    def _why_not_sent(self, batch: ProducerBatch) -> str:
+        """The reason that a batch was not sent, if it met no error of its own."""
+        leader = self._batches.leader_of(batch)
+        if leader is None:
+            return "the partition has no leader"
+        if not self._identity.usable:
+            return "no producer id was assigned"
+        manager = self._transactions
+        if manager is not None and not manager.contains(batch.topic_partition):
+            said = f": {manager.last_response_error}" if manager.last_response_error else ""
+            return f"the coordinator did not take the partition into the transaction{said}"
+        broker = self._metadata.describe(leader)
+        failure = self._client.failures().get(leader)
+        return f"{broker} did not take it" if failure is None else f"last error: {failure}"
+
+
+class RecordExpiry:
+    """Pending records that waited for metadata or memory longer than ``max_block_ms``."""
+
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        metadata: Metadata,
+        refresher: MetadataRefresher,
+        metrics: ProducerMetrics,
+    ) -> None:
+        self._accumulator = accumulator
+        self._metadata = metadata
+        self._refresher = refresher
+        self._metrics = metrics
+        self._unreported: dict[str, tuple[int, ProducerError]] = {}
+        self._report_not_before = 0.0
+
+    def expire(self, now: float) -> None:
+        """Fail the late records, at most ``RECORDS_PER_SLICE`` at once."""
+        for record in self._accumulator.expired_records(now, RECORDS_PER_SLICE):
+            error = self._why(record, now)
+            self._accumulator.fail_pending([record], error)
+            self._metrics.records_failed(record.topic, 1, now)
+            count, _ = self._unreported.get(record.topic, (0, error))
+            self._unreported[record.topic] = count + 1, error
+
+    def _why(self, record: PendingRecord, now: float) -> ProducerError:
+        unknown = self._refresher.why_no_partition(
+            record.topic, record.partition or 0, record.sent, now
+        )
+        if unknown is not None:
+            return unknown
+        self._metrics.buffer_exhausted(now)
+        return BufferExhaustedError(
+            f"no memory became free for a record of topic {record.topic!r} within "
+            f"{now - record.sent:.1f} s (max_block_ms or delivery_timeout_ms): use "
+            "`await producer.drain()` between sends, or raise buffer_memory"
+        )
+
+    def report(self, now: float) -> float | None:
+        """Log the expired records, one line per topic and second. Returns when to look again."""
+        if not self._unreported or now < self._report_not_before:
+            return self._report_not_before if self._unreported else None
+        for topic, (count, error) in self._unreported.items():
+            logger.error("%d waiting records for %s failed: %s", count, topic, error)
+        self._unreported.clear()
+        self._report_not_before = now + _REPORT_INTERVAL
+        return None
+
+
+class Expiry:
+    """Both kinds of expiry, for the sender's rounds."""
+
+    def __init__(self, batches: BatchExpiry, records: RecordExpiry) -> None:
+        self._batches = batches
+        self._records = records
+
+    def expire(self, now: float) -> None:
+        """Fail the batches and the pending records whose time is over."""
+        self._batches.expire(now)
+        self._records.expire(now)
+
+    def report(self, now: float) -> float | None:
+        """Log the expired records. Returns when to look again."""
+        return self._records.report(now)
