@@ -225,7 +225,7 @@ class Producer:
         """
         check_timeout(timeout)
         bound = self.config.max_block_ms / 1000 if timeout is None else timeout
-        return await check(self._core.engine, topics, transactional_id, bound)
+        return await check(self._core.engine.queries, topics, transactional_id, bound)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until every record sent before has its fate, delivered or failed.

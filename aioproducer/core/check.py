@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final
 
 from aioproducer.core.arguments import checked_topic
+from aioproducer.core.cluster_queries import ClusterQueries
 from aioproducer.errors import (
     BootstrapError,
     InvalidTopicError,
@@ -54,26 +55,8 @@ class ClusterCheck:
     """The broker that coordinates the transactional id, if one was named."""
 
 
-class Cluster(Protocol):
-    """The cluster that a check asks."""
-
-    async def inquire(self, request: Any, node: Node | None = None) -> Any:
-        """The answer of ``node``, or of any broker."""
-
-    def why_no_answer(self) -> str:
-        """The last error of each broker."""
-
-    @property
-    def features(self) -> Mapping[str, int]:
-        """The features that the cluster has agreed on."""
-
-    @property
-    def versions(self) -> Mapping[str, tuple[int, int]]:
-        """The versions of requests that a connected broker speaks."""
-
-
 async def check(
-    cluster: Cluster, topics: Iterable[str], transactional_id: str | None, timeout: float
+    cluster: ClusterQueries, topics: Iterable[str], transactional_id: str | None, timeout: float
 ) -> ClusterCheck:
     """Ask any broker about the cluster, connect to the leaders of ``topics``, find the coordinator.
 
@@ -88,20 +71,20 @@ async def check(
     try:
         async with asyncio.timeout(timeout):
             while True:
-                found: Found = await cluster.inquire(DescribeRequest(named))
+                found: Found = await cluster.request(DescribeRequest(named))
                 passing = _check_found(found)
                 if passing is None:
                     break
                 await asyncio.sleep(_PAUSE)
             for leader in _leaders(found):
                 doing = str(leader)
-                await cluster.inquire(DescribeRequest(()), leader)
+                await cluster.request(DescribeRequest(()), leader)
             coordinator = None
             if transactional_id is not None:
                 doing = f"the coordinator of transactional id {transactional_id!r}"
                 coordinator = await _coordinator(cluster, transactional_id)
                 doing = str(coordinator)
-                await cluster.inquire(DescribeRequest(()), coordinator)
+                await cluster.request(DescribeRequest(()), coordinator)
     except TimeoutError as error:
         if isinstance(error, ProducerError):
             raise
@@ -155,11 +138,11 @@ def _check_topic(name: str, topic: FoundTopic, found: Found) -> KafkaError | Non
     return None
 
 
-async def _coordinator(cluster: Cluster, transactional_id: str) -> Node:
+async def _coordinator(cluster: ClusterQueries, transactional_id: str) -> Node:
     find = FindCoordinator(Coordinator(CoordinatorType.TRANSACTION, transactional_id))
     request = TransactionRequest(find, TransactionHandle(transactional_id, -1, -1, 2), 0)
     while True:
-        answer = await cluster.inquire(request)
+        answer = await cluster.request(request)
         if not answer.error_code and answer.node is not None:
             return answer.node  # type: ignore[no-any-return]
         error: KafkaError = kafka_error(

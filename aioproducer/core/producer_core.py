@@ -273,12 +273,12 @@ class ProducerCore:
 
     async def partitions_for(self, topic: str) -> tuple[int, ...]:
         """The numbers of the topic's partitions, in order; they are waited for as by a record."""
-        info = await self.engine.topic(topic, self._max_block)
+        info = await self.engine.queries.topic(topic, self._max_block)
         return tuple(each.partition for each in info.partitions)
 
     async def partition_infos_for(self, topic: str) -> tuple[PartitionInfo, ...]:
         """The topic's partitions as the cluster has them now."""
-        return await self.engine.partition_infos(topic, self._max_block)
+        return await self.engine.queries.partition_infos(topic, self._max_block)
 
     def metrics(self) -> MetricsSnapshot:
         """All metrics as they are now."""

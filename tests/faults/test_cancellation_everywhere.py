@@ -156,8 +156,8 @@ class World:
 
     def check_memory(self) -> None:
         """All of it is free, and nobody stands in line."""
-        assert not engine_of(self.producer).metadata._awaited.topics
-        assert not engine_of(self.producer).metadata.detailed
+        assert not engine_of(self.producer).parts.metadata._awaited.topics
+        assert not engine_of(self.producer).parts.metadata.detailed
         accumulator = engine_of(self.producer).accumulator
         assert accumulator.is_empty
         assert accumulator._pending.bytes == 0

@@ -63,7 +63,7 @@ async def started(kafka: FakeKafka, **options: Any) -> AsyncIterator[Producer]:
                 assert await producer.committed_offsets("readers", [INPUT]) == {
                     INPUT: OffsetAndMetadata(8)
                 }
-            assert engine_of(producer)._group_offsets.next_request() is None
+            assert engine_of(producer).parts.group_offsets.next_request() is None
     finally:
         await producer.close(0)
 

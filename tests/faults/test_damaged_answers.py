@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aioproducer.network import node_state
+from aioproducer.network import connection_states
 from aioproducer.testing.fault_proxy import FaultProxy
 from tests.faults.damaged_network import TOPICS, DamagedNetwork
 from tests.support.fake_kafka.logins import LOGIN, FakeLogins
@@ -32,8 +32,8 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged answer may be a refusal, after which a producer keeps away for longer."""
-    monkeypatch.setattr(node_state, "LOGIN_BACKOFF", 0.02)
-    monkeypatch.setattr(node_state, "LOGIN_BACKOFF_MAX", 0.1)
+    monkeypatch.setattr(connection_states, "LOGIN_BACKOFF", 0.02)
+    monkeypatch.setattr(connection_states, "LOGIN_BACKOFF_MAX", 0.1)
 
 
 async def run(start_kafka: StartKafka, kind: str, seed: int, seconds: float) -> DamagedNetwork:

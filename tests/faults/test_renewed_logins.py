@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aioproducer import Producer
-from aioproducer.network import node_state
+from aioproducer.network import connection_states
 from tests.support.fake_kafka.logins import (
     API_VERSIONS,
     LOGIN,
@@ -160,7 +160,7 @@ async def test_requests_in_flight_time_out_as_ever_while_a_login_is_renewed(
 async def test_a_refused_renewal_retries_what_is_in_flight(
     start_kafka: StartKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_state, "LOGIN_BACKOFF", 0.05)
+    monkeypatch.setattr(connection_states, "LOGIN_BACKOFF", 0.05)
     logins = FakeLogins(lifetimes=deque([0, SESSION_MS]))
 
     def make(mechanism: str) -> Conversation:

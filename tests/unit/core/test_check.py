@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from aioproducer.core.check import TopicCheck, check
+from aioproducer.core.cluster_queries import ClusterQueries
 from aioproducer.errors import (
     AuthenticationError,
     BootstrapError,
@@ -29,7 +30,7 @@ NOT_AVAILABLE, ID_REFUSED = 15, 53
 LONG, SHORT = 30.0, 0.05
 
 
-class Cluster:
+class Cluster(ClusterQueries):
     """Answers a check; ``nodes`` are those that it was led to."""
 
     def __init__(self, **topics: FoundTopic) -> None:
@@ -40,7 +41,7 @@ class Cluster:
         self.nodes: list[Node] = []
         self.asked: list[Any] = []
 
-    async def inquire(self, request: Any, node: Node | None = None) -> Any:
+    async def request(self, request: Any, node: Node | None = None) -> Any:
         if node is not None:
             self.nodes.append(node)
             if node in self.unreachable:

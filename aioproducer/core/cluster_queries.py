@@ -1,0 +1,104 @@
+"""Questions of callers about the cluster, which the sender's requests answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from aioproducer.cluster.snapshot import TopicInfo
+from aioproducer.core.parts import Parts
+from aioproducer.errors import ProducerError, anew
+from aioproducer.model import Node, PartitionInfo
+from aioproducer.network.request import Request
+
+_T = TypeVar("_T")
+
+
+class ClusterQueries:
+    """Asks brokers on behalf of a caller, which waits for the answer. Times are seconds."""
+
+    def __init__(self, parts: Parts, clock: Callable[[], float]) -> None:
+        self._client = parts.client
+        self._metadata = parts.metadata
+        self._metrics = parts.metrics
+        self._refresher = parts.refresher
+        self._ad_hoc = parts.ad_hoc
+        self._wake = parts.wakeup.wake
+        self._clock = clock
+
+    async def request(self, request: Request, node: Node | None = None) -> Any:
+        """The answer of ``node``, or of any broker.
+
+        Raises why there is no answer; without ``node`` it waits until a broker lets the producer in
+        or each has refused the login.
+        """
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._ad_hoc.ask(request, answer, node)
+        self._wake()
+        result = await answer
+        if isinstance(result, ProducerError):
+            raise anew(result)
+        return result
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The features that the whole cluster supports (KIP-584)."""
+        return self._client.features.levels
+
+    @property
+    def versions(self) -> Mapping[str, tuple[int, int]]:
+        """The versions of requests that a connected broker speaks."""
+        return self._client.versions()
+
+    def why_no_answer(self) -> str:
+        """The last error of each broker that could be asked."""
+        reasons = self._client.failures()
+        peers = self._metadata.peers
+        return "; ".join(str(reasons.get(each.id) or f"{each}: no answer yet") for each in peers)
+
+    async def topic(self, topic: str, timeout: float) -> TopicInfo:
+        """The partitions and leaders of ``topic``, waited for up to ``timeout`` seconds.
+
+        Raises what a record would get that has to wait for it.
+        """
+        known = self._metadata.snapshot.topics.get(topic)
+        if known is not None:
+            self._metadata.use(topic, self._clock())
+            return known
+        return await self._wait_for(
+            topic, timeout, self._metadata.wait_for, self._metadata.wait_no_longer
+        )
+
+    async def partition_infos(self, topic: str, timeout: float) -> tuple[PartitionInfo, ...]:
+        """The partitions of ``topic`` as the cluster has them now; raises as :meth:`topic` does."""
+        return await self._wait_for(
+            topic,
+            timeout,
+            self._metadata.wait_for_details,
+            self._metadata.wait_for_details_no_longer,
+        )
+
+    async def _wait_for(
+        self,
+        topic: str,
+        timeout: float,
+        wait: Callable[[str, asyncio.Future[_T | ProducerError], float], None],
+        wait_no_longer: Callable[[str, asyncio.Future[_T | ProducerError]], None],
+    ) -> _T:
+        began = self._clock()
+        answer: asyncio.Future[_T | ProducerError] = asyncio.get_running_loop().create_future()
+        wait(topic, answer, began)
+        self._wake()
+        try:
+            async with asyncio.timeout(timeout):
+                found = await answer
+        except TimeoutError:
+            raise self._refresher.why_no_metadata(topic, began, self._clock()) from None
+        finally:
+            wait_no_longer(topic, answer)
+            now = self._clock()
+            self._metrics.metadata_waited(now - began, now)
+        if isinstance(found, ProducerError):
+            raise anew(found)
+        return found

@@ -1,0 +1,324 @@
+"""The parts of a running producer, made of its configuration and wired together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from aioproducer.accumulator import (
+    AccumulatorSettings,
+    RecordAccumulator,
+)
+from aioproducer.auth.mechanism import Mechanism
+from aioproducer.auth.tls import TlsContexts
+from aioproducer.cluster.backoff import ExponentialBackoff
+from aioproducer.cluster.metadata import Metadata
+from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
+from aioproducer.core.environment import Environment
+from aioproducer.core.transaction_api import SenderCommands, TransactionApi
+from aioproducer.errors import ProducerError
+from aioproducer.metrics import ProducerMetrics
+from aioproducer.model import BootstrapId, BootstrapServer, TransactionHandle
+from aioproducer.network.client import NetworkClient
+from aioproducer.network.connection import ConnectionSettings
+from aioproducer.network.connection_states import ClientSettings
+from aioproducer.network.transport import SocketSettings
+from aioproducer.partitioning import (
+    ConsistentRandomPartitioner,
+    Murmur3Partitioner,
+    PartitionFunction,
+    RoundRobinPartitioner,
+)
+from aioproducer.records.compression import Compression, compression
+from aioproducer.runtime.tasks import TaskOwner
+from aioproducer.runtime.threads import BESIDE_THE_LOOP, DaemonThreads
+from aioproducer.sender.ad_hoc_requests import AdHocRequests
+from aioproducer.sender.batch_sender import (
+    BatchSender,
+    ProduceRequestBuilder,
+    ProduceResponses,
+    ProduceSettings,
+)
+from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.compressor import Compressor
+from aioproducer.sender.expiry import BatchExpiry, Expiry, RecordExpiry
+from aioproducer.sender.producer_id import ProducerIdRequester
+from aioproducer.sender.refresher import MetadataRefresher
+from aioproducer.sender.sender import Sender
+from aioproducer.sender.transaction_driver import DriverSettings, TransactionDriver
+from aioproducer.transactions.group_offsets import GroupOffsets
+from aioproducer.transactions.manager import TransactionManager
+from aioproducer.transactions.sequence_numbers import SequenceNumbers
+from aioproducer.version import __version__
+
+
+class Parts:
+    """All parts of one producer. Each is made once, below those that use it."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        client_id: str,
+        partitioner: Any,
+        joined: TransactionHandle | None,
+        environment: Environment,
+        owner: TaskOwner,
+    ) -> None:
+        self._environment = environment
+        self._clock = clock = environment.clock
+        self._random = environment.random()
+        self._owner = owner
+        self.wakeup = environment.wakeup(clock)
+        self.metrics = ProducerMetrics(
+            num_samples=config.metrics_num_samples,
+            sample_window=max(config.metrics_sample_window_ms, 1) / 1000,
+            now=clock(),
+        )
+        self.compression_threads = DaemonThreads("aioproducer-compress", BESIDE_THE_LOOP)
+        self._compressor = Compressor(_compression(config), owner, self.compression_threads.run)
+        self._retry_backoff = config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000
+        self.metadata = self._make_metadata(config)
+        transactional_id = config.transactional_id
+        self._sequence_numbers = SequenceNumbers(
+            idempotent=config.enable_idempotence, transactional=transactional_id is not None
+        )
+        self._manager = (
+            None
+            if transactional_id is None
+            else TransactionManager(transactional_id, self._sequence_numbers, joined)
+        )
+        self.accumulator = self._make_accumulator(config, partitioner)
+        tls, self.mechanism = _security(config, environment)
+        self.client = self._make_client(config, client_id, tls)
+        self.group_offsets = GroupOffsets(f"transactional id {transactional_id!r}")
+        self.transactions = None if self._manager is None else self._make_api(config, self._manager)
+        """The calls of a transactional producer; None: there is no ``transactional_id``."""
+        self.refresher = MetadataRefresher(
+            self.metadata, self.client, self.accumulator, self._compressor, self._login_refused
+        )
+        self.ad_hoc = AdHocRequests(self.client, self.metadata)
+        self.sender = self._make_sender(config)
+
+    def _login_refused(self, error: ProducerError) -> None:
+        if self.transactions is not None:
+            self.transactions.login_refused(error)
+
+    def _backoff(self) -> ExponentialBackoff:
+        return ExponentialBackoff(*self._retry_backoff, self._random)
+
+    def _make_metadata(self, config: ProducerConfig) -> Metadata:
+        rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
+        return Metadata(
+            bootstrap_servers(config.bootstrap_servers),
+            max_age=config.metadata_max_age_ms / 1000,
+            max_idle=config.metadata_max_idle_ms / 1000,
+            backoff=self._backoff(),
+            rebootstrap_after=(
+                config.metadata_recovery_rebootstrap_trigger_ms / 1000 if rebootstraps else None
+            ),
+        )
+
+    def _make_accumulator(self, config: ProducerConfig, partitioner: Any) -> RecordAccumulator:
+        for_pending = config.buffer_memory // 4
+        idempotent = config.enable_idempotence
+        availability_timeout_ms = config.partitioner_availability_timeout_ms
+        settings = AccumulatorSettings(
+            memory=config.buffer_memory - for_pending,
+            pending_memory=for_pending,
+            kept_memory=max(for_pending, config.max_request_size),
+            batch_size=max(config.batch_size, 1),
+            max_request_size=config.max_request_size,
+            linger=None if config.linger_ms is None else config.linger_ms / 1000,
+            adaptive_linger=ADAPTIVE_LINGER_MS / 1000,
+            delivery_timeout=config.delivery_timeout_ms / 1000,
+            one_at_a_time=not idempotent and config.max_in_flight_requests_per_connection == 1,
+            in_order=idempotent,
+            ignore_keys=config.partitioner_ignore_keys,
+            adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
+            availability_timeout=availability_timeout_ms / 1000 or None,
+        )
+        return RecordAccumulator(
+            settings,
+            self._random,
+            self.wakeup.wake,
+            asyncio.get_running_loop().create_future,
+            self._compressor.expansion,
+            _partition_function(partitioner, self._random),
+            None if self._manager is None else self._manager.admit,
+            None if self._manager is None else self._manager.batch_failed,
+        )
+
+    def _make_client(
+        self, config: ProducerConfig, client_id: str, tls: TlsContexts | None
+    ) -> NetworkClient:
+        idle = config.connections_max_idle_ms
+        return self._environment.network(
+            ClientSettings(
+                connection=ConnectionSettings(
+                    client_id=client_id,
+                    software_version=__version__,
+                    request_timeout=config.request_timeout_ms / 1000,
+                    socket=SocketSettings(
+                        config.send_buffer_bytes, config.receive_buffer_bytes, tls
+                    ),
+                    mechanism=self.mechanism,
+                ),
+                max_in_flight=config.max_in_flight_requests_per_connection,
+                request_timeout=config.request_timeout_ms / 1000,
+                setup_timeout=config.socket_connection_setup_timeout_ms / 1000,
+                setup_timeout_max=config.socket_connection_setup_timeout_max_ms / 1000,
+                reconnect_backoff=config.reconnect_backoff_ms / 1000,
+                reconnect_backoff_max=config.reconnect_backoff_max_ms / 1000,
+                max_idle=float("inf") if idle < 0 else idle / 1000,
+            ),
+            self._owner,
+            self._clock,
+            self._random,
+            self.wakeup.wake,
+            self.metrics,
+        )
+
+    def _make_sender(self, config: ProducerConfig) -> Sender:
+        completer = BatchCompleter(
+            self.accumulator,
+            self.metadata,
+            self._sequence_numbers,
+            self.metrics,
+            self._compressor,
+            self._backoff(),
+            config.retries,
+            self._manager,
+        )
+        expiry = Expiry(
+            BatchExpiry(
+                self.accumulator,
+                completer,
+                self.client,
+                self.metadata,
+                self._sequence_numbers,
+                self._manager,
+            ),
+            RecordExpiry(self.accumulator, self.metadata, self.refresher, self.metrics),
+        )
+        return Sender(
+            self.accumulator,
+            self.client,
+            completer,
+            expiry,
+            self.refresher,
+            (
+                self._make_requester(config, completer),
+                self.ad_hoc,
+                self._make_batch_sender(config, completer),
+            ),
+            self.metrics,
+            self.wakeup,
+        )
+
+    def _make_batch_sender(self, config: ProducerConfig, completer: BatchCompleter) -> BatchSender:
+        settings = ProduceSettings(config.acks_value, config.request_timeout_ms)
+        return BatchSender(
+            self.accumulator,
+            self.client,
+            self.metadata,
+            self._sequence_numbers,
+            self._compressor,
+            ProduceRequestBuilder(
+                settings, self.metadata, self._compressor, self.metrics, self._manager
+            ),
+            ProduceResponses(self.accumulator, self.metadata, completer),
+            self.wakeup,
+        )
+
+    def _make_requester(
+        self, config: ProducerConfig, completer: BatchCompleter
+    ) -> ProducerIdRequester | TransactionDriver:
+        if self._manager is None:
+            return ProducerIdRequester(
+                self._sequence_numbers,
+                self.accumulator,
+                self.client,
+                self.metadata,
+                completer,
+                config.retry_backoff_ms / 1000,
+            )
+        assert self.transactions is not None
+        return TransactionDriver(
+            self._manager,
+            self.group_offsets,
+            self.accumulator,
+            self.client,
+            self.metadata,
+            completer,
+            DriverSettings(self._backoff(), config.transaction_timeout_ms),
+            self.transactions.changed,
+        )
+
+    def _make_api(self, config: ProducerConfig, manager: TransactionManager) -> TransactionApi:
+        api = TransactionApi(
+            manager,
+            self.group_offsets,
+            SenderCommands(
+                wake=self.wakeup.wake,
+                close_batches=self._close_batches,
+                allow_sending=self.accumulator.allow_fast_path,
+                describe_delay=self._describe_delay,
+            ),
+            config.max_block_ms / 1000,
+            self.metrics,
+            self._clock,
+        )
+        api.changed()
+        return api
+
+    def _close_batches(self) -> None:
+        self.accumulator.flush(asyncio.get_running_loop().create_future())
+
+    def _describe_delay(self, error: ProducerError | None) -> str:
+        """The reason that a coordinator does not answer, or that no broker does, if it is known."""
+        reason = error or next(iter(self.client.failures().values()), None)
+        return "" if reason is None else f": {reason}"
+
+
+def _security(
+    config: ProducerConfig, environment: Environment
+) -> tuple[TlsContexts | None, Mechanism | None]:
+    """TLS and the login. Without either, nothing that they need is imported."""
+    if config.security_protocol == "PLAINTEXT":
+        return None, None
+    from aioproducer.auth.configured import mechanism_of, tls_of
+
+    mechanism = mechanism_of(config, lambda: environment.wall_clock_ns() / 1e9)
+    return tls_of(config), mechanism
+
+
+def bootstrap_servers(addresses: Iterable[tuple[str, int]]) -> list[BootstrapServer]:
+    """The addresses of the option, each with an id of its own."""
+    return [
+        BootstrapServer(BootstrapId(f"-{number}"), host, port)
+        for number, (host, port) in enumerate(addresses, start=1)
+    ]
+
+
+def _compression(config: ProducerConfig) -> Compression | None:
+    levels = {
+        "gzip": config.compression_gzip_level,
+        "lz4": config.compression_lz4_level,
+        "zstd": config.compression_zstd_level,
+    }
+    return compression(config.compression_type, level=levels.get(config.compression_type))
+
+
+def _partition_function(partitioner: Any, random: Random) -> PartitionFunction | None:
+    if partitioner is None:
+        return None
+    if partitioner == "round_robin":
+        return RoundRobinPartitioner(random).partition
+    if partitioner == "consistent_random":
+        return ConsistentRandomPartitioner(random).partition
+    if partitioner == "murmur3":
+        return Murmur3Partitioner(random).partition
+    function: PartitionFunction = getattr(partitioner, "partition", partitioner)
+    return function
