@@ -1,12 +1,14 @@
 """Batches per partition that wait to be sent, in bounded memory.
 
 :class:`RecordAccumulator` takes records in. The sender takes batches out of its
-:class:`BatchQueue` (``batches``), and callers of ``drain()`` wait in its :class:`MemoryWaiters`
-(``waiters``). Other rooms import from here, and from no module of this room.
+:class:`BatchQueue` (``batches``). Records without a batch are in its :class:`PendingQueue`
+(``pending``), and callers of ``drain()`` wait in its :class:`MemoryWaiters` (``waiters``). Other
+rooms import from here, and from no module of this room.
 """
 
 from aioproducer.accumulator.batch_queue import BatchQueue
 from aioproducer.accumulator.memory_waiters import MemoryWaiters
+from aioproducer.accumulator.pending_queue import PendingQueue
 from aioproducer.accumulator.pending_records import PendingRecord, RecordFuture, SerializedRecord
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
@@ -16,6 +18,7 @@ __all__ = [
     "AccumulatorSettings",
     "BatchQueue",
     "MemoryWaiters",
+    "PendingQueue",
     "PendingRecord",
     "ProducerBatch",
     "RecordAccumulator",

@@ -1,12 +1,12 @@
 """Records on their way into batches, and the façade of all that is kept for them.
 
 Source: Kafka's ``RecordAccumulator``. Nothing in this room waits: a record without memory becomes a
-pending record, which :meth:`RecordAccumulator.admit` puts into a batch later.
+pending record, which :meth:`PendingQueue.admit` puts into a batch later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from random import Random
 from types import MappingProxyType
 from typing import Any
@@ -14,9 +14,10 @@ from typing import Any
 from aioproducer.accumulator.batch_queue import BatchQueue, Flushes, FlushFuture
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.dispatch import Dispatch
-from aioproducer.accumulator.memory_quota import Grant, MemoryQuota
+from aioproducer.accumulator.memory_quota import MemoryQuota
 from aioproducer.accumulator.memory_waiters import MemoryWaiters
 from aioproducer.accumulator.partition import Partition
+from aioproducer.accumulator.pending_queue import PendingQueue
 from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords, SerializedRecord
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.settings import AccumulatorSettings, BatchSizes
@@ -58,14 +59,13 @@ class RecordAccumulator:
         self._one_record_each = settings.batch_size <= 1
         self._wake = wake
         self._partitioner = partitioner
-        self._on_failed = on_failed
         self._topics: dict[str, Topic] = {}
         self._sizes = BatchSizes(settings, expansion)
         self._pool = BufferPool(settings.memory, settings.batch_size)
-        self._pending = PendingRecords(settings.pending_memory, self._pool, settings.kept_memory)
+        self._records = PendingRecords(settings.pending_memory, self._pool, settings.kept_memory)
         self._flushes = Flushes()
         self._memory_quota = MemoryQuota(
-            self._pool, self._pending, settings.batch_size, self._needs
+            self._pool, self._records, settings.batch_size, lambda each: self.pending.needs(each)
         )
         dispatch = Dispatch(
             one_at_a_time=settings.one_at_a_time, in_order=settings.in_order, admits=admits
@@ -74,6 +74,17 @@ class RecordAccumulator:
             settings, self._topics, dispatch, self._memory_quota, self._flushes
         )
         """The batches, for the sender."""
+        self.pending = PendingQueue(
+            settings,
+            self._sizes,
+            self._records,
+            self.batches,
+            self._memory_quota,
+            self._flushes,
+            wake,
+            on_failed,
+        )
+        """The records that wait, for those who take them back, fail them or give them memory."""
         self.waiters = MemoryWaiters(self._memory_quota, self._pool, self.routes, make_future, wake)
         """Back pressure, for callers of ``drain()``."""
         avoids = settings.availability_timeout is not None
@@ -190,24 +201,12 @@ class RecordAccumulator:
         self.waiters.record_waits(partition)
         self.waiters.look_at(node)
         try:
-            self._pending.add(pending, node, over_capacity=over_capacity)
-            self._flushes.began(pending)
-            self._let_wait(partition, pending, now)
+            self.pending.add(pending, partition, now, over_capacity=over_capacity)
             self.waiters.look_at(node)
         finally:
             if caller is not None and self.waiters.is_full:
                 self.waiters.caller_stalls(caller)
         return pending
-
-    def _let_wait(self, partition: Partition | None, record: PendingRecord, now: float) -> None:
-        """Let ``record`` wait for memory, or until its partition is known."""
-        if partition is None:
-            self._pending.await_topic(record)
-            return
-        self._pending.move(record, partition.leader)
-        if partition.enqueue(record):
-            self._memory_quota.wait(partition, now)
-        self._wake()
 
     def _partition_for(self, topic: Topic, record: PendingRecord, now: float) -> Partition | None:
         key, partition = record.record.key, record.record.partition
@@ -215,105 +214,6 @@ class RecordAccumulator:
         if number == STICKY:
             return self._sticky.for_pending(topic, record.size, now)
         return None if number == UNKNOWN else topic.partitions[number]
-
-    def withdraw(self, record: PendingRecord) -> None:
-        """Take back a record that its caller has cancelled, if it is still pending."""
-        if not record.settled:
-            record.take_back()
-            self._settle(record)
-
-    def withdraw_cancelled(self) -> None:
-        """Take back all pending records that their callers have cancelled."""
-        for record in [each for each in self._pending if each.cancelled]:
-            self.withdraw(record)
-
-    def admit(self, now: float) -> list[float]:
-        """Put pending records into batches while there is memory; the seconds of each wait."""
-        waited = []
-        while (grant := self._memory_quota.grant(now)) is not None:
-            if self._fill(grant, now):
-                waited.append(grant.waited)
-        return waited
-
-    def _fill(self, grant: Grant, now: float) -> bool:
-        """Begin a batch with records that waited for it; False: none of them fits any more."""
-        partition = grant.partition
-        record = self._first_pending(partition)
-        if record is None or record.size > len(grant.buffer):
-            self._memory_quota.release(partition, grant.buffer)
-            if record is not None:  # the memory was meant for a smaller one, which is gone
-                self._memory_quota.wait(partition, now)
-            return False
-        deadline = record.sent + self._delivery_timeout
-        batch = self.batches.open(partition, grant.buffer, now, deadline)
-        self._wake()
-        while record is not None and batch.append(record.record):
-            if self._one_record_each:
-                self.batches.close_batch(partition)
-            partition.pop_pending()
-            self._settle(record, batch)
-            record = self._first_pending(partition)
-        if record is not None:
-            partition.close_batch()
-            self._memory_quota.wait(partition, now)
-        return True
-
-    def _needs(self, partition: Partition) -> int | None:
-        record = self._first_pending(partition)
-        if record is None:
-            return None
-        return max(self._memory_quota.fair_size(self._sizes.full(record.topic)), record.size)
-
-    def _first_pending(self, partition: Partition) -> PendingRecord | None:
-        """The oldest record that still waits for memory of ``partition``."""
-        while (record := partition.first_pending) is not None:
-            if record.cancelled:
-                self.withdraw(record)
-            if not record.settled:
-                return record
-            partition.pop_pending()
-        return None
-
-    def _settle(self, record: PendingRecord, batch: ProducerBatch | None = None) -> None:
-        self._pending.remove(record)
-        if batch is not None:
-            self._flushes.moved(record, batch)
-        self._flushes.done(record)
-
-    def fail_pending(self, records: Iterable[PendingRecord], error: ProducerError) -> int:
-        """Fail those of ``records`` that are still pending with ``error``; returns their number."""
-        failed = 0
-        for record in records:
-            if record.settled:
-                continue
-            record.fail(error)
-            self._settle(record)
-            failed += 1
-        if failed and self._on_failed is not None:
-            self._on_failed(error)
-        return failed
-
-    @property
-    def pending_count(self) -> int:
-        """The number of pending records."""
-        return len(self._pending)
-
-    def pending_records(self) -> Iterator[PendingRecord]:
-        """The pending records, the oldest first."""
-        return iter(self._pending)
-
-    def expired_records(self, now: float, most: int) -> list[PendingRecord]:
-        """The pending records whose deadline has passed, or the first ``most`` of them."""
-        return self._pending.expired(now, most)
-
-    @property
-    def awaited_topics(self) -> Collection[str]:
-        """The topics whose metadata records wait for."""
-        return self._pending.awaited_topics
-
-    def awaiting(self, topic: str) -> list[PendingRecord]:
-        """The records that wait for the metadata of ``topic``."""
-        return self._pending.awaiting(topic)
 
     # --- the cluster changes ---------------------------------------------------------------
 
@@ -347,7 +247,7 @@ class RecordAccumulator:
             partition.close_batch()
             self._move(partition, None, now)
             homeless += partition.take_pending()
-        for record in [*homeless, *self._pending.topic_known(info.name)]:
+        for record in [*homeless, *self.pending.topic_known(info.name)]:
             if not record.settled:
                 self._place(topic, record, now)
 
@@ -359,7 +259,7 @@ class RecordAccumulator:
 
     def _place(self, topic: Topic, record: PendingRecord, now: float) -> None:
         if record.cancelled:
-            self.withdraw(record)
+            self.pending.withdraw(record)
             return
         value = record.record
         try:
@@ -367,18 +267,18 @@ class RecordAccumulator:
                 value.partition = self.choose_partition(value.topic, value.key, value.value)
             batch = self.append(value, now)
             if batch is None:
-                self._let_wait(self._partition_for(topic, record, now), record, now)
+                self.pending.let_wait(record, self._partition_for(topic, record, now), now)
                 return
         except InvalidPartitionError as error:
-            self.fail_pending([record], error)
+            self.pending.fail([record], error)
             return
         self.batches.expire_by(batch, record.sent + self._delivery_timeout)
-        self._settle(record, batch)
+        self.pending.settle(record, batch)
 
     def forget_topic(self, name: str, now: float) -> bool:
         """Drop an unused topic; False while it still has records."""
         topic = self._topics.get(name)
-        if self._pending.awaiting(name) or (topic is not None and topic.is_busy):
+        if self.pending.awaiting(name) or (topic is not None and topic.is_busy):
             return False
         if topic is not None:
             for partition in topic.partitions:
@@ -393,16 +293,16 @@ class RecordAccumulator:
     @property
     def is_empty(self) -> bool:
         """True if every record has its outcome."""
-        return not self.batches and not self._pending
+        return not self.batches and not self.pending
 
     @property
     def free_memory(self) -> int:
         """Bytes that no record uses."""
-        return self._pool.available + self._pending.free
+        return self._pool.available + self._records.free
 
     def next_deadline(self) -> float | None:
         """The next time when a batch or a pending record expires; None: there is neither."""
-        moments = (self._pending.next_deadline(), self.batches.next_expiry())
+        moments = (self._records.next_deadline(), self.batches.next_expiry())
         return min((moment for moment in moments if moment is not None), default=None)
 
     def flush(self, future: FlushFuture) -> None:

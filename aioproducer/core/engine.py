@@ -58,6 +58,7 @@ class Engine:
         self._sender = parts.sender
         self._wakeup = parts.wakeup
         self._waiters = parts.accumulator.waiters
+        self._pending = parts.accumulator.pending
         self._sender_task: asyncio.Task[None] | None = None
         self._closing_now: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -118,7 +119,7 @@ class Engine:
         except TimeoutError:
             raise ProducerTimeoutError(
                 f"flush() gave up after {timeout} s: {len(accumulator.batches)} batches "
-                f"and {accumulator.pending_count} waiting records have no outcome yet"
+                f"and {len(self._pending)} pending records have no outcome yet"
             ) from None
         finally:
             accumulator.give_up_flush(future)
@@ -127,12 +128,12 @@ class Engine:
 
     def withdraw(self, record: PendingRecord) -> None:
         """Take a cancelled record out, if it still waits."""
-        self.accumulator.withdraw(record)
+        self._pending.withdraw(record)
         self._wakeup.wake()
 
     def take_back_cancelled(self) -> None:
         """Take out all pending records that were cancelled."""
-        self.accumulator.withdraw_cancelled()
+        self._pending.withdraw_cancelled()
         self._wakeup.wake()
 
     async def close(self, timeout: float, error: ProducerError) -> int:
@@ -182,8 +183,7 @@ class Engine:
         """Seconds that it takes to fail all records without an outcome."""
         batched = sum(batch.count for batch in self.accumulator.batches)
         return (
-            batched * _SECONDS_PER_BATCHED_RECORD
-            + self.accumulator.pending_count * _SECONDS_PER_PENDING_RECORD
+            batched * _SECONDS_PER_BATCHED_RECORD + len(self._pending) * _SECONDS_PER_PENDING_RECORD
         )
 
     def close_now(self) -> None:
@@ -241,7 +241,7 @@ class Engine:
                 "buffer-available-bytes": float(self.accumulator.free_memory),
                 "requests-in-flight": float(self._client.total_in_flight()),
                 "metadata-age": float("nan") if updated is None else now - updated,
-                "waiting-threads": float(self.accumulator.pending_count),
+                "waiting-threads": float(len(self._pending)),
                 "connection-count": float(self._client.connection_count()),
             },
         )

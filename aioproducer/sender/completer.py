@@ -57,8 +57,8 @@ class BatchCompleter:
         retries: int,
         transactions: TransactionManager | None = None,
     ) -> None:
-        self._accumulator = accumulator
         self._batches = accumulator.batches
+        self._pending = accumulator.pending
         self._metadata = metadata
         self._identity = identity
         self._metrics = metrics
@@ -199,7 +199,7 @@ class BatchCompleter:
         while batches := _up_to_a_slice(each for each in queue if each not in kept):
             yield sum(self._give_up(batch, error, now) for batch in batches)
         sayings: dict[str | TopicPartition, ProducerError] = {}
-        while records := list(islice(self._accumulator.pending_records(), RECORDS_PER_SLICE)):
+        while records := list(islice(self._pending, RECORDS_PER_SLICE)):
             yield self._give_up_pending(records, error, sayings, now)
 
     def _give_up(self, batch: ProducerBatch, error: ProducerError, now: float) -> int:
@@ -226,7 +226,7 @@ class BatchCompleter:
             if place not in sayings:
                 sayings[place] = _saying(error, False, place)
             self._metrics.records_failed(those[0].topic, len(those), now)
-            failed += self._accumulator.fail_pending(those, sayings[place])
+            failed += self._pending.fail(those, sayings[place])
         return failed
 
     def _is_to_be_settled(self, batch: ProducerBatch) -> bool:

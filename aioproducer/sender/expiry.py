@@ -72,7 +72,7 @@ class RecordExpiry:
         refresher: MetadataRefresher,
         metrics: ProducerMetrics,
     ) -> None:
-        self._accumulator = accumulator
+        self._pending = accumulator.pending
         self._metadata = metadata
         self._refresher = refresher
         self._metrics = metrics
@@ -81,9 +81,9 @@ class RecordExpiry:
 
     def expire(self, now: float) -> None:
         """Fail the late records, at most ``RECORDS_PER_SLICE`` at once."""
-        for record in self._accumulator.expired_records(now, RECORDS_PER_SLICE):
+        for record in self._pending.expired(now, RECORDS_PER_SLICE):
             error = self._why(record, now)
-            self._accumulator.fail_pending([record], error)
+            self._pending.fail([record], error)
             self._metrics.records_failed(record.topic, 1, now)
             count, _ = self._unreported.get(record.topic, (0, error))
             self._unreported[record.topic] = count + 1, error

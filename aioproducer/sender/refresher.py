@@ -57,6 +57,7 @@ class MetadataRefresher(Requester):
         self._metadata = metadata
         self._client = client
         self._accumulator = accumulator
+        self._pending = accumulator.pending
         self._compressor = compressor
         self._refusal: ProducerError | None = None
         """The last request's error if a broker was reached; else None."""
@@ -100,10 +101,8 @@ class MetadataRefresher(Requester):
         refusal = self._client.refusal(self._metadata.peers)
         if refusal is None:
             return
-        for topic in list(self._accumulator.awaited_topics):
-            failed = self._accumulator.fail_pending(
-                self._accumulator.awaiting(topic), anew(refusal)
-            )
+        for topic in list(self._pending.awaited_topics):
+            failed = self._pending.fail(self._pending.awaiting(topic), anew(refusal))
             self._client.metrics.records_failed(topic, failed, self._now)
         self._metadata.tell_waiting(refusal)
         self._on_refusal(refusal)
@@ -172,7 +171,7 @@ class MetadataRefresher(Requester):
             yield
 
     def _is_awaited(self, topic: str) -> bool:
-        return bool(self._accumulator.awaiting(topic))
+        return bool(self._pending.awaiting(topic))
 
     def _follow(self, topic: str) -> Generator[None, None, None]:
         """Prepare the accumulator for a topic, then tell it the topic's newest state."""
@@ -180,13 +179,13 @@ class MetadataRefresher(Requester):
         fresh = yield from self._accumulator.prepare(topics[topic])
         info: TopicInfo | None = topics.get(topic)
         if info is not None:
-            if waiting := self._accumulator.awaiting(topic):
+            if waiting := self._pending.awaiting(topic):
                 self._client.metrics.metadata_waited(self._now - waiting[0].sent, self._now)
             self._accumulator.update_topic(info, self._now, fresh)
 
     def _fail_pending(self, topic: str, error: KafkaError) -> None:
-        waiting = self._accumulator.awaiting(topic)
-        failed = self._accumulator.fail_pending(waiting, error)
+        waiting = self._pending.awaiting(topic)
+        failed = self._pending.fail(waiting, error)
         if failed:
             self._client.metrics.records_failed(topic, failed, self._now)
             logger.error("%d waiting records for %s failed: %s", failed, topic, error)

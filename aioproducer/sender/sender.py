@@ -36,6 +36,7 @@ class Sender:
         wakeup: Wakeup,
     ) -> None:
         self._accumulator = accumulator
+        self._pending = accumulator.pending
         self._waiters = accumulator.waiters
         self._client = client
         self._completer = completer
@@ -76,7 +77,7 @@ class Sender:
 
     def _serve_memory(self, now: float) -> float | None:
         """Give memory that has come back to pending records, then to callers of ``drain()``."""
-        for waited in self._accumulator.admit(now):
+        for waited in self._pending.admit(now):
             self._metrics.buffer_waited(waited, now)
         return self._waiters.serve(now)
 

@@ -36,7 +36,11 @@ def mutated(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and node.attr in MUTATORS:
             view = node.value
-            if isinstance(view, ast.Attribute) and view.attr in ("in_flight", "pending"):
+            if (
+                isinstance(view, ast.Attribute)
+                and view.attr in ("in_flight", "pending")
+                and ast.unparse(view.value) != "self"  # the accumulator has a queue of that name
+            ):
                 yield ast.unparse(node)
 
 

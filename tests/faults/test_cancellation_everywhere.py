@@ -65,7 +65,7 @@ class World:
         if running_engine(self.producer) is not None:
             self.taken_back += [
                 record.record.value or b""
-                for record in engine_of(self.producer).accumulator.pending_records()
+                for record in engine_of(self.producer).accumulator.pending
                 if record.caller.done()
             ]
         return cancelled
@@ -141,7 +141,7 @@ class World:
     def check_taken_out(self, *, cancelled: bool) -> None:
         """What was cancelled in line does not stand there any more."""
         if running_engine(self.producer) is not None:
-            line = list(engine_of(self.producer).accumulator.pending_records())
+            line = list(engine_of(self.producer).accumulator.pending)
             assert not [record for record in line if record.caller.done()]
             if cancelled:
                 numbers = [int((record.record.value or b"").split()[0]) for record in line]
@@ -160,10 +160,10 @@ class World:
         assert not engine_of(self.producer).parts.metadata.detailed
         accumulator = engine_of(self.producer).accumulator
         assert accumulator.is_empty
-        assert accumulator._pending.bytes == 0
+        assert accumulator._records.bytes == 0
         assert accumulator._pool.available == accumulator._pool.total
         assert accumulator._pool.quota.used == accumulator._memory_quota.futures.used == 0
-        accumulator.admit(0.0)
+        accumulator.pending.admit(0.0)
         assert not accumulator._memory_quota._waiting
         assert not accumulator.waiters._turns
 

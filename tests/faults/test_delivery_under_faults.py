@@ -52,7 +52,7 @@ async def test_order_across_the_memory_wait(kafka: FakeKafka) -> None:
         for number, value in enumerate(numbers(5000)):
             # every third time by way of the line, without drain
             producer.send("orders", value)
-            waited += bool(accumulator_of(producer).pending_count)
+            waited += bool(accumulator_of(producer).pending)
             if number % 300 == 0 or accumulator_of(producer).waiters.is_full:
                 await producer.drain()
         await producer.flush(PATIENCE)

@@ -92,7 +92,7 @@ async def test_a_record_that_waits_for_memory_is_taken_out(orders: MockCluster) 
     producer = await started(orders, buffer_memory=8_000, batch_size=1_000)
     orders.set_broker_rtt(ALL_BROKERS, 100)
     futures = [producer.send("orders", b"%d" % n * 900, partition=0) for n in range(8)]
-    assert accumulator_of(producer).pending_count == 2
+    assert len(accumulator_of(producer).pending) == 2
     futures[6].cancel()
     await producer.flush(PATIENCE)
     assert futures[7].result().offset == 7

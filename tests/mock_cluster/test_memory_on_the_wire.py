@@ -38,7 +38,7 @@ async def started(cluster: MockCluster, **options: Any) -> Producer:
 def fill(producer: Producer, partition: int = 0) -> list[asyncio.Future[RecordMetadata]]:
     """Send records that take a batch each until one has to wait; all their futures."""
     futures: list[asyncio.Future[RecordMetadata]] = []
-    while not accumulator_of(producer).pending_count:
+    while not accumulator_of(producer).pending:
         futures.append(producer.send("orders", bytes(900), partition=partition))
     return futures
 
@@ -248,7 +248,7 @@ async def test_each_release_wakes_only_those_it_can_serve(orders: MockCluster) -
         awake += 1
         future = producer.send("orders", bytes(900), partition=0)
         awake -= 1 if future.done() else 0
-        line.append(accumulator_of(producer).pending_count)
+        line.append(len(accumulator_of(producer).pending))
         await future
 
     line: list[int] = []

@@ -44,10 +44,10 @@ async def test_metadata_wait_memory_wait_and_fast_path(orders: MockCluster) -> N
                 "metadata"
                 if not accumulator._topics
                 else "memory"
-                if accumulator.pending_count
+                if accumulator.pending
                 else "fast"
             )
-            if accumulator._pending.bytes > 3_000:
+            if accumulator._records.bytes > 3_000:
                 await producer.drain()
         await producer.flush(PATIENCE)
     assert ways == {"metadata", "memory", "fast"}

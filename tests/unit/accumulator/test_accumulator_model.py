@@ -108,7 +108,8 @@ class AccumulatorMachine(RuleBasedStateMachine):
         )
         self.batches = self.accumulator.batches
         self.pool = self.accumulator._pool
-        self.pending = self.accumulator._pending
+        self.pending = self.accumulator.pending
+        self.records = self.accumulator._records
         self.memory_quota = self.accumulator._memory_quota
         self.tokens: list[Token] = []
         self.leaders: dict[str, list[int | None]] = {}
@@ -173,7 +174,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             self.fail(batch, DeliveryTimeoutError("late"))
         for record in self.pending.expired(self.now):
             assert record.deadline <= self.now
-            self.accumulator.fail_pending([record], BufferExhaustedError("waited too long"))
+            self.accumulator.pending.fail([record], BufferExhaustedError("waited too long"))
 
     @rule(node=st.sampled_from(NODES), idle=st.booleans())
     def drain(self, node: int, idle: bool) -> None:
@@ -220,7 +221,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     @rule()
     def memory_is_handed_out(self) -> None:
-        self.accumulator.admit(self.now)
+        self.accumulator.pending.admit(self.now)
         self.accumulator.waiters.serve(self.now)
 
     @precondition(lambda self: self.tokens)
@@ -232,7 +233,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         token.cancelled = True
         record = next((record for record in self.pending if record.record.token is token), None)
         if noticed and record is not None:
-            self.accumulator.withdraw(record)
+            self.accumulator.pending.withdraw(record)
             assert record not in self.pending
 
     @rule()
@@ -267,8 +268,8 @@ class AccumulatorMachine(RuleBasedStateMachine):
         assert self.memory_quota.futures.used == futures
         borrowed = self.memory - held - self.pool.available
         assert 0 <= borrowed <= self.memory - self.kept
-        assert self.pending.bytes == sum(record.size for record in self.pending)
-        assert len(self.pending) < 2 or max(0, self.pending.bytes - PENDING) <= borrowed
+        assert self.records.bytes == sum(record.size for record in self.pending)
+        assert len(self.pending) < 2 or max(0, self.records.bytes - PENDING) <= borrowed
         assert self.pending or not borrowed
 
     @invariant()
@@ -286,7 +287,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         for node in (*NODES, None):
             assert self.pool.quota.used_by(node) == held[node]
             assert self.memory_quota.futures.used_by(node) == futures[node]
-            assert self.pending.quota.used_by(node) == waiting[node]
+            assert self.records.quota.used_by(node) == waiting[node]
 
     @invariant()
     def records_are_in_the_log_in_the_order_of_their_sends(self) -> None:
@@ -342,7 +343,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             self.every_byte_is_accounted_for()
         assert not self.batches
         assert not self.pending
-        assert self.pending.bytes == 0
+        assert self.records.bytes == 0
         assert self.pool.available == self.memory
         assert all(token.done() for token in self.tokens)
         assert all(flushed.resolved for flushed in self.flushes)

@@ -62,7 +62,7 @@ def a_record_and_a_flush_that_ended_with_a_late_record(world: World) -> None:
     world.accumulator.flush(Flushed())
     world.now += BLOCK
     for late in world.pending.expired(world.now):
-        world.accumulator.fail_pending([late], BufferExhaustedError("late"))
+        world.accumulator.pending.fail([late], BufferExhaustedError("late"))
     world.send()
 
 

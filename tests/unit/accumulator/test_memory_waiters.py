@@ -49,7 +49,8 @@ class World:
         self.batches = self.accumulator.batches
         self.waiters = self.accumulator.waiters
         self.pool = self.accumulator._pool
-        self.pending = self.accumulator._pending
+        self.pending = self.accumulator.pending
+        self.records = self.accumulator._records
         self.learn(*leaders or (1, 1, 1, 1))
 
     def learn(self, *leaders: int) -> None:
@@ -89,7 +90,7 @@ class World:
         return caller not in self.waiters.stalled and self.waiters.last_has_room()
 
     def round(self) -> float | None:
-        self.accumulator.admit(self.now)
+        self.accumulator.pending.admit(self.now)
         return self.waiters.serve(self.now)
 
     def turn(self, caller: object, *, patient: bool = False) -> asyncio.Future[None] | None:
@@ -392,7 +393,7 @@ async def test_who_waits_for_a_partition_that_moves_finds_out_where() -> None:
 async def test_records_for_an_unknown_topic_make_only_their_own_callers_wait() -> None:
     world = World(32, 1, 2, pending=4_000)
     owner = Caller()
-    while not world.pending.is_half_full(None):
+    while not world.records.is_half_full(None):
         world.send(0, topic="unknown", caller=owner)
     assert world.turn(owner) is not None
     world.send(1)

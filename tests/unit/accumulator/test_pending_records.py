@@ -15,8 +15,8 @@ def test_a_full_line_refuses_at_once_and_keeps_what_it_has() -> None:
     with pytest.raises(BufferExhaustedError, match=r"2 records \(184 bytes\).*drain\(\)"):
         world.send(topic="unknown", size=10)
     assert [record.record.token for record in world.pending] == sent
-    assert world.pending.bytes == 184
-    assert world.pending.is_half_full(None)
+    assert world.records.bytes == 184
+    assert world.records.is_half_full(None)
 
 
 def test_one_record_larger_than_the_line_may_wait_alone() -> None:
@@ -34,7 +34,7 @@ def test_a_withdrawn_record_makes_place_in_a_full_line() -> None:
     world.withdraw(first)
     third = world.send(topic="unknown", size=10)
     assert [record.record.token for record in world.pending] == [second, third]
-    assert [record.record.token for record in world.accumulator.awaiting("unknown")] == [
+    assert [record.record.token for record in world.accumulator.pending.awaiting("unknown")] == [
         second,
         third,
     ]
@@ -45,7 +45,7 @@ def test_a_record_that_was_placed_is_not_withdrawn(world: World) -> None:
     (record,) = world.pending
     world.learn(1, topic="later")
     token.cancelled = True
-    world.accumulator.withdraw(record)
+    world.accumulator.pending.withdraw(record)
     (batch,) = world.drain(1)
     assert batch.count == 1
 
@@ -56,7 +56,7 @@ def test_the_line_borrows_what_batches_leave() -> None:
     with pytest.raises(BufferExhaustedError):
         world.send(topic="unknown", size=FULL)
     assert world.pool.available >= 5 * BATCH
-    assert world.pending.bytes > 14 * BATCH
+    assert world.records.bytes > 14 * BATCH
     assert world.accumulator.waiters.is_full
     world.learn(*[1, 2, 3] * 10, topic="unknown")
     while world.batches or world.pending:
@@ -76,11 +76,11 @@ def test_records_leave_the_line_when_their_time_is_over() -> None:
     token = world.send(topic="unknown")
     world.now = START + BLOCK
     (late,) = world.pending.expired(world.now)
-    world.accumulator.fail_pending([late], BufferExhaustedError("late"))
+    world.accumulator.pending.fail([late], BufferExhaustedError("late"))
     assert isinstance(late.record.token.exception(), BufferExhaustedError)
     assert not token.done()
     assert [record.record.token for record in world.pending] == [token]
-    assert world.accumulator.fail_pending([late], ProducerError("again")) == 0
+    assert world.accumulator.pending.fail([late], ProducerError("again")) == 0
 
 
 def test_records_that_all_failed_leave_no_trace_of_their_topic() -> None:
@@ -90,13 +90,16 @@ def test_records_that_all_failed_leave_no_trace_of_their_topic() -> None:
     world.now += BLOCK
     assert not world.accumulator.forget_topic("typo", world.now)
     for late in world.pending.expired(world.now):
-        world.accumulator.fail_pending([late], BufferExhaustedError("late"))
-    assert world.accumulator.awaiting("typo") == []
+        world.accumulator.pending.fail([late], BufferExhaustedError("late"))
+    assert world.accumulator.pending.awaiting("typo") == []
     assert world.accumulator.forget_topic("typo", world.now)
     token = world.send(topic="forbidden")
     refused = ProducerError("not allowed")
-    assert world.accumulator.fail_pending(world.accumulator.awaiting("forbidden"), refused) == 1
+    assert (
+        world.accumulator.pending.fail(world.accumulator.pending.awaiting("forbidden"), refused)
+        == 1
+    )
     assert token.fate is refused
-    assert world.accumulator.awaiting("forbidden") == []
+    assert world.accumulator.pending.awaiting("forbidden") == []
     assert world.accumulator.forget_topic("forbidden", world.now)
-    assert world.pending.bytes == 0
+    assert world.records.bytes == 0

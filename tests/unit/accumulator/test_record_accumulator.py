@@ -44,7 +44,7 @@ def test_the_next_deadline_is_the_earliest_of_batches_and_line(world: World) -> 
     assert world.accumulator.next_deadline() == START + BLOCK
     world.now = START + BLOCK
     late = world.pending.expired(world.now)
-    assert world.accumulator.fail_pending(late, ProducerError("late")) == 1
+    assert world.accumulator.pending.fail(late, ProducerError("late")) == 1
     assert world.accumulator.next_deadline() == START + DELIVERY
 
 
@@ -55,10 +55,10 @@ def test_records_of_an_unknown_topic_are_placed_in_order() -> None:
     world = World()
     tokens = [world.send(None, key=b"%d" % (number % 3)) for number in range(30)]
     assert len(world.pending) == 30
-    assert world.accumulator.awaiting("t") == list(world.pending)
+    assert world.accumulator.pending.awaiting("t") == list(world.pending)
     world.learn(1, 1, 1)
     assert not world.pending
-    assert world.accumulator.awaiting("t") == []
+    assert world.accumulator.pending.awaiting("t") == []
     batches = world.drain()
     assert sorted(token for batch in batches for token in map(id, batch.builder.tokens)) == sorted(
         map(id, tokens)
@@ -144,7 +144,7 @@ def test_a_cancelled_record_in_line_is_not_sent() -> None:
     world.deliver_all()
     assert [first.done(), third.done()] == [True, True]
     assert [second.fate, fourth.fate, early.fate] == [None] * 3
-    assert (world.pending.bytes, len(world.pending)) == (0, 0)
+    assert (world.records.bytes, len(world.pending)) == (0, 0)
 
 
 def test_a_record_is_cancelled_by_its_caller_not_by_its_token() -> None:

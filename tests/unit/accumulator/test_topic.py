@@ -41,11 +41,11 @@ def test_a_topic_made_anew_with_fewer_partitions_gets_no_more_records_in_the_oth
     world.learn(2, 2)
     later = world.send(3)
     assert not stuck.done()
-    assert world.accumulator.awaiting("t")[0].record.token is stuck
-    assert [each.record.token for each in world.accumulator.awaiting("t")] == [stuck, later]
+    assert world.accumulator.pending.awaiting("t")[0].record.token is stuck
+    assert [each.record.token for each in world.accumulator.pending.awaiting("t")] == [stuck, later]
     for token in (stuck, later):
         token.cancelled = True
-    world.accumulator.withdraw_cancelled()
+    world.accumulator.pending.withdraw_cancelled()
     assert world.batches.topics_without_leader() == {"t"}
     assert world.ready(1) is None
     for batch in in_flight:
@@ -108,7 +108,7 @@ def test_a_topic_is_forgotten_once_nothing_of_it_is_left(world: World) -> None:
     assert forget("t")
     assert "t" not in world.accumulator.routes.topics
     token = world.send(None)
-    assert [record.record.token for record in world.accumulator.awaiting("t")] == [token]
+    assert [record.record.token for record in world.accumulator.pending.awaiting("t")] == [token]
     assert not forget("t")
     world.learn(1)
     assert [each.builder.tokens for each in world.batches] == [[token]]

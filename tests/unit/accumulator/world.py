@@ -128,7 +128,8 @@ class World:
         )
         self.batches = self.accumulator.batches
         self.pool = self.accumulator._pool
-        self.pending = self.accumulator._pending
+        self.pending = self.accumulator.pending
+        self.records = self.accumulator._records
         self.memory_quota = self.accumulator._memory_quota
 
     def wake(self) -> None:
@@ -166,7 +167,7 @@ class World:
         """Cancel a record in line."""
         token.cancelled = True
         (record,) = (record for record in self.pending if record.record.token is token)
-        self.accumulator.withdraw(record)
+        self.accumulator.pending.withdraw(record)
 
     def ready(self, node: int = 1, *, idle: bool = False) -> Any:
         """In how many seconds."""
@@ -198,7 +199,7 @@ class World:
     def admit(self) -> bool:
         """Give memory to the first in line; whether there was any."""
         grant = self.memory_quota.grant(self.now)
-        return grant is not None and self.accumulator._fill(grant, self.now)
+        return grant is not None and self.accumulator.pending._fill(grant, self.now)
 
     def deliver_all(self, *nodes: int) -> None:
         """Until nothing is left."""

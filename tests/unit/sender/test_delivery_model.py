@@ -334,7 +334,8 @@ class DeliveryMachine(RuleBasedStateMachine):
         )
         self.batches = self.accumulator.batches
         self.pool = self.accumulator._pool
-        self.pending = self.accumulator._pending
+        self.pending = self.accumulator.pending
+        self.records = self.accumulator._records
         self.identity = SequenceNumbers(idempotent=True)
         compressor = Compressor(None, TaskOwner(self.died), asyncio.to_thread)
         metrics = self.network.metrics
@@ -567,7 +568,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         futures = sum(batch.futures for batch in self.batches)
         assert self.accumulator._memory_quota.futures.used == futures
         borrowed = MEMORY - held - self.pool.available
-        assert borrowed >= max(0, self.pending.bytes - PENDING) or len(self.pending) < 2
+        assert borrowed >= max(0, self.records.bytes - PENDING) or len(self.pending) < 2
         assert self.pending or not borrowed
 
     # --- the end ---------------------------------------------------------------------------
@@ -599,7 +600,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.logs_are_in_the_order_of_the_sends()
         self.check_fates()
         assert self.pool.available == MEMORY
-        assert self.pending.bytes == 0
+        assert self.records.bytes == 0
         self.check_identity()
         self.accumulator.close()
         with pytest.raises(StopIteration):

@@ -262,8 +262,8 @@ async def test_one_deadline_for_both_waits() -> None:
         assert accumulator._pool.try_allocate(3_000, 1), "somebody else has all memory"
         world.now += 40.0
         await world.tell_metadata()
-        assert accumulator.awaiting("orders") == []
-        assert accumulator.pending_count == 1, "the topic is known, and memory is not there"
+        assert accumulator.pending.awaiting("orders") == []
+        assert len(accumulator.pending) == 1, "the topic is known, and memory is not there"
         await world.turn(19.9)
         assert not future.done()
         await world.turn(0.2)

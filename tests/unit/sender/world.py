@@ -213,7 +213,8 @@ class World:
         )
         self.batches = self.accumulator.batches
         self.pool = self.accumulator._pool
-        self.pending = self.accumulator._pending
+        self.pending = self.accumulator.pending
+        self.records = self.accumulator._records
         compressor = Compressor(codec, self.owner, asyncio.to_thread)
         self.refresher = refresher = MetadataRefresher(
             self.metadata, client, self.accumulator, compressor

@@ -1,0 +1,174 @@
+"""The records that wait: in the order of their ``send()`` calls, until they are in a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from aioproducer.accumulator.batch_queue import BatchQueue, Flushes
+from aioproducer.accumulator.memory_quota import Grant, MemoryQuota
+from aioproducer.accumulator.partition import Partition
+from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
+from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.accumulator.settings import AccumulatorSettings, BatchSizes
+from aioproducer.errors import ProducerError
+
+
+class PendingQueue:
+    """Gives memory to pending records, and ends the wait of those that are not to be sent.
+
+    ``on_failed`` hears of the error with which records fail.
+    """
+
+    def __init__(
+        self,
+        settings: AccumulatorSettings,
+        sizes: BatchSizes,
+        records: PendingRecords,
+        batches: BatchQueue,
+        memory_quota: MemoryQuota,
+        flushes: Flushes,
+        wake: Callable[[], None],
+        on_failed: Callable[[ProducerError], None] | None,
+    ) -> None:
+        self._delivery_timeout = settings.delivery_timeout
+        self._one_record_each = settings.batch_size <= 1
+        self._sizes = sizes
+        self._records = records
+        self._batches = batches
+        self._memory_quota = memory_quota
+        self._flushes = flushes
+        self._wake = wake
+        self._on_failed = on_failed
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[PendingRecord]:
+        return iter(self._records)
+
+    def expired(self, now: float, most: int | None = None) -> list[PendingRecord]:
+        """The records whose deadline has passed, or the first ``most`` of them."""
+        return self._records.expired(now, most)
+
+    @property
+    def awaited_topics(self) -> Collection[str]:
+        """The topics whose metadata records wait for."""
+        return self._records.awaited_topics
+
+    def awaiting(self, topic: str) -> list[PendingRecord]:
+        """The records that wait for the metadata of ``topic``."""
+        return self._records.awaiting(topic)
+
+    def topic_known(self, topic: str) -> list[PendingRecord]:
+        """The records that waited for the metadata of ``topic``; they wait for it no longer."""
+        return self._records.topic_known(topic)
+
+    # --- records begin to wait ---------------------------------------------------------------
+
+    def add(
+        self,
+        record: PendingRecord,
+        partition: Partition | None,
+        now: float,
+        *,
+        over_capacity: bool = False,
+    ) -> None:
+        """Let ``record`` wait as :meth:`let_wait` does, if it finds a place.
+
+        ``over_capacity`` and the error: see :meth:`PendingRecords.add`.
+        """
+        node = None if partition is None else partition.leader
+        self._records.add(record, node, over_capacity=over_capacity)
+        self._flushes.began(record)
+        self.let_wait(record, partition, now)
+
+    def let_wait(self, record: PendingRecord, partition: Partition | None, now: float) -> None:
+        """Let ``record`` wait for memory, or until its partition is known."""
+        if partition is None:
+            self._records.await_topic(record)
+            return
+        self._records.move(record, partition.leader)
+        if partition.enqueue(record):
+            self._memory_quota.wait(partition, now)
+        self._wake()
+
+    # --- their wait ends ---------------------------------------------------------------------
+
+    def withdraw(self, record: PendingRecord) -> None:
+        """Take back a record that its caller has cancelled, if it is still pending."""
+        if not record.settled:
+            record.take_back()
+            self.settle(record)
+
+    def withdraw_cancelled(self) -> None:
+        """Take back all pending records that their callers have cancelled."""
+        for record in [each for each in self._records if each.cancelled]:
+            self.withdraw(record)
+
+    def admit(self, now: float) -> list[float]:
+        """Put pending records into batches while there is memory; the seconds of each wait."""
+        waited = []
+        while (grant := self._memory_quota.grant(now)) is not None:
+            if self._fill(grant, now):
+                waited.append(grant.waited)
+        return waited
+
+    def _fill(self, grant: Grant, now: float) -> bool:
+        """Begin a batch with records that waited for it; False: none of them fits any more."""
+        partition = grant.partition
+        record = self._first_pending(partition)
+        if record is None or record.size > len(grant.buffer):
+            self._memory_quota.release(partition, grant.buffer)
+            if record is not None:  # the memory was meant for a smaller one, which is gone
+                self._memory_quota.wait(partition, now)
+            return False
+        deadline = record.sent + self._delivery_timeout
+        batch = self._batches.open(partition, grant.buffer, now, deadline)
+        self._wake()
+        while record is not None and batch.append(record.record):
+            if self._one_record_each:
+                self._batches.close_batch(partition)
+            partition.pop_pending()
+            self.settle(record, batch)
+            record = self._first_pending(partition)
+        if record is not None:
+            partition.close_batch()
+            self._memory_quota.wait(partition, now)
+        return True
+
+    def needs(self, partition: Partition) -> int | None:
+        """The bytes that the records of ``partition`` wait for; None: no record waits."""
+        record = self._first_pending(partition)
+        if record is None:
+            return None
+        return max(self._memory_quota.fair_size(self._sizes.full(record.topic)), record.size)
+
+    def _first_pending(self, partition: Partition) -> PendingRecord | None:
+        """The oldest record that still waits for memory of ``partition``."""
+        while (record := partition.first_pending) is not None:
+            if record.cancelled:
+                self.withdraw(record)
+            if not record.settled:
+                return record
+            partition.pop_pending()
+        return None
+
+    def settle(self, record: PendingRecord, batch: ProducerBatch | None = None) -> None:
+        """``record`` waits no more: it is in ``batch``, or has its outcome."""
+        self._records.remove(record)
+        if batch is not None:
+            self._flushes.moved(record, batch)
+        self._flushes.done(record)
+
+    def fail(self, records: Iterable[PendingRecord], error: ProducerError) -> int:
+        """Fail those of ``records`` that are still pending with ``error``; returns their number."""
+        failed = 0
+        for record in records:
+            if record.settled:
+                continue
+            record.fail(error)
+            self.settle(record)
+            failed += 1
+        if failed and self._on_failed is not None:
+            self._on_failed(error)
+        return failed
