@@ -22,16 +22,16 @@
     │   ├── BootstrapError                      no bootstrap server answered; each with its reason
     │   ├── BrokerConnectionError               one broker's connection failed or broke
     │   ├── ProtocolError                       the peer does not speak Kafka
-    │   └── TokenEndpointError                  the token endpoint did not answer at present
+    │   └── TokenEndpointError                  the token endpoint did not answer
     ├── AuthenticationError                     a login failed, or a peer can't be trusted
     │   ├── SslAuthenticationError              the TLS handshake failed
-    │   └── TokenError                          no token can be had
+    │   └── TokenError                          no token is available
     ├── UnsupportedVersionError                 the broker is too old or too new for a request
     ├── TransactionError
     │   ├── AbortableTransactionError           the transaction fails; the next one can work
-    │   │   └── TransactionAbortedError         a record that was not sent any more
+    │   │   └── TransactionAbortedError         a record of an aborted transaction, not sent
     │   ├── CommitUnconfirmedError              (ProducerTimeoutError)
-    │   └── FatalTransactionError               the producer can do no transaction any more
+    │   └── FatalTransactionError               the producer can begin no other transaction
     ├── ProducerBrokenError                     a part of the producer died; see ``__cause__``
     └── KafkaError                              an error code of a broker; one class per code
 

@@ -170,7 +170,7 @@ async def test_a_login_that_is_not_answered_ends_after_the_request_timeout(
         delivery_timeout_ms=1_000,
     )
     assert isinstance(error, BootstrapError)
-    assert "did not end the SCRAM-SHA-256 login within 0.2 s" in str(error)
+    assert "did not complete the SCRAM-SHA-256 login within 0.2 s" in str(error)
     assert "Is it a Kafka broker" not in str(error), "it said its versions, so it is one"
 
 

@@ -213,7 +213,7 @@ def test_what_can_not_be_repartitioned_by_key(
     rows = spark.sql(f"select {columns} from (select 'v' as value)")
     with pytest.raises(ConfigError, match=words):
         repartition_by_key(rows, 3)
-    with pytest.raises(ConfigError, match="there are no 0 partitions"):
+    with pytest.raises(ConfigError, match="must be positive, not 0"):
         repartition_by_key(rows, 0)
 
 

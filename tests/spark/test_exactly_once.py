@@ -106,7 +106,7 @@ async def test_a_new_checkpoint_with_an_old_sink_id_is_noticed(
     rows = numbers_in_files(spark, tmp_path / "rows", files=2)
     sink.stream(rows, tmp_path / "checkpoint")
     with pytest.raises(
-        StreamingQueryException, match=r"belongs to the streaming query .* of its own"
+        StreamingQueryException, match=r"belongs to the streaming query .* set another sink\.id"
     ):
         sink.stream(rows, tmp_path / "other")
     assert await sink.committed() == list(range(100))
