@@ -196,7 +196,9 @@ class Producer:
             ProducerClosedError, ProducerBrokenError: there will be no room any more.
             IllegalStateError, WrongLoopError: not now, or not here.
         """
-        await self._core.drain()
+        core = self._core
+        if core.room.is_full and core.room.must_wait():
+            await core.wait_for_room()
 
     async def check(
         self,

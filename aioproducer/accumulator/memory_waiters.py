@@ -82,6 +82,10 @@ class MemoryWaiters:
 
     # --- is there room? ----------------------------------------------------------------------
 
+    def must_wait(self) -> bool:
+        """True if a caller may have to wait now, which :meth:`turn` decides."""
+        return bool(self.stalled) or not self.last_has_room()
+
     def last_has_room(self) -> bool:
         """True if there is room for more records like the one that was sent last."""
         last = self._routes.last

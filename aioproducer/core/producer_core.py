@@ -7,7 +7,6 @@ import logging
 import os
 import weakref
 from asyncio import current_task
-from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import Any, Final, Protocol
@@ -40,27 +39,23 @@ class Room(Protocol):
     """Says whether there is room for more records."""
 
     is_full: bool
+    """True if some broker has no memory left: callers look closer then."""
 
-    @property
-    def stalled(self) -> Collection[object]:
-        """The callers whose records had to stand in line since they asked for room last."""
-
-    def last_has_room(self) -> bool:
-        """True if there is room for more records like the one that was sent last."""
+    def must_wait(self) -> bool:
+        """True if a caller may have to wait now."""
 
 
 class _NoRoom:
     """Stands for the accumulator where there is none, or another process has it.
 
-    Callers look closer then, and are refused.
+    Callers try to wait then, and are refused.
     """
 
     is_full = True
-    stalled: Collection[object] = ()
 
-    def last_has_room(self) -> bool:
-        """No."""
-        return False
+    def must_wait(self) -> bool:
+        """Yes."""
+        return True
 
 
 class ProducerCore:
@@ -242,10 +237,13 @@ class ProducerCore:
             self._engine.take_back_cancelled()
 
     async def drain(self) -> None:
+        """Return at once while there is room for more records, else wait for it."""
+        if self.room.is_full and self.room.must_wait():
+            await self.wait_for_room()
+
+    async def wait_for_room(self) -> None:
         """Wait until there is room for more records of the present task."""
-        room = self.room
-        if room.is_full and (room.stalled or not room.last_has_room()):
-            await self.engine.drain(current_task())
+        await self.engine.drain(current_task())
 
     def turn(self, caller: object) -> asyncio.Future[None] | None:
         """A future for when ``caller``, a thread, may send more; None: now."""
