@@ -97,20 +97,33 @@ class RecordAccumulator:
 
     # --- records come in -------------------------------------------------------------------
 
-    def append(self, record: SerializedRecord, now: float) -> ProducerBatch | None:
-        """Put ``record`` into a batch, which is returned; None: it has to be enqueued.
+    def append(self, record: SerializedRecord, now: float) -> bool:
+        """Put ``record`` into a batch; False: it has to be enqueued.
 
         ``now`` is the clock's time of the ``send()``. Raises :class:`RecordTooLargeError`.
         """
         topic = self._topics.get(record.topic)
         if topic is None:
-            return None
-        count = len(topic.partitions)
-        number = route(record.key, record.partition, count, ignore_keys=self._ignore_keys)
+            return False
+        builders = topic.open_batches
+        key, partition = record.key, record.partition
+        number = route(key, partition, len(builders.partitions), ignore_keys=self._ignore_keys)
+        if number == UNKNOWN:
+            return False
+        builder = builders.sticky if number == STICKY else builders.partitions[number]
+        if builder is not None and builder.append(
+            record.token, record.timestamp_ms, key, record.value, record.headers
+        ):
+            self.routes.last = builder
+            return True
+        return self._find_batch(topic, number, record, now) is not None
+
+    def _find_batch(
+        self, topic: Topic, number: int, record: SerializedRecord, now: float
+    ) -> ProducerBatch | None:
+        """The batch that has taken ``record``, for its partition ``number``; None: no batch can."""
         if number == STICKY:
             return self._append_sticky(topic, record, now)
-        if number == UNKNOWN:
-            return None
         partition = topic.partitions[number]
         batch = partition.open_batch
         if batch is None or not batch.append(record):
@@ -265,7 +278,9 @@ class RecordAccumulator:
         try:
             if value.partition is None:
                 value.partition = self.choose_partition(value.topic, value.key, value.value)
-            batch = self.append(value, now)
+            count = len(topic.partitions)
+            number = route(value.key, value.partition, count, ignore_keys=self._ignore_keys)
+            batch = None if number == UNKNOWN else self._find_batch(topic, number, value, now)
             if batch is None:
                 self.pending.let_wait(record, self._partition_for(topic, record, now), now)
                 return

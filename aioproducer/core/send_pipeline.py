@@ -105,7 +105,7 @@ class SendPipeline:
             tell_partition(token, partition)
         now = self._clock()
         record = SerializedRecord(topic, partition, timestamp_ms, key, value, pairs, token)
-        if self._append(record, now) is not None:
+        if self._append(record, now):
             return
         deadline = now + self._max_block
         caller = caller or current_task()

@@ -141,7 +141,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             self.tokens.append(token)
             return
         record = SerializedRecord(topic, partition, self.timestamp_ms, key, value, (), token)
-        if accumulator.append(record, self.now) is None:
+        if not accumulator.append(record, self.now):
             try:
                 accumulator.enqueue(record, self.now, self.now + BLOCK)
             except BufferExhaustedError:

@@ -67,7 +67,7 @@ class World:
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         value, accumulator = bytes(size), self.accumulator
         record = SerializedRecord(topic, partition, 1, None, value, (), future)
-        if accumulator.append(record, self.now) is None:
+        if not accumulator.append(record, self.now):
             accumulator.enqueue(record, self.now, self.now + MAX_BLOCK)
             if caller is not None:
                 self.waiters.caller_stalls(caller)

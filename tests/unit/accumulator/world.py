@@ -159,7 +159,7 @@ class World:
         if partition is None:
             partition = accumulator.choose_partition(topic, key, value)
         record = SerializedRecord(topic, partition, TIMESTAMP_MS, key, value, (), token)
-        if accumulator.append(record, self.now) is None:
+        if not accumulator.append(record, self.now):
             accumulator.enqueue(record, self.now, self.now + BLOCK)
         return token
 

@@ -404,7 +404,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         value = b"%d " % token.number + bytes(size)
         accumulator = self.accumulator
         record = SerializedRecord(TOPIC, partition, 1, None, value, (), token)
-        if accumulator.append(record, self.now) is None:
+        if not accumulator.append(record, self.now):
             try:
                 accumulator.enqueue(record, self.now, self.now + self.max_block)
             except BufferExhaustedError:

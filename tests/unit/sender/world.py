@@ -290,7 +290,7 @@ class World:
     ) -> asyncio.Future[RecordMetadata]:
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         record = SerializedRecord(topic, partition, 1, None, value, (), future)
-        if self.accumulator.append(record, self.now) is None:
+        if not self.accumulator.append(record, self.now):
             pending = self.accumulator.enqueue(record, self.now, self.now + MAX_BLOCK)
             if pending.awaits_metadata:
                 self.metadata.seek(topic, self.now)
