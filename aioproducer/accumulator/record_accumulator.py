@@ -87,13 +87,7 @@ class RecordAccumulator:
         """The records that wait, for those who take them back, fail them or give them memory."""
         self.waiters = MemoryWaiters(self._memory_quota, self._pool, self.routes, make_future, wake)
         """Back pressure, for callers of ``drain()``."""
-        avoids = settings.availability_timeout is not None
-        self._sticky = StickyChoice(
-            random,
-            settings.batch_size,
-            adaptive=settings.adaptive_partitioning,
-            is_unavailable=self.batches.is_unavailable if avoids else None,
-        )
+        self._sticky = StickyChoice(settings, random, self.batches.is_unavailable)
 
     # --- records come in -------------------------------------------------------------------
 

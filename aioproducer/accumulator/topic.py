@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from aioproducer.accumulator.partition import Partition
 from aioproducer.accumulator.producer_batch import ProducerBatch
+from aioproducer.accumulator.settings import AccumulatorSettings
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.model import TopicPartition
 from aioproducer.partitioning import PartitionFunction, Partitions, next_sticky_partition
@@ -129,23 +130,22 @@ class Topic:
 class StickyChoice:
     """Chooses the sticky partition, and the moment to choose anew.
 
-    ``adaptive``: partitions with more queued batches are chosen less often. ``is_unavailable``
-    returns True for a node that has taken no batch for too long
-    (``partitioner_availability_timeout_ms``); its partitions are then left out. None: no node is.
+    With ``adaptive_partitioning``, partitions with more queued batches are chosen less often, and
+    those of nodes for which ``is_unavailable`` returns True are left out: the nodes that have taken
+    no batch for the availability timeout.
     """
 
     def __init__(
         self,
+        settings: AccumulatorSettings,
         random: Random,
-        batch_size: int,
-        *,
-        adaptive: bool,
-        is_unavailable: Callable[[int, float], bool] | None,
+        is_unavailable: Callable[[int, float], bool],
     ) -> None:
         self._random = random
-        self._batch_size = batch_size
-        self._adaptive = adaptive
-        self._is_unavailable = is_unavailable if adaptive else None
+        self._batch_size = settings.batch_size
+        self._adaptive = settings.adaptive_partitioning
+        avoids = self._adaptive and settings.availability_timeout is not None
+        self._is_unavailable = is_unavailable if avoids else None
 
     def choose(self, topic: Topic, now: float) -> Partition:
         """Choose anew."""

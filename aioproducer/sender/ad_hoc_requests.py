@@ -103,7 +103,7 @@ class AdHocRequests(Requester):
         return self._client.next_chance(peers, now) or float("inf")
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the answer to an inquiry, or the reason that there is none."""
+        """Take the response to a request, or the reason that there is none."""
         inquiry: AdHocRequest = completion.request
         if isinstance(completion.error, NetworkError) and inquiry.node is None:
             self._waiting.append(inquiry)  # another broker may answer
@@ -111,7 +111,7 @@ class AdHocRequests(Requester):
             inquiry.tell(completion.result if completion.error is None else completion.error)
 
     def close(self, error: ProducerError) -> None:
-        """Nothing is asked any more: callers that wait get ``error``."""
+        """Callers that wait get ``error``; no request is sent any more."""
         for inquiry in self._waiting:
             inquiry.tell(error)
         self._waiting.clear()

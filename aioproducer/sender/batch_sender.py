@@ -160,7 +160,7 @@ class BatchSender(Requester):
         accumulator: RecordAccumulator,
         client: NetworkClient,
         metadata: Metadata,
-        identity: SequenceNumbers,
+        sequence_numbers: SequenceNumbers,
         compressor: Compressor,
         builder: ProduceRequestBuilder,
         responses: ProduceResponses,
@@ -169,7 +169,7 @@ class BatchSender(Requester):
         self._batches = accumulator.batches
         self._client = client
         self._metadata = metadata
-        self._identity = identity
+        self._sequence_numbers = sequence_numbers
         self._compressor = compressor
         self._builder = builder
         self._responses = responses
@@ -184,7 +184,7 @@ class BatchSender(Requester):
         for topic in self._batches.topics_without_leader():
             self._metadata.use(topic, now)
             self._metadata.request_update(topic)
-        if not self._identity.usable:
+        if not self._sequence_numbers.usable:
             return None
         for node_id in self._batches.nodes():
             node = self._metadata.snapshot.brokers.get(node_id)
@@ -227,7 +227,7 @@ class BatchSender(Requester):
         for batch in batches:
             self._metadata.use(batch.topic_partition.topic, now)
             if batch.state is NO_PRODUCER_STATE:
-                batch.state = self._identity.stamp(batch.topic_partition, batch.count)
+                batch.state = self._sequence_numbers.stamp(batch.topic_partition, batch.count)
 
     def _compress_and_send(self, node: Node, batches: Sequence[ProducerBatch]) -> None:
         def send() -> None:

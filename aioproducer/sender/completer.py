@@ -50,7 +50,7 @@ class BatchCompleter:
         self,
         accumulator: RecordAccumulator,
         metadata: Metadata,
-        identity: SequenceNumbers,
+        sequence_numbers: SequenceNumbers,
         metrics: ProducerMetrics,
         compressor: Compressor,
         backoff: ExponentialBackoff,
@@ -60,13 +60,13 @@ class BatchCompleter:
         self._batches = accumulator.batches
         self._pending = accumulator.pending
         self._metadata = metadata
-        self._identity = identity
+        self._sequence_numbers = sequence_numbers
         self._metrics = metrics
         self._compressor = compressor
         self._backoff = backoff
         self._retries = retries
         self._transactions = transactions
-        self._held: set[TopicPartition] = set()
+        self._blocked: set[TopicPartition] = set()
         """The partitions that have a barrier."""
 
     def standing(self, batch: ProducerBatch, now: float) -> Standing:
@@ -90,8 +90,8 @@ class BatchCompleter:
         if isinstance(outcome, Deliver):
             batch.deliver(outcome.base_offset, outcome.log_append_time_ms)
             self._done(batch, now)
-            if self._identity.broken:
-                self._identity.delivered(batch.topic_partition, batch.order)
+            if self._sequence_numbers.broken:
+                self._sequence_numbers.delivered(batch.topic_partition, batch.order)
             return
         if outcome.error.refresh_metadata:
             self._metadata.request_update(batch.topic_partition.topic)
@@ -99,7 +99,7 @@ class BatchCompleter:
             case Retry(error, numbers_lost):
                 self._retry(batch, error, node, now)
                 if numbers_lost:
-                    self._identity.missing(batch.topic_partition, batch.order)
+                    self._sequence_numbers.missing(batch.topic_partition, batch.order)
             case Split(error):
                 self._split(batch, error, now)
             case Fail(error, record_errors):
@@ -109,27 +109,27 @@ class BatchCompleter:
                     self.abort(error, now)
 
     def _is_fatal(self, error: ProducerError) -> bool:
-        """True if all batches fail with ``error``; without identity each one fails by itself."""
-        unused = self._identity.state is ProducerIdState.UNUSED
+        """True if all batches fail with ``error``; without a producer id each fails by itself."""
+        unused = self._sequence_numbers.state is ProducerIdState.UNUSED
         return (
             isinstance(error, KafkaError) and error.disposition is Disposition.FATAL and not unused
         )
 
-    def mend(self, now: float) -> None:
-        """Hold back the batches of partitions with a break, until they can go on.
+    def block_behind_gaps(self, now: float) -> None:
+        """Block the partitions with a gap in their sequence numbers, until they can go on.
 
         To be called after outcomes, before anything leaves.
         """
-        if not self._held and not self._identity.broken:
+        if not self._blocked and not self._sequence_numbers.broken:
             return
-        concerned, self._held = self._held.union(self._identity.broken), set()
+        concerned, self._blocked = self._blocked.union(self._sequence_numbers.broken), set()
         for partition in concerned:
-            barrier = self._identity.barrier(partition)
+            barrier = self._sequence_numbers.barrier(partition)
             if self._batches.block(partition, barrier, now):
-                self._identity.renew(partition)
+                self._sequence_numbers.renew(partition)
                 self._batches.renumber(partition, now)
             elif barrier is not None:
-                self._held.add(partition)
+                self._blocked.add(partition)
 
     def _split(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
         self._compressor.came_out_too_large(batch)
@@ -194,19 +194,20 @@ class BatchCompleter:
         A step takes a batch or two, or ``RECORDS_PER_SLICE``; others may have their turn between
         two of them, while no batch leaves any more.
         """
-        queue = self._batches
-        kept = {each for each in queue if self._is_to_be_settled(each)} if unsent_only else ()
-        while batches := _up_to_a_slice(each for each in queue if each not in kept):
+        kept = (
+            {each for each in self._batches if self._must_be_settled(each)} if unsent_only else ()
+        )
+        while batches := _up_to_a_slice(each for each in self._batches if each not in kept):
             yield sum(self._give_up(batch, error, now) for batch in batches)
-        sayings: dict[str | TopicPartition, ProducerError] = {}
+        errors: dict[str | TopicPartition, ProducerError] = {}
         while records := list(islice(self._pending, RECORDS_PER_SLICE)):
-            yield self._give_up_pending(records, error, sayings, now)
+            yield self._give_up_pending(records, error, errors, now)
 
     def _give_up(self, batch: ProducerBatch, error: ProducerError, now: float) -> int:
         count, written = batch.count, self._may_have_been_written(batch)
-        batch.fail(_saying(error, written, batch.topic_partition))
+        batch.fail(_error_for(error, written, batch.topic_partition))
         self._metrics.records_failed(batch.topic_partition.topic, count, now)
-        self._leave_break(batch, written)
+        self._note_gap(batch, written)
         self._done(batch, now)
         return count
 
@@ -214,22 +215,22 @@ class BatchCompleter:
         self,
         records: Iterable[PendingRecord],
         error: ProducerError,
-        sayings: dict[str | TopicPartition, ProducerError],
+        errors: dict[str | TopicPartition, ProducerError],
         now: float,
     ) -> int:
-        """``sayings``: the error for the records of each place; missing ones are added."""
+        """``errors``: the error for the records of each place; missing ones are added."""
         waiting: dict[str | TopicPartition, list[PendingRecord]] = {}
         for record in records:
-            waiting.setdefault(_place(record), []).append(record)
+            waiting.setdefault(_place_of(record), []).append(record)
         failed = 0
-        for place, those in waiting.items():
-            if place not in sayings:
-                sayings[place] = _saying(error, False, place)
-            self._metrics.records_failed(those[0].topic, len(those), now)
-            failed += self._pending.fail(those, sayings[place])
+        for place, records_there in waiting.items():
+            if place not in errors:
+                errors[place] = _error_for(error, False, place)
+            self._metrics.records_failed(records_there[0].topic, len(records_there), now)
+            failed += self._pending.fail(records_there, errors[place])
         return failed
 
-    def _is_to_be_settled(self, batch: ProducerBatch) -> bool:
+    def _must_be_settled(self, batch: ProducerBatch) -> bool:
         """True if a transaction may not end before ``batch`` has its outcome."""
         fenced_by_the_end = self._transactions is not None and self._transactions.ends_the_epoch
         doubtful = batch.uncertain and not fenced_by_the_end
@@ -243,7 +244,7 @@ class BatchCompleter:
         record_errors: Mapping[int, ProducerError],
         now: float,
     ) -> None:
-        error = _saying(error, uncertain, batch.topic_partition)
+        error = _error_for(error, uncertain, batch.topic_partition)
         if record_errors:
             others = others_in_batch(error)
             for each in (*record_errors.values(), others):
@@ -254,19 +255,19 @@ class BatchCompleter:
         topic, count = batch.topic_partition.topic, batch.count
         logger.error("A batch of %d records for %s failed: %s", count, topic, error)
         self._metrics.records_failed(topic, count, now)
-        self._leave_break(batch, uncertain)
+        self._note_gap(batch, uncertain)
         self._done(batch, now)
         if self._transactions is not None:
             self._transactions.batch_failed(error)
 
-    def _leave_break(self, batch: ProducerBatch, uncertain: bool) -> None:
-        """Tell the identity of a batch that failed and had numbers."""
+    def _note_gap(self, batch: ProducerBatch, uncertain: bool) -> None:
+        """Note the gap in the sequence numbers, if ``batch`` failed and had some."""
         if batch.state is NO_PRODUCER_STATE:
             return
         if self._transactions is not None:
             self._transactions.numbers_lost()
             return
-        leave = self._identity.doubtful if uncertain else self._identity.missing
+        leave = self._sequence_numbers.doubtful if uncertain else self._sequence_numbers.missing
         leave(batch.topic_partition, batch.order)
 
     def _done(self, batch: ProducerBatch, now: float) -> None:
@@ -283,12 +284,12 @@ def _up_to_a_slice(batches: Iterable[ProducerBatch]) -> list[ProducerBatch]:
     return taken
 
 
-def _place(record: PendingRecord) -> str | TopicPartition:
+def _place_of(record: PendingRecord) -> str | TopicPartition:
     partition = record.partition
     return record.topic if partition is None else TopicPartition(record.topic, partition)
 
 
-def _saying(
+def _error_for(
     error: ProducerError, may_have_been_written: bool, place: str | TopicPartition
 ) -> ProducerError:
     """``error`` as the records of ``place`` get it: itself, or a copy that says more.

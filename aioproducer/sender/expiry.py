@@ -30,14 +30,14 @@ class BatchExpiry:
         completer: BatchCompleter,
         client: NetworkClient,
         metadata: Metadata,
-        identity: SequenceNumbers,
+        sequence_numbers: SequenceNumbers,
         transactions: TransactionManager | None = None,
     ) -> None:
         self._batches = accumulator.batches
         self._completer = completer
         self._client = client
         self._metadata = metadata
-        self._identity = identity
+        self._sequence_numbers = sequence_numbers
         self._transactions = transactions
 
     def expire(self, now: float) -> None:
@@ -51,7 +51,7 @@ class BatchExpiry:
         leader = self._batches.leader_of(batch)
         if leader is None:
             return "the partition has no leader"
-        if not self._identity.usable:
+        if not self._sequence_numbers.usable:
             return "no producer id was assigned"
         manager = self._transactions
         if manager is not None and not manager.contains(batch.topic_partition):

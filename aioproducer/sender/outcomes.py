@@ -1,4 +1,4 @@
-"""The outcome of a batch, decided from the broker's answer. No I/O, no clock.
+"""The outcome of a batch, decided from the broker's response. No I/O, no clock.
 
 The sender carries out the outcome that :func:`decide` returns, and nothing else. The meaning of an
 error code is in :mod:`aioproducer.errors.table`; here it meets the facts about the batch.
@@ -60,7 +60,7 @@ Outcome: TypeAlias = Deliver | Retry | Split | Fail
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The facts about a batch that decide its outcome together with the answer."""
+    """The facts about a batch that decide its outcome together with the response."""
 
     may_retry: bool
     """Attempts and time are left."""
@@ -75,7 +75,7 @@ class Standing:
 
 
 def decide(result: PartitionResult, where: str, standing: Standing) -> Outcome:
-    """The outcome of a batch that was answered. ``where``: partition and broker, for messages."""
+    """The outcome of a batch by its response. ``where``: partition and broker, for messages."""
     if not result.error_code:
         return Deliver(result.base_offset, result.log_append_time_ms)
     said = explain(result.error_code, result.message)

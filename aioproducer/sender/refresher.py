@@ -1,4 +1,4 @@
-"""The refresher asks for metadata when it is due, and tells the accumulator the news."""
+"""Requests for metadata when they are due; the accumulator follows their responses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from aioproducer.sender.requests import MetadataRequest
 logger = logging.getLogger(__name__)
 
 STEPS_AT_ONCE: Final = 100
-"""The number of partitions or topics of an answer that are taken in before others have their turn.
+"""The number of partitions or topics of a response that are taken in before others have their turn.
 Each takes some microseconds."""
 
 
@@ -62,13 +62,13 @@ class MetadataRefresher(Requester):
         self._refusal: ProducerError | None = None
         """The last request's error if a broker was reached; else None."""
         self._taking: Generator[None, None, None] | None = None
-        """The rest of the work with an answer."""
+        """The rest of the work with a response."""
         self._now = 0.0
 
     def step(self, now: float) -> float | None:
-        """Go on with an answer, or send a request if one is due.
+        """Go on with a response, or send a request if one is due.
 
-        Returns when to look again by the clock alone: ``now`` while more of an answer is left.
+        Returns when to look again by the clock alone: ``now`` while more of a response is left.
         """
         self._now = now
         if self._client.has_refused_logins:
@@ -122,7 +122,7 @@ class MetadataRefresher(Requester):
     # --- answers ---------------------------------------------------------------------------
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the answer to a request, or the reason that there is none."""
+        """Take the response to a request, or the reason that there is none."""
         request: MetadataRequest = completion.request
         self._now = now
         if completion.error is not None:
@@ -132,7 +132,7 @@ class MetadataRefresher(Requester):
             self._take_in()
 
     def _take_in(self) -> None:
-        """Do some of the work with an answer."""
+        """Do some of the work with a response."""
         taking = self._taking
         if taking is not None and sum(1 for _ in islice(taking, STEPS_AT_ONCE)) < STEPS_AT_ONCE:
             self._taking = None
@@ -140,7 +140,7 @@ class MetadataRefresher(Requester):
     def _take(
         self, asked: Asked, reading: Generator[None, None, MetadataNews]
     ) -> Generator[None, None, None]:
-        """Read an answer to its end, then do all the work with it, in steps."""
+        """Read a response to its end, then apply it, in steps."""
         try:
             news = yield from reading
         except ProtocolError as misunderstood:

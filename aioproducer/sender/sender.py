@@ -64,7 +64,7 @@ class Sender:
         for completion in self._client.take_completed():
             self._requester_of[type(completion.request)].completed(completion, now)
         self._expiry.expire(now)
-        self._completer.mend(now)
+        self._completer.block_behind_gaps(now)
         self._refresher.step(now)
         return _earliest(
             self._serve_memory(now),

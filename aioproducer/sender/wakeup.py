@@ -61,7 +61,7 @@ class Wakeup:
             self.wake()
 
     def close(self) -> None:
-        """Nobody will sleep any more."""
+        """Cancel the timer: no coroutine will sleep here any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
