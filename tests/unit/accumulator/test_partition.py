@@ -1,0 +1,131 @@
+"""The commands of a partition, and its views after each of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from aioproducer.accumulator import PendingRecord, ProducerBatch, SerializedRecord
+from aioproducer.accumulator.partition import Partition
+from aioproducer.model import TopicPartition
+from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState
+from tests.unit.accumulator.world import Token
+
+NAME = TopicPartition("t", 0)
+
+
+def with_batches(count: int) -> tuple[Partition, list[ProducerBatch]]:
+    """A partition led by node 1, and its queued batches."""
+    partition = Partition(NAME, 1)
+    batches = [ProducerBatch(NAME, bytearray(100), 100, 10.0, 130.0) for _ in range(count)]
+    for batch in batches:
+        partition.open(batch)
+    return partition, batches
+
+
+def pending() -> PendingRecord:
+    record = SerializedRecord("t", 0, 1, None, b"v", (), Token())
+    return PendingRecord(record, 100, 10.0, 70.0)
+
+
+def test_a_new_batch_closes_the_one_before() -> None:
+    partition, (first, second) = with_batches(2)
+    assert partition.open_batch is second
+    assert partition.first_batch is first
+    assert partition.queued == 2
+    assert second.builder.owner is partition
+    record = SerializedRecord("t", 0, 1, None, b"v", (), Token())
+    assert not first.append(record)
+    assert second.append(record)
+
+
+def test_a_batch_gets_its_place_when_it_first_leaves_and_keeps_it() -> None:
+    partition, (first, second) = with_batches(2)
+    assert partition.take(1) is first
+    assert partition.take(2) is second
+    assert (first.order, second.order) == (0, 1)
+    assert (first.node, second.node) == (1, 2)
+    assert partition.open_batch is None
+    assert partition.first_batch is None
+    partition.requeue(second, [second])
+    partition.requeue(first, [first])
+    assert list(partition.in_flight) == []
+    assert partition.take(1) is first
+    assert first.order == 0
+
+
+def test_first_in_line_is_the_batch_that_no_earlier_one_precedes() -> None:
+    partition, (first, second) = with_batches(2)
+    partition.take(1)
+    partition.take(1)
+    partition.requeue(first, [first])
+    assert partition.is_first_in_line(first)
+    assert not partition.is_first_in_line(second)
+    assert partition.settle(first), "it was queued"
+    assert partition.is_first_in_line(second)
+    assert not partition.settle(second), "it was in flight"
+    assert not partition.is_busy
+
+
+def test_only_a_delivered_batch_acknowledges_the_epoch() -> None:
+    partition, (first, second) = with_batches(2)
+    for batch in (first, second):
+        partition.take(1)
+        assert not partition.is_acknowledged
+        batch.delivered = batch is second
+        partition.settle(batch)
+    assert partition.is_acknowledged
+    partition.forget_acknowledged()
+    assert not partition.is_acknowledged
+
+
+def test_a_barrier_blocks_batches_without_a_number_before_it() -> None:
+    partition, (first, second) = with_batches(2)
+    for number, batch in enumerate((first, second)):
+        partition.take(1)
+        batch.state = ProducerState(7, 0, number)
+    assert not partition.block(1), "both are in flight"
+    partition.requeue(second, [second])
+    partition.requeue(first, [first])
+    assert not partition.is_blocked, "the first batch is before the barrier"
+    assert partition.block(0)
+    assert partition.is_blocked
+    partition.renumber()
+    assert not partition.is_blocked
+    assert first.state is second.state is NO_PRODUCER_STATE
+    assert not partition.block(None)
+
+
+def test_a_backoff_grows_and_ends_with_the_leader() -> None:
+    partition, _ = with_batches(1)
+    assert partition.delay(20.0) == 20.0
+    assert partition.delay(15.0) == 20.0
+    partition.move_leader(None, 12.0)
+    assert (partition.leader, partition.delayed_until) == (None, 20.0)
+    partition.move_leader(2, 13.0)
+    assert (partition.leader, partition.delayed_until) == (2, 13.0)
+
+
+def test_a_pending_record_closes_the_open_batch_and_keeps_its_turn() -> None:
+    partition, _ = with_batches(1)
+    first, second = pending(), pending()
+    assert partition.enqueue(first), "the first one begins to wait for memory"
+    assert not partition.enqueue(second)
+    assert partition.open_batch is None
+    assert partition.first_pending is first
+    partition.pop_pending()
+    assert partition.take_pending() == [second]
+    assert partition.first_pending is None
+
+
+def test_memory_and_futures_add_up() -> None:
+    partition, _ = with_batches(0)
+    partition.hold(100)
+    partition.hold(-40)
+    partition.count_futures(3)
+    assert (partition.held, partition.futures) == (60, 3)
+
+
+@pytest.mark.parametrize("view", ["leader", "open_batch", "first_batch", "held", "futures"])
+def test_a_view_can_not_be_set(view: str) -> None:
+    with pytest.raises(AttributeError):
+        setattr(Partition(NAME), view, None)
