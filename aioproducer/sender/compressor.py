@@ -67,7 +67,7 @@ class Compressor:
     # --- topics ------------------------------------------------------------------------------
 
     def expansion(self, topic: str) -> float:
-        """How many times larger than on the wire the records of ``topic`` probably are."""
+        """The probable size of records of ``topic`` before compression, by their size after it."""
         if self._compression is None:
             return 1.0
         return max(1.0, 1.0 / self._ratios.estimate(topic))
