@@ -201,7 +201,8 @@ def test_a_signal_in_the_midst_of_input_delivers_what_was_read(
         assert process.wait(PATIENCE) == 0
         told = error_line(process)
     feeder.join(PATIENCE)
-    assert told == f"aioproducer: {number.name}: delivering what was read; once more to give up\n"
+    delivering = "delivering the records read so far; a second signal gives up"
+    assert told == f"aioproducer: {number.name}: {delivering}\n"
     found = values(cluster, "t", 0)
     first = int((found[0] or b"").split()[1])  # the mock cluster forgets the oldest
     assert found == [b"line %d" % (first + index) for index in range(len(found))]
@@ -215,7 +216,7 @@ def test_a_signal_while_nothing_comes_ends_it(cluster: MockCluster, number: int)
         process.send_signal(number)
         assert process.wait(PATIENCE) == 0
         error_line(process)
-        assert error_line(process) == "aioproducer: line 2 had no end yet and was not sent\n"
+        assert error_line(process) == "aioproducer: line 2 was incomplete and was not sent\n"
     assert values(cluster, "t", 0) == [b"one"]
 
 
