@@ -23,8 +23,7 @@ from aioproducer.config.security_options import SaslMechanism
 from aioproducer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from aioproducer.config.options import OptionTable
-    from aioproducer.config.producer_config import ProducerConfig
+    from aioproducer.config.options import GivenOptions, OptionTable
 
 __all__ = ["read_login", "login_of", "mechanism_name_of"]
 
@@ -64,7 +63,7 @@ _MEANT_FOR: Final[dict[str, tuple[str, ...]]] = {
 """The options that name the principal: for another mechanism they are a mistake, not a leftover."""
 
 
-def login_of(config: ProducerConfig) -> Login | None:
+def login_of(config: GivenOptions) -> Login | None:
     """The login of ``config``; None for a protocol without one.
 
     Raises:

@@ -10,19 +10,16 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aioproducer.config.addresses import is_loopback
 from aioproducer.config.configured_login import mechanism_name_of, read_login
 from aioproducer.config.jaas import LoginSources
 from aioproducer.config.kinds import INT_MAX
 from aioproducer.config.option import Group
-from aioproducer.config.options import ADAPTIVE_LINGER_MS, OPTIONS
+from aioproducer.config.options import ADAPTIVE_LINGER_MS, OPTIONS, GivenOptions
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
-
-if TYPE_CHECKING:
-    from aioproducer.config.producer_config import ProducerConfig
 
 __all__ = ["CHECKED_SECRETS", "MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "settle"]
 
@@ -63,7 +60,7 @@ _PLACEHOLDER: Final = re.compile(
 _logger: Final = logging.getLogger("aioproducer.config")
 
 
-def settle(config: ProducerConfig) -> Iterator[tuple[str, object]]:
+def settle(config: GivenOptions) -> Iterator[tuple[str, object]]:
     """The options whose effective value differs from the one that ``config`` holds.
 
     Raises:
@@ -77,7 +74,7 @@ def settle(config: ProducerConfig) -> Iterator[tuple[str, object]]:
     yield from _settle_reconnect_backoff(config)
 
 
-def _check_memory(config: ProducerConfig) -> None:
+def _check_memory(config: GivenOptions) -> None:
     for_batches = config.buffer_memory - config.buffer_memory // 4
     if config.batch_size > for_batches:
         raise ConfigError(
@@ -87,7 +84,7 @@ def _check_memory(config: ProducerConfig) -> None:
         )
 
 
-def _warn_without_effect(config: ProducerConfig) -> None:
+def _warn_without_effect(config: GivenOptions) -> None:
     if config.partitioner is not None:
         for name in ("partitioner_ignore_keys", "partitioner_availability_timeout_ms"):
             if getattr(config, name):
@@ -101,7 +98,7 @@ def _warn_without_effect(config: ProducerConfig) -> None:
             _logger.warning("%s=%d is above %s=%d, which is used", base, lower, bound, upper)
 
 
-def _settle_delivery_timeout(config: ProducerConfig) -> Iterator[tuple[str, object]]:
+def _settle_delivery_timeout(config: GivenOptions) -> Iterator[tuple[str, object]]:
     linger = ADAPTIVE_LINGER_MS if config.linger_ms is None else config.linger_ms
     least = min(linger + config.request_timeout_ms, INT_MAX)
     if config.delivery_timeout_ms >= least:
@@ -116,7 +113,7 @@ def _settle_delivery_timeout(config: ProducerConfig) -> Iterator[tuple[str, obje
     yield "delivery_timeout_ms", least
 
 
-def _settle_idempotence(config: ProducerConfig) -> Iterator[tuple[str, object]]:
+def _settle_idempotence(config: GivenOptions) -> Iterator[tuple[str, object]]:
     transactional = config.transactional_id is not None
     if not config.enable_idempotence:
         if transactional:
@@ -150,7 +147,7 @@ def _settle_idempotence(config: ProducerConfig) -> Iterator[tuple[str, object]]:
         )
 
 
-def _settle_reconnect_backoff(config: ProducerConfig) -> Iterator[tuple[str, object]]:
+def _settle_reconnect_backoff(config: GivenOptions) -> Iterator[tuple[str, object]]:
     base, maximum = config.reconnect_backoff_ms, config.reconnect_backoff_max_ms
     if "reconnect_backoff_max_ms" in config.given:
         if base > maximum:
@@ -168,7 +165,7 @@ def _settle_reconnect_backoff(config: ProducerConfig) -> Iterator[tuple[str, obj
         yield "reconnect_backoff_max_ms", base
 
 
-def _settle_security(config: ProducerConfig) -> Iterator[tuple[str, object]]:
+def _settle_security(config: GivenOptions) -> Iterator[tuple[str, object]]:
     """The options of security whose effective value differs from the one that ``config`` holds.
 
     Raises:
@@ -192,12 +189,12 @@ def _settle_security(config: ProducerConfig) -> Iterator[tuple[str, object]]:
         yield "sasl_mechanism", mechanism
 
 
-def _set_of(config: ProducerConfig, names: tuple[str, ...]) -> list[str]:
+def _set_of(config: GivenOptions, names: tuple[str, ...]) -> list[str]:
     """The options in ``names`` that were given a value; None is no value."""
     return [name for name in names if name in config.given and getattr(config, name) is not None]
 
 
-def _check_tls(config: ProducerConfig) -> None:
+def _check_tls(config: GivenOptions) -> None:
     given = _set_of(config, _TLS)
     if given and not config.security_protocol.endswith("SSL"):
         _logger.warning(
@@ -223,7 +220,7 @@ def _check_tls(config: ProducerConfig) -> None:
     _check_stores(config)
 
 
-def _check_stores(config: ProducerConfig) -> None:
+def _check_stores(config: GivenOptions) -> None:
     for texts, store in (
         (("ssl_truststore_certificates",), "truststore"),
         (("ssl_keystore_key", "ssl_keystore_certificate_chain"), "keystore"),
@@ -243,7 +240,7 @@ def _check_stores(config: ProducerConfig) -> None:
             raise ConfigError(f"{given[0]} is PEM text: set ssl_{store}_type='PEM'")
 
 
-def _warn_of_readable_login(config: ProducerConfig, mechanism: str) -> None:
+def _warn_of_readable_login(config: GivenOptions, mechanism: str) -> None:
     if config.security_protocol != "SASL_PLAINTEXT" or mechanism == "GSSAPI":
         return
     if all(is_loopback(host) for host, _ in config.bootstrap_servers):
@@ -260,7 +257,7 @@ def _warn_of_readable_login(config: ProducerConfig, mechanism: str) -> None:
     )
 
 
-def _warn_for_event_hubs(config: ProducerConfig) -> None:
+def _warn_for_event_hubs(config: GivenOptions) -> None:
     """Warn of values that Azure Event Hubs does not bear.
 
     Source: Microsoft's "Recommended configurations for Apache Kafka clients".

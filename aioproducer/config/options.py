@@ -10,7 +10,7 @@ why. The string under a field is its meaning: editors show it, and ``document.py
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from aioproducer.config.addresses import Address
@@ -253,3 +253,11 @@ class OptionTable(TokenOptions):
 
 OPTIONS: Final = options_of(OptionTable)
 """The rows by Python name."""
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class GivenOptions(OptionTable):
+    """The options, and the names of those that were set."""
+
+    given: frozenset[str] = field(init=False, compare=False)
+    """The names of the options that were set explicitly, be it to their default."""

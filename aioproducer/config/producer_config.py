@@ -18,7 +18,7 @@ from aioproducer.config.names import (
     unknown_property,
 )
 from aioproducer.config.option import Option
-from aioproducer.config.options import OPTIONS, OptionTable
+from aioproducer.config.options import OPTIONS, GivenOptions
 from aioproducer.config.placeholders import (
     BUILT_IN,
     CONFIG_PROVIDERS,
@@ -42,7 +42,7 @@ _logger: Final = logging.getLogger("aioproducer.config")
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class ProducerConfig(OptionTable):
+class ProducerConfig(GivenOptions):
     """Every option's effective value under its Python name; times are integers in milliseconds.
 
     Equal when all effective values are; hashable and picklable when the user's own serializers,
@@ -56,9 +56,6 @@ class ProducerConfig(OptionTable):
         ConfigError: an option is unknown, of the wrong type, out of range, not available in this
             version, or contradicts another one.
     """
-
-    given: frozenset[str] = field(init=False, compare=False)
-    """The names of the options that were set explicitly, be it to their default."""
 
     references: Mapping[str, Reference] = field(init=False, compare=False)
     """The options whose values came by placeholders, with the texts as they were written."""
