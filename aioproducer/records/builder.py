@@ -5,26 +5,19 @@ This is the hot path of the project. A record is, in Kafka's words (``DefaultRec
     length varint | attributes 0 | timestamp delta varint | offset delta varint
     | key length varint | key | value length varint | value | headers count varint | headers
 
-Records that follow each other often have one *shape*: the same millisecond, the same sizes, no
-headers. From the second of them on, all that the shape fixes is computed once, also how many of
-them fit; each is then one ``Struct.pack_into``.
-
-``_speedups/builder.pyx`` has the same builder for C, and :mod:`acceleration` chooses. What is here
-is the reference: the other agrees with it byte for byte and error for error.
+``_speedups/builder.pyx`` has the same builder for C, and :mod:`acceleration` chooses. This file is
+the reference, written to be read: the other agrees with it byte for byte and error for error.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
-from functools import lru_cache
-from struct import Struct
 from typing import Any, Final, TypeAlias
 
 from aioproducer.model import Header
 from aioproducer.records.bulk_tokens import BulkToken
 from aioproducer.records.columns import Columns
-from aioproducer.records.varint import TABLE_SIZE, VARINTS, encode_varint, varint
+from aioproducer.records.varint import encode_varint, varint
 
 BATCH_OVERHEAD: Final = 61
 """Bytes of a batch before its first record."""
@@ -33,8 +26,6 @@ MAX_RECORD_OVERHEAD: Final = 21
 """Bytes that a record takes at most beside its key, value and headers."""
 
 _NULL_LENGTH: Final = encode_varint(-1)
-_OFFSETS_OF_ONE_BYTE: Final = 64
-_OFFSETS_OF_TWO_BYTES: Final = 8192
 _TIMESTAMPS_END: Final = 2**63
 
 
@@ -79,12 +70,6 @@ def check_fields(timestamp_ms: object, key: object, value: object) -> None:
         raise OverflowError(f"a timestamp is from 0 to 2**63 - 1 ms, not {timestamp_ms}")
 
 
-@lru_cache(maxsize=4096)
-def _packer(*sizes: int) -> Any:
-    """Packs parts of these sizes and a zero byte, the count of no headers."""
-    return Struct("".join(f"{size}s" for size in sizes) + "x").pack_into
-
-
 class RecordsBuilder:
     """Writes records into ``buffer`` behind the room for the batch header, up to ``limit`` bytes.
 
@@ -92,16 +77,7 @@ class RecordsBuilder:
     """
 
     __slots__ = (
-        "_after_key",
-        "_before_key",
-        "_head",
         "_last_shape",
-        "_pack",
-        "_shape_key_size",
-        "_shape_record_size",
-        "_shape_timestamp_ms",
-        "_shape_until",
-        "_shape_value_size",
         "base_timestamp_ms",
         "buffer",
         "count",
@@ -126,14 +102,7 @@ class RecordsBuilder:
         self.base_timestamp_ms = -1
         self.max_record_size = 0
         self._last_shape: tuple[int, int, int] | None = None
-        self._shape_until = 0
-        """The number of records up to which one of the shape fits, with an offset of its width, as
-        long as no other record comes in between."""
-        self._shape_timestamp_ms = self._shape_key_size = self._shape_value_size = -1
-        self._shape_record_size = 0
-        self._head = b""
-        self._before_key = self._after_key = b""
-        self._pack: Any = None
+        """The timestamp and the sizes that make a run."""
 
     @property
     def records(self) -> memoryview:
@@ -147,29 +116,7 @@ class RecordsBuilder:
 
     def close(self) -> None:
         """Take no more records."""
-        self.limit = self._shape_until = 0
-
-    def _append_value(self, token: Any, timestamp_ms: int, value: bytes) -> int:
-        count = self.count
-        if (
-            count < self._shape_until
-            and len(value) == self._shape_value_size
-            and timestamp_ms == self._shape_timestamp_ms
-            and self._shape_key_size < 0
-        ):
-            position = self.position
-            size = self._shape_record_size
-            try:
-                self._pack(
-                    self.buffer, position, self._head, VARINTS[count], self._before_key, value
-                )
-            except struct.error:
-                return self._append_other(token, timestamp_ms, None, value, ())
-            self.position = position + size
-            self.count = count + 1
-            self.tokens.append(token)
-            return size
-        return self._append_other(token, timestamp_ms, None, value, ())
+        self.limit = 0
 
     def append(
         self,
@@ -184,38 +131,41 @@ class RecordsBuilder:
         Raises TypeError and OverflowError (see :func:`check_fields`), and what wrong headers raise;
         nothing was appended then.
         """
-        if key is None and value is not None and not headers:
-            return self._append_value(token, timestamp_ms, value)
+        check_fields(timestamp_ms, key, value)
+        tail = header_bytes(headers) if headers else b"\0"  # first: it may run code of the caller
         count = self.count
-        if (
-            count < self._shape_until
-            and key is not None
-            and value is not None
-            and len(key) == self._shape_key_size
-            and len(value) == self._shape_value_size
-            and timestamp_ms == self._shape_timestamp_ms
-            and not headers
-        ):
-            position = self.position
-            size = self._shape_record_size
-            try:
-                self._pack(
-                    self.buffer,
-                    position,
-                    self._head,
-                    VARINTS[count],
-                    self._before_key,
-                    key,
-                    self._after_key,
-                    value,
-                )
-            except struct.error:
-                return self._append_other(token, timestamp_ms, key, value, headers)
-            self.position = position + size
-            self.count = count + 1
-            self.tokens.append(token)
-            return size
-        return self._append_other(token, timestamp_ms, key, value, headers)
+        key_size = -1 if key is None else len(key)
+        value_size = -1 if value is None else len(value)
+        base = self.base_timestamp_ms if count else timestamp_ms
+        body = b"".join(
+            (
+                b"\0",
+                varint(timestamp_ms - base),
+                varint(count),
+                varint(key_size),
+                key or b"",
+                varint(value_size),
+                value or b"",
+                tail,
+            )
+        )
+        length = varint(len(body))
+        size = len(length) + len(body)
+        end = self.position + size
+        if end > self.limit or end > len(self.buffer):
+            return 0
+        self.buffer[self.position : end] = length + body
+        self.position = end
+        self.count = count + 1
+        self.base_timestamp_ms = base
+        self.tokens.append(token)
+        if size > self.max_record_size:
+            self.max_record_size = size
+        shape = (timestamp_ms, key_size, value_size)
+        if shape != self._last_shape:
+            self._last_shape = shape
+            self.runs.append((count, timestamp_ms, key_size, value_size))
+        return size
 
     def append_values(
         self, token: Any, timestamp_ms: int, values: Sequence[Any], start: int = 0
@@ -228,7 +178,7 @@ class RecordsBuilder:
         check_fields(timestamp_ms, None, None)
         before = self.count
         for value in values[start:]:
-            if type(value) is not bytes or not self._append_value(token, timestamp_ms, value):
+            if type(value) is not bytes or not self.append(token, timestamp_ms, None, value):
                 break
         return self.count - before
 
@@ -254,85 +204,3 @@ class RecordsBuilder:
             if at < 0 or not self.append(span, at, key, value):
                 break
         return self.count - before
-
-    def _append_other(
-        self,
-        token: Any,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-    ) -> int:
-        """Write a record that has no shape yet, and prepare for more like it."""
-        if (
-            type(timestamp_ms) is not int
-            or not 0 <= timestamp_ms < _TIMESTAMPS_END
-            or (value is not None and type(value) is not bytes)
-            or (key is not None and type(key) is not bytes)
-        ):
-            check_fields(timestamp_ms, key, value)
-        tail = header_bytes(headers) if headers else b"\0"
-        count = self.count
-        key_size = -1 if key is None else len(key)
-        value_size = -1 if value is None else len(value)
-        base = self.base_timestamp_ms if count else timestamp_ms
-        delta = b"\0\0" if timestamp_ms == base else b"\0" + varint(timestamp_ms - base)
-        offset = VARINTS[count] if count < TABLE_SIZE else encode_varint(count)
-        key_length = VARINTS[key_size] if 0 <= key_size < TABLE_SIZE else encode_varint(key_size)
-        value_length = (
-            VARINTS[value_size] if 0 <= value_size < TABLE_SIZE else encode_varint(value_size)
-        )
-        body = b"".join((delta, offset, key_length, key or b"", value_length, value or b"", tail))
-        length = varint(len(body))
-        size = len(length) + len(body)
-        end = self.position + size
-        if end > self.limit or end > len(self.buffer):
-            return 0
-        self.buffer[self.position : end] = length + body
-        self.position = end
-        self.count = count + 1
-        self.base_timestamp_ms = base
-        self.tokens.append(token)
-        if size > self.max_record_size:
-            self.max_record_size = size
-        self._shape_until = 0
-        shape = (timestamp_ms, key_size, value_size)
-        if shape != self._last_shape:
-            self._last_shape = shape
-            self.runs.append((count, timestamp_ms, key_size, value_size))
-        elif value is not None and not headers and count < TABLE_SIZE:
-            self._take_shape(shape, length + delta, len(offset), key_length, value_length)
-        return size
-
-    def _take_shape(
-        self,
-        shape: tuple[int, int, int],
-        head: bytes,
-        offset_size: int,
-        key_length: bytes,
-        value_length: bytes,
-    ) -> None:
-        """Prepare for more records of this shape, which two records in a row had."""
-        timestamp_ms, key_size, value_size = shape
-        if key_size < 0:
-            self._before_key = key_length + value_length
-            sizes: tuple[int, ...] = (len(head), offset_size, len(self._before_key), value_size)
-        else:
-            self._before_key, self._after_key = key_length, value_length
-            sizes = (
-                len(head),
-                offset_size,
-                len(key_length),
-                key_size,
-                len(value_length),
-                value_size,
-            )
-        self._head = head
-        self._pack = _packer(*sizes)
-        self._shape_record_size = size = sum(sizes) + 1
-        self._shape_timestamp_ms = timestamp_ms
-        self._shape_key_size = key_size
-        self._shape_value_size = value_size
-        fitting = self.count + (min(self.limit, len(self.buffer)) - self.position) // size
-        width_ends = _OFFSETS_OF_ONE_BYTE if offset_size == 1 else _OFFSETS_OF_TWO_BYTES
-        self._shape_until = min(fitting, width_ends)
