@@ -128,11 +128,11 @@ def rows_by_partition(
     """
     if count < 1 or start > stop:
         raise ValueError("there are rows and partitions")
-    partitions, keys = columns.partitions, columns.keys
+    partitions, keys = columns.partitions, None if ignore_keys else columns.keys
     found: dict[int, list[int]] = {}
     for row in range(start, stop):
-        key = None if keys is None else keys[row]
         named = None if partitions is None else partitions[row]
+        key = None if named is not None or keys is None else keys[row]
         partition = route(key, named, count, ignore_keys=ignore_keys)
         if found and (partition == STICKY) != (STICKY in found):
             break

@@ -208,6 +208,18 @@ def test_rows_by_partition_and_in_batches(
 
 
 @pytest.mark.parametrize("room", BOTH)
+@pytest.mark.parametrize("ignore_keys", [False, True])
+def test_a_key_that_decides_nothing_is_not_read(room: Any, ignore_keys: bool) -> None:
+    damaged = room.BinaryColumn(None, array("i", [0, 9, 2]), b"ab", 0, 2, wide=False)
+    values = room.BinaryColumn(None, array("i", [0, 1, 2]), b"ab", 0, 2, wide=False)
+    named = room.IntColumn(None, array("i", [1, 0]), 0, 2, wide=False)
+    columns = Columns(values, damaged, None if ignore_keys else named)
+    rows, groups = room.rows_by_partition(columns, 0, 0, 2, 3, ignore_keys=ignore_keys)
+    assert list(rows) == ([0, 1] if ignore_keys else [1, 0])
+    assert groups == ([(STICKY, 0, 2)] if ignore_keys else [(0, 0, 1), (1, 1, 2)])
+
+
+@pytest.mark.parametrize("room", BOTH)
 @pytest.mark.parametrize("wide", [False, True])
 def test_columns_that_contradict_themselves(room: Any, wide: bool) -> None:
     validity, offsets, data = binary_buffers([b"ab", None, b"c"], wide=wide)
