@@ -90,7 +90,7 @@ async def test_an_exception_in_the_block_aborts_and_goes_on(transactional: Kafka
         with pytest.raises(ZeroDivisionError) as caught:
             await stumble(producer)
         assert not hasattr(caught.value, "__notes__")
-        with pytest.raises(TransactionAbortedError, match="raised-2: dropped"):
+        with pytest.raises(TransactionAbortedError, match="raised-2: discarded"):
             await unsent[0]
         async with producer.transaction():
             producer.send("raised", b"after")
