@@ -1,4 +1,4 @@
-"""Hooks around a send. An error that they raise is logged and never breaks the send.
+"""Hooks around a send. An error of a hook is logged and never breaks the send.
 
 Source: Kafka's ``ProducerInterceptor`` and ``ProducerInterceptors`` (KIP-42, KIP-512).
 """
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class ProducerInterceptor(Protocol):
-    """Sees every record and every outcome. A class may have any of these methods, or all."""
+    """Sees every record and every outcome. A class may have some of these methods, or all."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """Return the record to send. ``send()`` calls it before serialization."""
@@ -24,10 +24,10 @@ class ProducerInterceptor(Protocol):
     def on_acknowledgement(self, metadata: RecordMetadata, error: BaseException | None) -> None:
         """Take the record's outcome: it was delivered if ``error`` is None.
 
-        Otherwise ``metadata`` has the record's topic and its partition, -1 where none was chosen
-        yet, and -1 for the rest. A method with a parameter named ``headers`` also gets the record's
-        headers by that name, as pairs (KIP-512): ``def on_acknowledgement(self, metadata, error,
-        headers)``.
+        With an error, ``metadata`` has the record's topic and its partition (-1 if none was chosen
+        yet), and -1 in all other fields. A method with a parameter named ``headers`` also gets the
+        record's headers by that name, as pairs (KIP-512):
+        ``def on_acknowledgement(self, metadata, error, headers)``.
         """
 
     def close(self) -> None:
@@ -45,7 +45,7 @@ class Interceptors:
         return bool(self._chain)
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """The record as the chain leaves it; one that fails is skipped."""
+        """The record after all interceptors; an interceptor that fails is skipped."""
         for interceptor in self._chain:
             hook = getattr(interceptor, "on_send", None)
             if hook is None:
@@ -64,7 +64,7 @@ class Interceptors:
     def on_acknowledgement(
         self, metadata: RecordMetadata, error: BaseException | None, headers: Headers | None
     ) -> None:
-        """Tell the chain a record's outcome; ``headers`` as the chain left them."""
+        """Call the interceptors with a record's outcome; ``headers``: of the sent record."""
         for interceptor, wants_headers in zip(self._chain, self._wants_headers, strict=True):
             hook = getattr(interceptor, "on_acknowledgement", None)
             if hook is None:
@@ -78,20 +78,24 @@ class Interceptors:
                 logger.exception("on_acknowledgement of %r failed", interceptor)
 
     def close(self) -> None:
-        """Tell the chain that the producer is closed."""
+        """Call the interceptors' ``close()``."""
         close_hooks(self._chain)
 
 
 def _wants_headers(interceptor: Any) -> bool:
-    """True if its ``on_acknowledgement`` has a parameter ``headers``."""
+    """True if the interceptor's ``on_acknowledgement`` has a parameter ``headers``."""
     try:
         return "headers" in signature(interceptor.on_acknowledgement).parameters
-    except (AttributeError, TypeError, ValueError):  # there is none, or C does not say
+    except (
+        AttributeError,
+        TypeError,
+        ValueError,
+    ):  # no method, or no signature
         return False
 
 
 def _pairs(headers: Headers | None) -> tuple[Header, ...]:
-    """``headers`` as pairs; none if no record takes such headers."""
+    """``headers`` as pairs; no pairs if the headers are invalid."""
     try:
         return tuple(headers.items() if isinstance(headers, Mapping) else headers or ())
     except TypeError:
@@ -111,7 +115,7 @@ def close_hooks(hooks: Iterable[Any]) -> None:
 
 
 class InterceptedFuture:
-    """A record's future that tells the chain its outcome first, even if its caller cancelled it."""
+    """A record's future whose outcome interceptors get first, even if the caller cancelled it."""
 
     __slots__ = ("_future", "_headers", "_interceptors", "_told", "_topic", "partition")
 
@@ -121,7 +125,7 @@ class InterceptedFuture:
         self._topic = record.topic
         self._headers = record.headers
         self.partition = record.partition
-        """The partition that it is meant for, or that was chosen; None: none yet."""
+        """The partition that the record names, or that was chosen; None: none yet."""
         self._told = False
 
     def done(self) -> bool:
@@ -151,7 +155,7 @@ class InterceptedFuture:
             self._future.set_exception(error)
 
     def refused(self, error: BaseException) -> None:
-        """Tell the chain, and not the caller, to whom the error is raised."""
+        """Call the interceptors with an error that the call itself raises."""
         self._told = True
         partition = self.partition
         if type(partition) is not int or partition < 0:
@@ -160,7 +164,7 @@ class InterceptedFuture:
         self._interceptors.on_acknowledgement(unknown, error, self._headers)
 
     def exception(self) -> BaseException | None:
-        """Look at the outcome, so that asyncio does not complain if nobody else does."""
+        """Read the error, so that asyncio does not complain about an ignored one."""
         if self._future.cancelled():
             return None
         error: BaseException | None = self._future.exception()
@@ -168,6 +172,6 @@ class InterceptedFuture:
 
 
 def tell_partition(token: Any, partition: int | None) -> None:
-    """The record of ``token`` is meant for ``partition``; its interceptors will hear that."""
+    """Note the partition that the record of ``token`` names, for the interceptors."""
     if type(token) is InterceptedFuture and partition is not None:
         token.partition = partition

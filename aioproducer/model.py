@@ -11,11 +11,11 @@ Header: TypeAlias = tuple[str, bytes | None]
 """One header of a record: its key, and its value or None."""
 
 Headers: TypeAlias = Mapping[str, bytes | None] | Sequence[Header]
-"""The headers of a record as ``send()`` takes them: a mapping, or pairs (keys may repeat)."""
+"""The headers of a record, as an argument: a mapping, or pairs (keys may repeat)."""
 
 
 Place: TypeAlias = int | Fraction
-"""A batch's place among those of its partition, in the order in which they first left."""
+"""A batch's place among the batches of its partition, in the order of their first sends."""
 
 
 class TopicPartition(NamedTuple):
@@ -53,9 +53,9 @@ class PartitionInfo(NamedTuple):
     leader: Node | None
     """The broker that takes records; None while there is none."""
     replicas: tuple[Node, ...]
-    """All brokers that are to have it. One without an address from the cluster has port -1."""
+    """All assigned replicas. A broker whose address is not in the metadata has port -1."""
     in_sync_replicas: tuple[Node, ...]
-    """The replicas that have all that was committed, the leader included."""
+    """The replicas that have all committed records, the leader included."""
     offline_replicas: tuple[Node, ...] = ()
     """The replicas that are down."""
 
@@ -68,7 +68,7 @@ NodeId: TypeAlias = int | BootstrapId
 
 
 class BootstrapServer(NamedTuple):
-    """An address to ask as long as no broker is known. It leads no partition."""
+    """An address for requests as long as no broker is known. It leads no partition."""
 
     id: BootstrapId
     host: str
@@ -84,7 +84,7 @@ class BootstrapServer(NamedTuple):
 
 
 Peer: TypeAlias = Node | BootstrapServer
-"""A server to connect to, and to ask what any broker can answer."""
+"""A server to connect to, for requests that any broker can serve."""
 
 
 def _address(host: str, port: int) -> str:
@@ -93,7 +93,7 @@ def _address(host: str, port: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
-    """One record to send; the only argument of ``send()``, or spelled out as its arguments."""
+    """One record to send: an alternative to the arguments of ``send()``."""
 
     topic: str
     value: Any = None
@@ -128,7 +128,7 @@ class ConsumerGroupMetadata(NamedTuple):
     """The consumer: a member of a group in one of its generations (KIP-447).
 
     Source: Kafka's ``ConsumerGroupMetadata``. With ``group_id`` alone the group does not check that
-    the consumer still owns the partitions: then the transactional id has to keep others away.
+    the consumer still owns the partitions; then only the transactional id fences others.
     """
 
     group_id: str
@@ -139,9 +139,9 @@ class ConsumerGroupMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionHandle:
-    """The means to write into an open transaction, or to end it, from anywhere.
+    """The data by which a producer in any process writes into an open transaction, or ends it.
 
-    It pickles. Whoever holds it can commit: give it to nobody who should not.
+    A handle can be pickled. Every holder can commit, so give it to trusted code alone.
     """
 
     transactional_id: str

@@ -1,8 +1,8 @@
 """The choice of a record's partition.
 
-Without a partitioner of the user's, a keyed record goes to the partition of its key's murmur2 hash,
-as with every Java client; a keyless one goes to the topic's sticky partition (KIP-480,
-KIP-794), which :func:`next_sticky_partition` chooses anew for every ``batch_size`` bytes.
+Without a user's partitioner, a keyed record goes to the partition of its key's murmur2 hash, as in
+every Java client. A keyless record goes to the topic's sticky partition (KIP-480, KIP-794), which
+:func:`next_sticky_partition` chooses anew for every ``batch_size`` bytes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _MURMUR2_SEED: Final = 0x9747B28C
 _POSITIVE: Final = 0x7FFFFFFF
 
 STICKY: Final = -1
-"""Instead of a partition's number: the topic's sticky partition."""
+"""In place of a partition's number: the topic's sticky partition."""
 UNKNOWN: Final = -2
-"""Instead of a partition's number: none of the partitions that the topic is known to have."""
+"""In place of a partition's number: a partition that is not in the metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ PartitionFunction: TypeAlias = Callable[[str, bytes | None, bytes | None, Partit
 
 @runtime_checkable
 class Partitioner(Protocol):
-    """An object that chooses partitions; a plain :data:`PartitionFunction` does as well."""
+    """An object that chooses partitions; a plain :data:`PartitionFunction` is allowed as well."""
 
     def partition(
         self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
@@ -57,9 +57,9 @@ def murmur2_partition(key: bytes, count: int) -> int:
 
 def route(key: bytes | None, partition: int | None, count: int, *, ignore_keys: bool) -> int:
     """The partition of a record whose topic has ``count`` partitions, :data:`STICKY` or
-    :data:`UNKNOWN`: the one that it names, else that of its key, else the sticky one.
+    :data:`UNKNOWN`: the named partition, else the key's, else the sticky one.
 
-    Each way of a record into a batch asks this. ``records/_speedups/route.pxd`` has it for C.
+    All sends use this rule. ``records/_speedups/route.pxd`` has its compiled form.
     """
     if partition is not None:
         return partition if 0 <= partition < count else UNKNOWN
@@ -94,7 +94,7 @@ class RoundRobinPartitioner:
 class Murmur3Partitioner:
     """Chooses by the key's murmur3 (32 bits, seed 0); keyless records go round robin.
 
-    These are not the Java client's partitions: it shares topics with programs that hash this way.
+    The partitions differ from the Java client's. Use it beside programs with the same hash.
     """
 
     def __init__(self, random: Random | None = None) -> None:
@@ -112,8 +112,9 @@ class Murmur3Partitioner:
 class ConsistentRandomPartitioner:
     """Chooses by the key's CRC-32; without one, or if it is empty, a random available partition.
 
-    The default of librdkafka, which the clients for Python, Go, .NET and C++ share: a program
-    that comes from one of them keeps each key in its partition. Source: its ``consistent_random``.
+    This is the default of librdkafka, on which clients for Python, Go, .NET and C++ are built: a
+    program that moves from one of them keeps each key in its partition. Source: librdkafka's
+    ``consistent_random``.
     """
 
     def __init__(self, random: Random | None = None) -> None:
@@ -131,9 +132,9 @@ class ConsistentRandomPartitioner:
 def next_sticky_partition(
     random: Random, partition_ids: Sequence[int], queue_sizes: Sequence[int] | None = None
 ) -> int:
-    """A random partition among ``partition_ids``, rarer where more batches wait in its queue.
+    """A random partition among ``partition_ids``; a longer queue of batches makes it less likely.
 
-    Without ``queue_sizes`` all are equally probable. A partition's weight is
+    Without ``queue_sizes`` all are equally likely. A partition's weight is
     ``max(queue_sizes) + 1 - queue_size``. Source: KIP-794, ``BuiltInPartitioner``.
     """
     if queue_sizes is None or min(queue_sizes) == (longest := max(queue_sizes)):

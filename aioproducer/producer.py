@@ -51,12 +51,13 @@ class Producer:
         async with Producer(bootstrap_servers="localhost:9092") as producer:
             metadata = await producer.send("orders", b"value", key=b"customer-7")
 
-    Options are keywords (see :class:`ProducerConfig`), or a ready ``config`` that they change.
+    Options are keywords (see :class:`ProducerConfig`), or a ``config`` that the keywords override.
     A producer belongs to the event loop on which it was started.
 
-    ``transaction``: another producer's open transaction (its :meth:`transaction_handle`), in which
-    this one takes part. It writes into it, or ends it, and does no other; closing it leaves the
-    transaction open. Each partition may be written to by one of the producers that take part.
+    ``transaction``: the :meth:`transaction_handle` of another producer's open transaction, in which
+    this producer takes part. It writes into that transaction or ends it, and begins no other.
+    Closing this producer leaves the transaction open. Only one of the producers that take part may
+    write to a given partition.
 
     Raises:
         ConfigError: an option is unknown, out of range, or contradicts another one.
@@ -98,14 +99,14 @@ class Producer:
     # --- life ------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start on the running event loop. No broker is asked yet: the first send does that.
+        """Start on the running event loop. The first send connects to the brokers.
 
-        With a ``transactional_id`` it also does :meth:`init_transactions`, and raises what that
-        raises; it is closed then.
+        With a ``transactional_id`` it also calls :meth:`init_transactions` and raises its errors;
+        the producer is closed then.
 
         Raises:
-            IllegalStateError: it was started before.
-            ProducerClosedError: it was closed meanwhile.
+            IllegalStateError: the producer was started before.
+            ProducerClosedError: the producer was closed meanwhile.
         """
         await self._core.start()
 
@@ -117,13 +118,13 @@ class Producer:
         await self.close()
 
     async def close(self, timeout: float | None = None) -> int:
-        """Refuse new records, deliver what is there, and end.
+        """Refuse new records, deliver the buffered ones, and end.
 
-        ``timeout``: seconds until what is not delivered is given up, 0 for at once; None waits as
-        long as a record may take at most (``delivery_timeout_ms``). Returns how many records were
-        given up; their futures have a :class:`ProducerClosedError`. Closing again waits for the
-        same end, which comes when the first of the timeouts is over. If it is cancelled, the rest
-        is given up at once.
+        ``timeout``: seconds until undelivered records are given up, 0 for at once; None waits as
+        long as a record may take at most (``delivery_timeout_ms``). Returns the number of records
+        given up; their futures raise :class:`ProducerClosedError`. A second call waits for the same
+        end, which comes when the first of the timeouts is over. If a call is cancelled, all
+        remaining records are given up at once.
         """
         check_timeout(timeout)
         return await self._core.close(timeout)
@@ -140,30 +141,33 @@ class Producer:
         headers: Headers | None = None,
         timestamp_ms: int | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Put a record into memory to be sent; the future has its fate.
+        """Put a record into memory to be sent; the future gets its outcome.
 
-        Never blocks. ``key`` and ``value``: bytes-like, ``str`` (UTF-8), None, or what the
-        serializers take. ``partition``: None lets the partitioner choose; one that the topic is not
-        known to have is asked for, and waited for as metadata is (``max_block_ms``). ``headers``: a
-        mapping or pairs, values bytes or None. ``timestamp_ms``: milliseconds since the epoch, None
-        for now. A :class:`ProducerRecord` as the only argument carries all of these.
+        Never blocks. ``key`` and ``value``: bytes-like, ``str`` (UTF-8), None, or any object that
+        the serializers take. ``partition``: None lets the partitioner choose; a partition that is
+        not in the metadata is waited for (``max_block_ms``). ``headers``: a mapping or pairs,
+        values bytes or None. ``timestamp_ms``: milliseconds since the epoch, None for now. A
+        :class:`ProducerRecord` as the only argument carries all of these.
 
-        Cancelling the future takes the record back only while it still waits for metadata or
-        memory; once it is in a batch it is sent.
+        Cancelling the future takes the record back only while it waits for metadata or memory. A
+        record in a batch is sent.
 
-        In a transaction, RecordTooLargeError and BufferExhaustedError leave a gap: it can only be
-        aborted then, even if its caller catches them. Errors that say what is wrong with the
-        arguments (SerializationError, the Invalid… ones) leave it as it is, as in Java; in a
-        ``send_many()`` every record that failed counts.
+        In a transaction, RecordTooLargeError and BufferExhaustedError mean a missing record: the
+        transaction can only be aborted, even if the caller catches the error. Errors about the
+        arguments (SerializationError, the Invalid… ones) leave the transaction as it is, as in
+        Java; in a ``send_many()`` every failed record counts.
 
         Raises:
             SerializationError: key, value or headers can't be turned into bytes.
             RecordTooLargeError: over ``max_request_size`` or the memory for batches.
-            InvalidPartitionError: no topic has it, or the partitioner named none of the topic's.
-            InvalidTopicError, InvalidTimestampError: as they say.
-            BufferExhaustedError: even the waiting line is full; ``await drain()`` between sends.
-            ProducerClosedError, ProducerBrokenError, IllegalStateError, WrongLoopError: not now,
-                not here, or not any more.
+            InvalidPartitionError: the number is out of range, or the partitioner chose a partition
+                that the topic lacks.
+            InvalidTopicError: no broker takes a topic of this name.
+            InvalidTimestampError: the timestamp is no int, or out of range.
+            BufferExhaustedError: no more records may be pending; ``await drain()`` between sends.
+            ProducerClosedError, ProducerBrokenError: the producer has ended.
+            IllegalStateError: the producer was not started, or no transaction is open.
+            WrongLoopError: the call is in another event loop, thread or process.
         """
         if headers is None and timestamp_ms is None:
             sent: asyncio.Future[RecordMetadata] | None
@@ -182,19 +186,21 @@ class Producer:
     async def drain(self) -> None:
         """Return at once while there is memory for more records; else wait for it, in turn.
 
-        Use it between sends whose futures you do not await. Source: ``StreamWriter.drain``. It
-        waits for the brokers for which the caller's records had to stand in line, and for that of
-        the record sent last; for no other. A broker that has delivered nothing for a second is
-        waited for only where the caller's own records stand in line, while that line is half full,
-        unless it leads all partitions. The caller is the task: bound the wait by
-        ``asyncio.timeout()``, for ``asyncio.wait_for()`` of Python 3.11 makes a task of its own.
+        Call it between sends whose futures you do not await. Source: ``StreamWriter.drain``. The
+        call waits for memory of two kinds of brokers: the leaders of the caller's pending records,
+        and the leader of the record sent last. A broker that has delivered nothing for a second is
+        waited for only on behalf of the caller's own pending records, and only while half of that
+        broker's space for pending records is used; a broker that leads all partitions is waited for
+        always. The caller is the task: bound the wait by ``asyncio.timeout()``, because
+        ``asyncio.wait_for()`` of Python 3.11 makes a task of its own.
 
-        While there is room it does not look where it is called: from another loop or thread it is
-        refused only where it would wait, and ``send()`` always.
+        A call from another loop or thread raises only if it would wait; ``send()`` always raises
+        there.
 
         Raises:
-            ProducerClosedError, ProducerBrokenError: there will be no room any more.
-            IllegalStateError, WrongLoopError: not now, or not here.
+            ProducerClosedError, ProducerBrokenError: the producer has ended.
+            IllegalStateError: the producer was not started.
+            WrongLoopError: the call is in another event loop, thread or process.
         """
         core = self._core
         if core.room.is_full and core.room.must_wait():
@@ -209,33 +215,33 @@ class Producer:
     ) -> ClusterCheck:
         """Connect, log in, and find out whether this producer can write. It writes nothing.
 
-        For the start of an application, and for health checks. Each topic has to exist, its leaders
-        have to be reached, and the principal has to be allowed to write to it.
+        Call it at the start of an application, and in health checks. Each topic must exist, its
+        leaders must be reachable, and the principal must have the right to write to it.
 
         Args:
             timeout: seconds; None: ``max_block_ms``.
             topics: the names of the topics that the application writes to.
-            transactional_id: its coordinator is looked for, which needs DESCRIBE; the id is not
-                taken, so a lack of WRITE is told by :meth:`init_transactions` alone.
+            transactional_id: its coordinator must be reachable, which needs DESCRIBE. The check
+                does not use the id, so only :meth:`init_transactions` finds a lack of WRITE.
 
         Raises:
             AuthenticationError: a broker refused the login, or TLS failed.
             ConfigError: a file that TLS needs can't be used.
-            BootstrapError: it took longer; the message has each broker's last error.
+            BootstrapError: the timeout is over; the message has each broker's last error.
             BrokerConnectionError: the leader of a topic can't be reached.
-            KafkaError: a topic does not exist, or the principal lacks a right; one class each.
+            KafkaError: a topic does not exist, or the principal lacks a right; each has a class.
         """
         check_timeout(timeout)
         bound = self.config.max_block_ms / 1000 if timeout is None else timeout
         return await check(self._core.engine.queries, topics, transactional_id, bound)
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until every record sent before has its fate, delivered or failed.
+        """Wait until every record sent before has its outcome, delivered or failed.
 
         Raises:
-            ProducerTimeoutError: not within ``timeout`` seconds; the records go on.
-            AbortableTransactionError: it takes part in a transaction that others may commit, and a
-                record failed.
+            ProducerTimeoutError: ``timeout`` seconds are over; the records are still sent.
+            AbortableTransactionError: a record failed in a transaction that other producers may
+                commit.
         """
         check_timeout(timeout)
         await self._core.flush(timeout)
@@ -248,74 +254,75 @@ class Producer:
         partition: int | None = None,
         headers: Headers | None = None,
     ) -> SendReport:
-        """Send every value (or :class:`ProducerRecord`) of ``values`` and wait for all fates.
+        """Send every value (or :class:`ProducerRecord`) of ``values``; wait for all outcomes.
 
         ``values``: an iterable, which is read up to 500 values ahead (fewer where batches hold
-        fewer), or an async iterable, or Arrow columns. Memory is waited for between records. What
-        is wrong with a record counts as its failure and does not stop the others. In a transaction
-        a record that failed makes the commit fail.
+        fewer), or an async iterable, or Arrow columns. The call waits for memory between records.
+        An invalid record counts as failed and does not stop the others. In a transaction a failed
+        record makes the commit fail.
 
-        If the producer is closed or breaks, or ``values`` raises, that is raised when all that was
-        sent has its fate. If it is cancelled, no further record is sent, and what still waits for
-        metadata or memory is taken back; it does not wait for the rest. In each case
-        ``SendReport.of(error)`` has the report of what was sent.
+        If the producer is closed or breaks, or ``values`` raises, the call raises that error once
+        all records sent have their outcome. If the call is cancelled, it sends no further record,
+        takes back the records that wait for metadata or memory, and does not wait for the rest. In
+        each case ``SendReport.of(error)`` returns the report of the records sent.
 
         Arrow columns are a ``pyarrow.RecordBatch`` or ``Table`` with the column ``value``, and any
         of ``key`` (both binary, large_binary, string or large_string; nulls are None),
-        ``partition`` (int32; null: as the key says), ``timestamp`` (timestamp, or int64 in ms since
-        the epoch; null: now) and ``headers`` (list of struct<key: string, value: binary>). Or a
-        ``pyarrow.Array`` or ``ChunkedArray`` of values. Without headers, rows get into batches
-        without a Python object each; serializers and interceptors, if any, see bytes. The order is
-        kept within each partition.
+        ``partition`` (int32; null: chosen by the key), ``timestamp`` (timestamp, or int64 in ms
+        since the epoch; null: now) and ``headers`` (list of struct<key: string, value: binary>). A
+        ``pyarrow.Array`` or ``ChunkedArray`` holds values alone. Without headers, no row becomes a
+        Python object of its own on its way into a batch; serializers and interceptors, if any, see
+        bytes. The order is kept within each partition.
 
         Raises:
-            SerializationError: ``values`` can't be iterated over, or is a single str or bytes; or
-                ``headers`` can't be turned into bytes; or a column's name or type is none of these,
-                or says what an argument says too.
+            SerializationError: ``values`` is not iterable, or is a single str or bytes; or
+                ``headers`` can't be turned into bytes; or a column has an unknown name or type, or
+                is also given as an argument.
             IllegalStateError: there is a ``transactional_id``, and no transaction is open.
-            ProducerClosedError, ProducerBrokenError: there was an end to it midway.
+            ProducerClosedError, ProducerBrokenError: the producer ended during the call.
         """
         return await send_many(self._core, topic, values, partition, headers)
 
     async def partitions_for(self, topic: str) -> tuple[int, ...]:
         """The numbers of the topic's partitions, in order. Source: ``partitionsFor``.
 
-        A topic that is not known yet is waited for as a record waits, ``max_block_ms`` at most.
+        The call waits for a topic that is not in the metadata, ``max_block_ms`` at most.
 
         Raises:
-            InvalidTopicError, TopicAuthorizationFailedError: no topic of that name, or not for us.
-            MetadataTimeoutError, BootstrapError: it did not become known in time.
-            ProducerClosedError, ProducerBrokenError, IllegalStateError, WrongLoopError: not now,
-                not here, or not any more.
+            InvalidTopicError: no broker takes a topic of this name.
+            TopicAuthorizationFailedError: the principal may not describe the topic.
+            MetadataTimeoutError, BootstrapError: the topic did not become known in time.
+            ProducerClosedError, ProducerBrokenError: the producer has ended.
+            IllegalStateError, WrongLoopError: see :meth:`drain`.
         """
         return await self._core.partitions_for(checked_topic(topic))
 
     async def partition_infos_for(self, topic: str) -> tuple[PartitionInfo, ...]:
         """The topic's partitions with leader, replicas and in-sync replicas, in order.
 
-        The cluster is asked with each call, for this topic alone: replicas come and go between
-        refreshes, and nothing here keeps them. An answer is waited for as by
-        :meth:`partitions_for`, and the call raises the same errors.
+        Each call requests the metadata of this topic, because the producer does not keep replicas.
+        The call waits as :meth:`partitions_for` does, and raises the same errors.
         """
         return await self._core.partition_infos_for(checked_topic(topic))
 
     # --- transactions ----------------------------------------------------------------------
 
     async def init_transactions(self, timeout: float | None = None) -> None:
-        """Get the producer id and an epoch; :meth:`start` does it, and doing it twice does nothing.
+        """Get the producer id and an epoch. :meth:`start` calls it; a second call does nothing.
 
-        A producer with the same ``transactional_id`` that is still there is fenced, and its open
-        transaction aborted. ``timeout``: seconds, None for ``max_block_ms``.
+        The brokers fence an older producer with the same ``transactional_id``, and abort its open
+        transaction. ``timeout``: seconds, None for ``max_block_ms``.
 
         Raises:
             ProducerTimeoutError: no coordinator answered in time.
-            FatalTransactionError: the brokers refuse the transactional id, or the timeout.
+            FatalTransactionError: the brokers refuse the transactional id, or its
+                ``transaction_timeout_ms``.
         """
         check_timeout(timeout)
         await self._core.transactions.initialize(timeout)
 
     def transaction(self, *, shared: bool = False) -> AbstractAsyncContextManager[None]:
-        """A transaction: what is sent in its block becomes visible as a whole, or never.
+        """A transaction: the records sent in its block become visible together, or never.
 
         ::
 
@@ -324,18 +331,18 @@ class Producer:
                 producer.send("audit", entry)
 
         The end of the block commits, and waits until every record is delivered. Any exception
-        aborts, cancellation included, and goes on. If the commit itself is cancelled, it goes on in
-        the background, and the next transaction begins when it is done, or tells that it failed.
-        ``shared``: see :meth:`begin_transaction`.
+        aborts, cancellation included, and is raised again. A cancelled commit goes on in the
+        background; the next transaction waits for it, and raises its failure. ``shared``: see
+        :meth:`begin_transaction`.
 
         ::
 
             try:
                 async with producer.transaction(): ...
             except (FatalTransactionError, ProducerBrokenError, UsageError):
-                raise                                 # to try again would not help
+                raise                                 # another attempt would fail as well
             except CommitUnconfirmedError:
-                await producer.commit_transaction()   # waits on, and tells what came of it
+                await producer.commit_transaction()   # waits on, and raises if the commit failed
             except ProducerError:
                 ...                                   # aborted, nothing is visible: try again
 
@@ -343,29 +350,29 @@ class Producer:
             FatalTransactionError: fenced by a newer producer, or refused.
             AbortableTransactionError: a record was not delivered, so the transaction was aborted.
             CommitUnconfirmedError: the commit was not confirmed within ``max_block_ms``, or the
-                producer was closed meanwhile. It goes on, if it can.
+                producer was closed meanwhile. Unless it is closed, the commit goes on.
             IllegalStateError: a transaction is open already.
         """
         return self._core.transactions.block(shared=shared)
 
     async def begin_transaction(self, *, shared: bool = False) -> None:
-        """Open a transaction; better :meth:`transaction`, which never forgets to end it.
+        """Open a transaction. Prefer :meth:`transaction`, which never forgets to end it.
 
-        If a commit or an abort was cancelled before, or timed out, its end is waited for first.
-        ``shared``: other producers will take part (:meth:`transaction_handle`).
+        The call first waits for a commit or abort that was cancelled or timed out. ``shared``:
+        other producers will take part (:meth:`transaction_handle`).
 
         Raises:
-            AbortableTransactionError: the commit before was cancelled, and failed: abort it.
+            AbortableTransactionError: an earlier, cancelled commit has failed: abort it.
             FatalTransactionError, ProducerTimeoutError, IllegalStateError: see
                 :meth:`transaction`.
         """
         await self._core.transactions.begin(shared=shared)
 
     async def commit_transaction(self, timeout: float | None = None) -> None:
-        """Deliver what was sent in the transaction, and commit it.
+        """Deliver the records of the transaction, and commit it.
 
         ``timeout``: seconds, None for ``max_block_ms``. A commit that was cancelled or timed out
-        goes on; calling this again waits for the same commit, and tells what became of it.
+        goes on; a second call waits for the same commit, and raises if it failed.
 
         Raises:
             AbortableTransactionError: a record was not delivered: call :meth:`abort_transaction`.
@@ -378,7 +385,7 @@ class Producer:
         await self._core.transactions.commit(timeout)
 
     async def abort_transaction(self, timeout: float | None = None) -> None:
-        """Drop what was not sent, wait for what was, and abort.
+        """Drop the unsent records, wait for the sent ones, and abort.
 
         ``timeout``: as for :meth:`commit_transaction`.
 
@@ -398,16 +405,16 @@ class Producer:
     ) -> None:
         """Write consumed offsets with the transaction: they move if it commits, and only then.
 
-        ``offsets``: for each partition the offset of the next record to read, as an int, an
-        :class:`OffsetAndMetadata` or another client's; or an iterable of objects with ``topic``,
-        ``partition`` and ``offset``. ``group``: the group's id, or the consumer's group metadata,
-        with which the group refuses a consumer that lost its partitions (KIP-447); without
-        generation and member id it refuses nobody. Offsets whose wait was cancelled or timed out
-        are still written with the transaction, unless it is aborted.
+        ``offsets``: a mapping of partitions to the offset of the next record to read, an int, an
+        :class:`OffsetAndMetadata` or another client's object; or an iterable of objects with
+        ``topic``, ``partition`` and ``offset``. ``group``: the group's id, or the consumer's group
+        metadata, by which the group refuses a consumer that lost its partitions (KIP-447); without
+        generation and member id it accepts every consumer. If the call is cancelled or times out,
+        the offsets are still written with the transaction, unless it is aborted.
 
         Raises:
-            InvalidOffsetError: these are no offsets, or no group.
-            AbortableTransactionError: refused by the group: abort the transaction.
+            InvalidOffsetError: the arguments are no offsets, or no group.
+            AbortableTransactionError: the group refused the offsets: abort the transaction.
             FatalTransactionError, ProducerTimeoutError, IllegalStateError: see
                 :meth:`commit_transaction`.
         """
@@ -421,18 +428,18 @@ class Producer:
         partitions: Iterable[TopicPartition],
         timeout: float | None = None,
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """The committed offsets of the group ``group_id``, each that of the next record.
+        """The committed offsets of the group ``group_id``: of each partition, the next to read.
 
-        A partition without one is left out. What an open transaction would change is waited for
-        (KIP-447), even if the transaction is this producer's: end that first. Otherwise it is
-        nothing to a transaction whether offsets are asked for, or refused. ``timeout``: seconds,
-        None for ``max_block_ms``. Needs brokers of Kafka 2.5.
+        A partition without a committed offset is left out. The call waits until no open transaction
+        would change an offset (KIP-447), even if the transaction is this producer's: end that
+        first. The call never changes the state of a transaction. ``timeout``: seconds, None for
+        ``max_block_ms``. Needs brokers of Kafka 2.5.
 
         Raises:
-            InvalidOffsetError: this is no group, or these are no partitions.
+            InvalidOffsetError: the arguments are no group, or no partitions.
             GroupAuthorizationFailedError, KafkaError: the group's coordinator refuses.
-            UnsupportedVersionError: the brokers are older.
-            ProducerTimeoutError: not known in time; the message says what was in the way.
+            UnsupportedVersionError: the brokers are older than Kafka 2.5.
+            ProducerTimeoutError: the timeout is over; the message has the reason.
             FatalTransactionError: fenced or refused: close the producer.
             IllegalStateError: there is no ``transactional_id``.
         """
@@ -443,24 +450,25 @@ class Producer:
     def transaction_handle(self, *, hand_over: bool = False) -> TransactionHandle:
         """The open transaction, for producers elsewhere: ``Producer(..., transaction=handle)``.
 
-        For engines that coordinate many writers. The transaction has to be begun with
-        ``shared=True``. Whoever has the handle can write into it, and can end it. Before it is
-        committed, every writer has to have flushed, and its ``flush()`` raises if a record failed;
-        a writer that died is not replaced, for brokers would take what its successor writes for
-        duplicates: abort. An end that is asked for twice is the same end, so this producer may ask
-        too, and has to before its own next transaction.
+        Engines that coordinate many writers need it. The transaction must be begun with
+        ``shared=True``. Every holder of the handle can write into the transaction, and can end it.
+        Every writer must flush before the commit; ``flush()`` raises if a record failed. If a
+        writer dies, abort: brokers would take its successor's records for duplicates. Several
+        producers may request the same end. This producer must request it before its own next
+        transaction.
 
-        ``hand_over``: from now on this producer is one of those who take part. Closing it leaves
-        the transaction open, and so does the end of its :meth:`transaction` block, if that is where
-        it was begun; it does no other transaction. If nobody ends it, the coordinator aborts it
-        after ``transaction_timeout_ms``, or when a producer starts with this ``transactional_id``.
+        ``hand_over``: from now on this producer only takes part. Closing it leaves the transaction
+        open, and so does the end of the :meth:`transaction` block in which it was begun. The
+        producer begins no other transaction. If no producer ends the transaction, the coordinator
+        aborts it after ``transaction_timeout_ms``, or when a producer starts with this
+        ``transactional_id``.
 
         Raises:
             IllegalStateError: no transaction is open, or it is not shared.
         """
         return self._core.transactions.share(over=hand_over)
 
-    # --- looking at it ---------------------------------------------------------------------
+    # --- observation -----------------------------------------------------------------------
 
     def metrics(self) -> MetricsSnapshot:
         """The Java producer's metrics by group and name; see ``docs/reference/metrics.md``."""

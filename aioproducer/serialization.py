@@ -1,4 +1,4 @@
-"""Serialization of the objects that are sent to the bytes of a record."""
+"""Serialization: from keys, values and headers to the bytes of a record."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def serialize(
 ) -> bytes | None:
     """The bytes of a key or value.
 
-    Without ``serializer`` bytes-like objects pass, ``str`` becomes UTF-8, and anything else is a
-    :class:`SerializationError`. With one, it gets everything but None. ``what``: ``"key"`` or
+    Without ``serializer`` bytes-like objects pass, ``str`` becomes UTF-8, and any other type raises
+    :class:`SerializationError`. A serializer gets every object but None. ``what``: ``"key"`` or
     ``"value"``, for messages.
     """
     if data is None:
@@ -51,7 +51,7 @@ def serialize(
 
 
 def _bytes_of(data: Any, otherwise: str) -> bytes:
-    """The bytes of a bytes-like object; anything else is a SerializationError, ``otherwise``."""
+    """The bytes of a bytes-like object; others raise SerializationError with ``otherwise``."""
     if isinstance(data, bytes):
         return bytes(data)
     try:
@@ -82,7 +82,7 @@ def _apply(serializer: Serializer | SerializeFunction, data: Any, topic: str, wh
 
 
 class SharedHeaders(tuple[Header, ...]):
-    """Headers of many records; :func:`checked_headers` has seen them, and lets them pass."""
+    """Headers of many records, already checked; :func:`checked_headers` lets them pass."""
 
     __slots__ = ()
 

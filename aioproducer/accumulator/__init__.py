@@ -1,9 +1,9 @@
-"""Batches per partition that wait to be sent, in bounded memory.
+"""Unsent batches by partition, in bounded memory.
 
 :class:`RecordAccumulator` takes records in. The sender takes batches out of its
 :class:`BatchQueue` (``batches``). Records without a batch are in its :class:`PendingQueue`
 (``pending``), and callers of ``drain()`` wait in its :class:`MemoryWaiters` (``waiters``). Other
-rooms import from here, and from no module of this room.
+rooms import from this package, and from none of its modules.
 """
 
 from aioproducer.accumulator.batch_queue import BatchQueue

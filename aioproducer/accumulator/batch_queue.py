@@ -1,11 +1,11 @@
-"""Every batch from its first record to its outcome, as the sender sees it; and flushes of them.
+"""The sender's view of every batch, from its first record to its outcome; and the flushes.
 
-Source: Kafka's ``IncompleteBatches``, and what its ``Sender`` asks of the ``RecordAccumulator``.
+Source: Kafka's ``IncompleteBatches``, and the calls of its ``Sender`` to the ``RecordAccumulator``.
 
-Batches and pending records belong to a *generation*, which is a number. A flush closes the
-generation of what is there: what comes later belongs to the next one. A flush is done when nothing
-is left of its generation or of an older one, so flushes between which nothing came share one, and
-every step costs the same however many flushes wait.
+Batches and pending records belong to a *generation*, which is a number. A flush closes the present
+generation: later records belong to the next one. A flush is done when no item of its generation or
+of an older one is left. Flushes share a generation if no record came between them, so every step
+costs the same however many flushes wait.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from aioproducer.records.bulk_tokens import BulkToken
 
 
 class FlushFuture(Protocol):
-    """All that a flush knows of the future that it resolves."""
+    """The part of a future that a flush uses."""
 
     def done(self) -> bool:
         """True if the caller gave up."""
 
     def set_result(self, result: None, /) -> None:
-        """All that the flush waits for has its outcome."""
+        """Every item that the flush waits for has its outcome."""
 
     def set_exception(self, error: BaseException, /) -> None:
-        """Something that the flush waits for will have no outcome."""
+        """An item that the flush waits for will have no outcome."""
 
 
 class Flushable(Protocol):
-    """A batch, or a record that waits to be in one."""
+    """A batch or a pending record."""
 
     generation: int
 
@@ -49,9 +49,9 @@ class Flushes:
 
     def __init__(self) -> None:
         self._newest = 0
-        """The generation of batches and records that come now."""
+        """The generation of new batches and records."""
         self._oldest = 0
-        """The oldest generation with something left; the newest one if nothing is left."""
+        """The oldest generation with items left; the newest one if no item is left."""
         self._pending: dict[int, int] = {}
         """The number of items without an outcome, by generation."""
         self._futures: dict[int, dict[FlushFuture, None]] = {}
@@ -62,22 +62,22 @@ class Flushes:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    # --- what is waited for ----------------------------------------------------------------
+    # --- items -----------------------------------------------------------------------------
 
     def began(self, item: Flushable) -> None:
-        """Count ``item``, which came now: flushes that began before do not wait for it."""
+        """Count the new ``item``: flushes that began before do not wait for it."""
         item.generation = self._newest
         self._pending[self._newest] = self._pending.get(self._newest, 0) + 1
 
     def done(self, item: Flushable) -> None:
-        """Count ``item`` no more: it has its outcome, or was moved to other items."""
+        """Stop counting ``item``: it has its outcome, or its records moved to other items."""
         self._leave(item.generation)
         while self._oldest < self._newest and self._oldest not in self._pending:
             self._resolve(self._oldest)
             self._oldest += 1
 
     def moved(self, item: Flushable, to: Flushable) -> None:
-        """``item``, or a part of it, is in ``to`` now and shares its fate."""
+        """``item``, or a part of it, is in ``to`` now and shares its outcome."""
         if item.generation < to.generation:
             self._leave(to.generation)
             to.generation = item.generation
@@ -90,7 +90,7 @@ class Flushes:
         else:
             del self._pending[generation]
 
-    # --- who waits -------------------------------------------------------------------------
+    # --- futures ---------------------------------------------------------------------------
 
     def begin(self, future: FlushFuture) -> None:
         """Resolve ``future`` once all batches and records of this moment have their outcome."""
@@ -104,13 +104,13 @@ class Flushes:
         self._futures.setdefault(awaited, {})[future] = None
 
     def give_up(self, future: FlushFuture) -> None:
-        """Nobody waits for ``future`` any more; a second or late call does nothing."""
+        """Forget ``future``, which has no more waiters; a second or late call does nothing."""
         generation = self._waiting.pop(future, None)
         if generation is not None:
             del self._futures[generation][future]
 
     def fail(self, error: BaseException) -> None:
-        """End all flushes with ``error``, whatever they still wait for."""
+        """End all flushes with ``error`` at once."""
         waiting, self._waiting = self._waiting, {}
         self._futures.clear()
         for future in waiting:
@@ -149,7 +149,7 @@ class BatchQueue:
         self._batches: dict[ProducerBatch, None] = {}
         self._next_expiry = float("inf")
         self._not_ready_since: dict[int, float] = {}
-        """The times since when nodes with batches have taken none."""
+        """For each node that takes no batch, the time of the first refusal."""
         self._closing = False
 
     def __len__(self) -> int:
@@ -179,25 +179,25 @@ class BatchQueue:
         self._dispatch.no_linger(partition)
 
     def count_futures(self, batch: ProducerBatch) -> None:
-        """Count the futures of ``batch`` anew: a record did not fit, smaller ones still may."""
+        """Recount the futures of ``batch``: a record did not fit, and smaller ones still may."""
         tokens = batch.builder.tokens
         futures = len(tokens) - [*map(type, tokens)].count(BulkToken)
         self._memory_quota.count_futures(self._partition_of(batch), futures - batch.futures)
         batch.futures = futures
 
     def expire_by(self, batch: ProducerBatch, deadline: float) -> None:
-        """Let ``batch`` expire at ``deadline`` at the latest: a record in it is that old."""
+        """Let ``batch`` expire at ``deadline`` at the latest, the deadline of its oldest record."""
         batch.deadline = min(batch.deadline, deadline)
         self._next_expiry = min(self._next_expiry, deadline)
 
     def close(self) -> None:
-        """No record will come any more: nothing lingers."""
+        """No more records will come: no batch lingers."""
         self._closing = True
 
     # --- batches leave -----------------------------------------------------------------------
 
     def nodes(self) -> Collection[int]:
-        """The nodes for which batches wait."""
+        """The nodes with batches to send."""
         return self._dispatch.nodes()
 
     def topics_without_leader(self) -> set[str]:
@@ -205,7 +205,7 @@ class BatchQueue:
         return self._dispatch.topics_without_leader()
 
     def release_delayed(self, now: float) -> float | None:
-        """Let batches leave whose backoff is over; returns the end of the next backoff."""
+        """Release batches whose backoff is over; returns the end of the next backoff."""
         return self._dispatch.release_delayed(now)
 
     def ready(self, node: int, now: float, *, idle: bool) -> float | None:
@@ -227,7 +227,7 @@ class BatchQueue:
         return self._dispatch.drain(node, self._settings.max_request_size, now)
 
     def node_is_ready(self, node: int, is_ready: bool, now: float) -> None:
-        """Note whether ``node`` takes the batches that are there for it."""
+        """Note whether ``node`` takes its batches."""
         if is_ready:
             self._not_ready_since.pop(node, None)
         else:
@@ -246,7 +246,7 @@ class BatchQueue:
                 self._dispatch.enlist(partition, now)
 
     def leader_moved(self, partition: Partition, now: float) -> None:
-        """``partition`` has another leader: its queued batches leave for that one, at once."""
+        """``partition`` has another leader: its queued batches leave for that node, at once."""
         self._dispatch.relist(partition, now)
 
     # --- where a batch is --------------------------------------------------------------------
@@ -256,11 +256,11 @@ class BatchQueue:
         return self._partition_of(batch).leader
 
     def is_first_in_line(self, batch: ProducerBatch) -> bool:
-        """True if no earlier batch of its partition still waits for its outcome."""
+        """True if no earlier batch of its partition lacks an outcome."""
         return self._partition_of(batch).is_first_in_line(batch)
 
     def is_in_flight(self, batch: ProducerBatch) -> bool:
-        """True if ``batch`` was drained, has no outcome and was not queued again."""
+        """True if ``batch`` was drained, has no outcome, and was not queued again."""
         return batch in self._partition_of(batch).in_flight
 
     # --- batches come back -------------------------------------------------------------------
@@ -323,14 +323,14 @@ class BatchQueue:
         return none_left
 
     def renumber(self, place: TopicPartition, now: float) -> None:
-        """Let the queued batches get numbers of a new epoch; none of them is in the log."""
+        """Let the queued batches get numbers of a new epoch. None of them may be in the log."""
         partition = self._find(place)
         if partition is not None:
             partition.renumber()
             self._dispatch.relist(partition, now)
 
     def forget_acknowledged(self) -> None:
-        """No broker knows the producer any more: it has another id."""
+        """Note that the producer has a new id, which no broker knows."""
         for topic in self._topics.values():
             for partition in topic.all_partitions():
                 partition.forget_acknowledged()
@@ -340,7 +340,7 @@ class BatchQueue:
     def expired(self, now: float, most: float = float("inf")) -> list[ProducerBatch]:
         """The batches whose ``delivery_timeout_ms`` is over, sent or not.
 
-        Once these have ``most`` records, the others are left for the next call.
+        Once the batches have ``most`` records, the others are left for the next call.
         """
         if now < self._next_expiry:
             return []
@@ -357,13 +357,13 @@ class BatchQueue:
         return late
 
     def next_expiry(self) -> float | None:
-        """The time to look for expired batches again; None: no batch is left."""
+        """The time when the next batch expires; None: no batch is left."""
         return self._next_expiry if self._batches else None
 
     # --- partitions --------------------------------------------------------------------------
 
     def _find(self, place: TopicPartition) -> Partition | None:
-        """The partition at ``place``; None: the topic no longer has it, or is not known."""
+        """The partition at ``place``; None: the topic lacks it, or is unknown."""
         topic = self._topics.get(place.topic)
         return None if topic is None else topic.find(place.partition)
 

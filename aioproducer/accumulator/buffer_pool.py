@@ -1,7 +1,7 @@
 """The memory of the batches: a hard limit, reused buffers, and a quota for each node.
 
-Source: Kafka's ``BufferPool``. Kafka's threads wait in it. Here nobody waits in the pool: a record
-without memory becomes a pending record, and the sender's rounds give it the memory that comes back.
+Source: Kafka's ``BufferPool``, in which threads wait. No caller waits in this one: a record without
+memory becomes a pending record, and the sender's rounds give returned memory to pending records.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from collections.abc import Hashable
 from typing import Final, TypeAlias
 
 NodeKey: TypeAlias = Hashable
-"""A node's id; a value that is no id stands for records without a node."""
+"""A node's id, or a value that stands for records without a node."""
 
 _GUARANTEED_PART: Final = 2
-"""One part in so many is guaranteed; the rest goes to whoever comes first."""
+"""One part in so many is guaranteed; the rest is taken first come, first served."""
 
 
 class NodeQuota:
-    """Shares ``total`` units among nodes, so that no node can take what others need to go on.
+    """Shares ``total`` units among nodes, so that no node can stop the others.
 
     Half of the units are guaranteed in equal parts to the nodes that have joined. Any node may use
-    the other half, first come first served. A node that returns nothing holds its own part and at
-    most the free half, however many such nodes there are; the others keep their parts. A single
-    node may use everything.
+    the other half, first come, first served. Nodes that return nothing hold their own parts and at
+    most the free half; the other nodes keep their parts. A single node may use all units.
     """
 
     __slots__ = (
@@ -47,7 +46,7 @@ class NodeQuota:
         self._members: set[NodeKey] = set()
         self._used: dict[NodeKey, int] = {}
         self._committed = 0
-        """Units in use, and those that are kept for members."""
+        """Units in use, and units that are kept for members."""
 
     def join(self, node: NodeKey) -> None:
         """Guarantee a part to ``node``."""
@@ -55,7 +54,7 @@ class NodeQuota:
         self._divide()
 
     def leave(self, node: NodeKey) -> None:
-        """Guarantee nothing to ``node`` any more."""
+        """Withdraw the part of ``node``."""
         self._members.discard(node)
         self._divide()
 
@@ -82,17 +81,17 @@ class NodeQuota:
         self._committed += units
 
     def grow(self, units: int) -> None:
-        """Add ``units`` for whoever comes first (remove some, if negative)."""
+        """Add ``units`` to the free half (remove some, if negative)."""
         self.total += units
 
     @property
     def free(self) -> int:
-        """Units that nobody uses; negative where more are used than there are."""
+        """Unused units; negative if more are used than there are."""
         return self.total - self.used
 
     @property
     def spare(self) -> int:
-        """Units that any node may take; negative where a guarantee can't be kept at present."""
+        """Units that any node may take; negative if a guarantee can't be kept at present."""
         return self.total - self._committed
 
     def room(self, node: NodeKey) -> int:
@@ -103,8 +102,8 @@ class NodeQuota:
     def allows(self, node: NodeKey, units: int) -> bool:
         """True if ``node`` may take ``units``.
 
-        A node that uses nothing may take whatever is there: otherwise a quantity that is larger
-        than any node's limit could never be had.
+        A node that uses no units may take all free ones: otherwise no node could ever take more
+        units than its limit.
         """
         if units > self.free:
             return False
@@ -112,7 +111,7 @@ class NodeQuota:
 
 
 _FEWEST_BATCHES: Final = 8
-"""A pool of fewer batches guarantees nothing: the parts would be too small for a batch."""
+"""A pool of fewer batches guarantees no parts: each would be too small for a batch."""
 
 
 class BufferPool:
@@ -132,7 +131,7 @@ class BufferPool:
 
     @property
     def available(self) -> int:
-        """Bytes that may be handed out."""
+        """Free bytes."""
         return self._unpooled + len(self._free) * self.poolable_size
 
     @property
@@ -145,7 +144,7 @@ class BufferPool:
         return min(self.available, self.quota.room(node))
 
     def try_allocate(self, size: int, node: NodeKey) -> bytearray | None:
-        """A buffer of ``size`` bytes for ``node``; None if it is not there, or kept for others."""
+        """A buffer of ``size`` bytes for ``node``; None if it is used, or kept for other nodes."""
         if self._closed or self.available < size or not self.quota.allows(node, size):
             return None
         if size == self.poolable_size and self._free:
@@ -174,7 +173,7 @@ class BufferPool:
         self.quota.take(to, size)
 
     def lend(self, size: int) -> None:
-        """Count ``size`` of the :attr:`spare` bytes as used by somebody else, for a while."""
+        """Count ``size`` of the :attr:`spare` bytes as used outside the pool, for a while."""
         self._take(size)
         self.quota.grow(-size)
 
@@ -184,7 +183,7 @@ class BufferPool:
         self.quota.grow(size)
 
     def close(self) -> None:
-        """Hand out nothing any more."""
+        """Hand out no more buffers."""
         self._closed = True
 
     def _take(self, size: int) -> None:

@@ -1,8 +1,8 @@
-"""Which batches leave now, and for which node: backlogs, backoffs, and the order of retries.
+"""The choice of the batches that leave now: backlogs of nodes, backoffs, the order of retries.
 
-Source: ``ready`` and ``drain`` of Kafka's ``RecordAccumulator``. Where Kafka looks at every
-partition to find out what is ready, each node here has a :class:`Backlog` that knows, so no step
-costs more with more topics.
+Source: ``ready`` and ``drain`` of Kafka's ``RecordAccumulator``. Kafka examines every partition to
+find ready batches. Here each node has a :class:`Backlog` of them, so no step costs more with more
+topics.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from aioproducer.model import TopicPartition
 
 
 class Backlog:
-    """The partitions led by one node that have a batch which may leave, the next to go first."""
+    """The partitions of one leader whose first batch may leave; the next one to send is first."""
 
     __slots__ = ("is_due", "oldest", "partitions")
 
     def __init__(self) -> None:
         self.partitions: OrderedDict[Partition, None] = OrderedDict()
         self.is_due = False
-        """Some batch here need not linger: it is full, or a retry."""
+        """True if a batch here need not linger: it is full, or a retry."""
         self.oldest = float("inf")
         """A lower bound of the creation of the batches here."""
 
@@ -78,7 +78,7 @@ class Dispatch:
             backlog.add(partition, first)
 
     def relist(self, partition: Partition, now: float) -> None:
-        """List ``partition`` anew: its first batch is another one, or its leader."""
+        """List ``partition`` anew: its first batch or its leader has changed."""
         self._delist(partition)
         self.enlist(partition, now)
 
@@ -101,15 +101,15 @@ class Dispatch:
         if not self._in_order:
             return False
         leader, in_flight = partition.leader, partition.in_flight
-        # A broker without state of the producer takes any first sequence number. So nothing
-        # follows the first batch of an epoch before it is acknowledged, nor one that is still
-        # on its way to another broker.
+        # A broker without state of the producer accepts any first sequence number. So no batch
+        # follows the first one of an epoch before that is acknowledged, or follows a batch in
+        # flight to another broker.
         if leader is not None and (
             not partition.is_acknowledged or any(batch.node != leader for batch in in_flight)
         ):
             return True
-        # Nothing follows a batch that may be there already: brokers know the last five of a
-        # partition, and it must stay among them until its outcome is sure.
+        # No batch follows one that may be in the log: brokers know the last five batches of a
+        # partition, and it must stay among them until its outcome is certain.
         return any(
             batch.uncertain or (first.order >= 0 and batch.order < first.order)
             for batch in in_flight
@@ -141,10 +141,10 @@ class Dispatch:
             self.enlist(partition, now)
         return None
 
-    # --- what leaves -----------------------------------------------------------------------
+    # --- batches leave ---------------------------------------------------------------------
 
     def nodes(self) -> Collection[int]:
-        """The nodes for which batches wait."""
+        """The nodes with batches to send."""
         return [node for node, backlog in self._backlogs.items() if backlog.partitions]
 
     def topics_without_leader(self) -> set[str]:
@@ -172,8 +172,8 @@ class Dispatch:
     def drain(self, node: int, max_size: int, now: float) -> list[ProducerBatch]:
         """Take one batch of each partition in turn, ``max_size`` bytes in all (or one batch).
 
-        The partitions that were left out, or have more batches, are the first and the last of the
-        next turn.
+        In the next turn, partitions that were left out come first, and partitions with more batches
+        come last.
         """
         backlog = self._backlogs[node]
         drained: list[ProducerBatch] = []

@@ -1,10 +1,10 @@
-"""Which partition gets memory: quotas of the nodes, partitions that wait, and stuck nodes.
+"""The choice of the partition that gets memory: quotas of nodes, waiting partitions, stuck nodes.
 
-Each node that leads partitions has a quota (:class:`NodeQuota`) of the pool, of the pending records
-and of the futures. So a broker that returns nothing stops the records for its own partitions alone.
+Each leader has a quota (:class:`NodeQuota`) of the pool, of the pending records and of the futures.
+So a broker that returns no memory stops the records for its own partitions alone.
 
-The futures of small records take more memory than the records. They are not the pool's, but once
-those of full batches take half as much as the pool, there is no room for more records either.
+The futures of small records take more memory than the records. They are not in the pool, but there
+is no room for more records once the futures of full batches take half as much memory as the pool.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ STUCK_AFTER: Final = 1.0
 """Seconds without a delivery after which callers of other nodes do not wait for a node."""
 
 FUTURE_BYTES: Final = 150
-"""Bytes that a future takes, with its places in lists, approximately."""
+"""The approximate bytes of a future, with its places in lists."""
 
 _FEW_PARTITIONS: Final = 16
 """The number of partitions up to which batches are not made smaller."""
 
 _REMEMBERED: Final = 10.0
-"""Seconds after which partitions that hold memory no more begin to be forgotten."""
+"""Seconds after which the count of partitions without memory begins to be forgotten."""
 
 
 class Pressure(IntEnum):
-    """The urgency for callers with records for a node to wait before they send more."""
+    """The pressure on a node's memory: the urgency for its callers to wait."""
 
     NONE = 0
     FULL = 1
-    """The next batch finds no memory, or futures take much: more records have to wait."""
+    """No memory for the next batch, or too many futures: more records have to wait."""
     CRITICAL = 2
-    """Half of the node's share of pending records is used, or twice its futures: records may be
-    refused soon."""
+    """Half of the node's share of pending records is used, or twice its share of futures: records
+    may be refused soon."""
 
 
 class Grant(NamedTuple):
-    """Memory for a partition whose records waited for it."""
+    """Memory for a partition with pending records."""
 
     partition: Partition
     buffer: bytearray
@@ -56,7 +56,7 @@ class Grant(NamedTuple):
 class MemoryQuota:
     """Shares ``pool`` and ``pending`` among nodes, and grants memory to partitions that wait.
 
-    ``needed`` returns the number of bytes that a partition waits for; None: it waits no more.
+    ``needed`` returns the number of bytes that a partition waits for; None: it waits for none.
     """
 
     def __init__(
@@ -76,16 +76,16 @@ class MemoryQuota:
         self._led: dict[NodeKey, int] = {}
         """The number of partitions that each node leads."""
         self._silent_since: dict[NodeKey, float] = {}
-        """The time when a node delivered last, or got its first record."""
+        """The time of each node's last delivery, or of its first record."""
         self._holders = 0
         """Partitions that hold memory."""
         self._most_holders = 0
         """The largest number of holders at the same time, lately."""
         self._recounted = 0.0
         self._waiting: dict[NodeKey, list[tuple[int, int, Partition, float]]] = {}
-        """Partitions that wait, by node; the one that holds least is first."""
+        """Partitions that wait, by node; the partition with the least memory is first."""
         self._collecting: tuple[NodeKey] | None = None
-        """The node that waits for more memory than its part; it gets what becomes spare."""
+        """The node that waits for more memory than its part; it gets memory that becomes spare."""
         self.moves = 0
         """The number of times that a partition got another leader."""
         self._awaited: set[NodeKey] = set()
@@ -95,7 +95,7 @@ class MemoryQuota:
     # --- leaders and holders -------------------------------------------------------------------
 
     def moved(self, partition: Partition, before: int | None, now: float) -> None:
-        """``partition``, which ``before`` has led, has another leader."""
+        """Note the new leader of ``partition``; ``before``: the old one."""
         leader = partition.leader
         self.moves += 1
         self._join(leader)
@@ -111,7 +111,7 @@ class MemoryQuota:
             self.wait(partition, now)
 
     def add(self, partitions: Iterable[Partition]) -> None:
-        """Add partitions that hold nothing yet, under the leaders that they have."""
+        """Add partitions without memory, under their present leaders."""
         for node, led in Counter(partition.leader for partition in partitions).items():
             self._join(node, led)
 
@@ -132,25 +132,25 @@ class MemoryQuota:
                     quota.leave(node)
 
     def record_came(self, node: NodeKey, now: float) -> None:
-        """A record for ``node`` comes: if it is the first, the node has been silent from now."""
+        """Note a record for ``node``: the first one starts the clock of the node's deliveries."""
         if not self._pool.quota.used_by(node) and not self._pending.quota.used_by(node):
             self._silent_since[node] = now
 
     def silent_since(self, node: NodeKey) -> float:
-        """The time when ``node`` delivered last or got its first record, in the clock's seconds."""
+        """The time of the last delivery of ``node``, or of its first record, in clock seconds."""
         return self._silent_since.get(node, float("inf"))
 
     def is_stuck(self, node: NodeKey, now: float) -> bool:
         """True if ``node`` has had records and delivered none for :data:`STUCK_AFTER`.
 
-        A node that leads all partitions is not stuck: no caller could go on without it.
+        A node that leads all partitions is never stuck, because all callers need it.
         """
         if len(self._led) == 1 and node in self._led:
             return False
         return now - self.silent_since(node) >= STUCK_AFTER
 
     def allocate(self, partition: Partition, size: int, now: float) -> bytearray | None:
-        """Memory for a batch of ``partition``; None: not now, or others of its node wait for it."""
+        """Memory for a batch of ``partition``; None: no memory, or earlier waiters of its node."""
         return None if partition.leader in self._waiting else self._allocate(partition, size, now)
 
     def _allocate(self, partition: Partition, size: int, now: float) -> bytearray | None:
@@ -186,9 +186,9 @@ class MemoryQuota:
     def fair_size(self, size: int) -> int:
         """The part of ``size`` bytes that a batch gets, so that each partition can have one.
 
-        Batches are smaller if full ones for all partitions that lately had one at the same time
-        would take more than half of the pool: else the first would have all of it, each for a few
-        records. No batch is larger than the part of the pool that a node is guaranteed.
+        Full batches for all partitions that lately held memory at the same time must fit in half of
+        the pool. Otherwise batches are smaller: the first partitions would take the whole pool for
+        a few records each. No batch is larger than the part of the pool guaranteed to a node.
         """
         if len(self._led) > 1 and self._pool.quota.part:
             size = min(size, self._pool.quota.part)
@@ -211,9 +211,9 @@ class MemoryQuota:
         heapq.heappush(heap, (partition.held, next(self._ticket), partition, now))
 
     def grant(self, now: float) -> Grant | None:
-        """Memory for the next partition that waits; None: there is none for any of them.
+        """Memory for the next partition that waits; None: no memory for any of them.
 
-        Of all partitions the one that holds least comes first; of a node, no other overtakes it.
+        The partition with the least memory comes first, and no other of its node overtakes it.
         """
         for node in sorted(self._waiting, key=lambda node: self._waiting[node][:1]):
             first = self._first_waiting(node)
@@ -253,9 +253,9 @@ class MemoryQuota:
         return None
 
     def skips_linger(self, node: NodeKey, now: float) -> bool:
-        """True if batches for ``node`` should not linger, because memory is waited for.
+        """True if batches for ``node`` should not linger, because callers wait for memory.
 
-        A wait for a node that is stuck does not concern the batches of others.
+        A wait for a stuck node does not affect the batches of other nodes.
         """
         awaited = {*self._waiting, *self._awaited}
         return node in awaited or any(not self.is_stuck(each, now) for each in awaited)
@@ -268,10 +268,10 @@ class MemoryQuota:
         """No caller waits for memory of ``node`` any more."""
         self._awaited.discard(node)
 
-    # --- is there room -----------------------------------------------------------------------
+    # --- room --------------------------------------------------------------------------------
 
     def pressure(self, node: NodeKey) -> Pressure:
-        """The urgency for callers with records for ``node`` to wait."""
+        """The pressure on the memory of ``node``."""
         if self._pending.is_half_full(node):
             return Pressure.CRITICAL
         if self.futures.room(node) <= 0:

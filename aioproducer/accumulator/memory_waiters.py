@@ -1,8 +1,8 @@
-"""Which callers of ``drain()`` wait for memory, and which of them may go on.
+"""The callers of ``drain()`` that wait for memory, and the choice of the next ones to go on.
 
 ``send()`` does not wait: a record without memory becomes a pending record, and the sender's rounds
-serve those first. A caller of ``drain()`` waits for the node of the record that was sent last, and
-for the nodes at which its own records had to wait.
+serve pending records first. A caller of ``drain()`` waits for the node of the record sent last, and
+for the nodes where its own records had to wait.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class _Turns:
     def __init__(self) -> None:
         self.waiting: dict[Any, _Caller] = {}
         self.judged: tuple[object, ...] = ()
-        """The node's state when all callers were looked at last."""
+        """The node's state when all callers were examined last."""
 
     def go_on(self, most: int) -> None:
-        """Let the first ``most`` go on."""
+        """Let the first ``most`` callers go on."""
         while self.waiting and most:
             turn = next(iter(self.waiting))
             del self.waiting[turn]
@@ -49,7 +49,7 @@ class _Turns:
 
 
 class MemoryWaiters:
-    """Back pressure: callers wait for futures that ``make_future`` makes (asyncio's, for example).
+    """Back pressure: callers wait for futures, which ``make_future`` makes.
 
     ``wake`` asks for a round of the sender.
     """
@@ -66,7 +66,7 @@ class MemoryWaiters:
         """True if some node has no memory for more records: see :meth:`last_has_room`."""
         self.stalled: WeakKeyDictionary[object, dict[Partition | None, None]]
         self.stalled = WeakKeyDictionary()
-        """The partitions where a caller's records had to wait since it last asked for room."""
+        """The partitions where a caller's records had to wait since its last ``drain()``."""
         self._memory_quota = memory_quota
         self._pool = pool
         self._routes = routes
@@ -75,12 +75,12 @@ class MemoryWaiters:
         self._last_pending: Partition | None = None
         """The partition where the record sent last has to wait, if its topic is known."""
         self._full_nodes: set[NodeKey] = set()
-        """The nodes without memory, as far as is known."""
+        """The nodes that had no memory at the last check."""
         self._turns: dict[NodeKey, _Turns] = {}
         self._stopped = False
         self._closed: ProducerError | None = None
 
-    # --- is there room? ----------------------------------------------------------------------
+    # --- room --------------------------------------------------------------------------------
 
     def must_wait(self) -> bool:
         """True if a caller may have to wait now, which :meth:`turn` decides."""
@@ -92,7 +92,7 @@ class MemoryWaiters:
         return last is not None and not self._stopped and last.owner.leader not in self._full_nodes
 
     def look_at(self, node: NodeKey) -> None:
-        """Find out whether ``node`` has memory left, which a record has just used."""
+        """Find out whether ``node`` has memory left, after a record has used some."""
         if self._memory_quota.pressure(node):
             self._full_nodes.add(node)
             self.is_full = True
@@ -105,13 +105,13 @@ class MemoryWaiters:
             self.is_full = self._stopped or bool(self._full_nodes)
 
     def stop(self) -> None:
-        """No record will come any more: there is no room."""
+        """No more records will come: there is no room."""
         self._stopped = self.is_full = True
 
     # --- records and callers that wait -------------------------------------------------------
 
     def record_waits(self, partition: Partition | None) -> None:
-        """The record sent last waits, for memory of ``partition`` or, if None, for metadata."""
+        """The record sent last waits for memory of ``partition`` (None: for metadata)."""
         self._routes.last = None
         self._last_pending = partition
 
@@ -122,10 +122,10 @@ class MemoryWaiters:
     def turn(self, caller: object, now: float, *, patient: bool = False) -> Any:
         """A future for when ``caller`` may send more; None: now.
 
-        A caller waits for the nodes where its records had to wait since it asked last, and for that
-        of the record sent last. A node that has delivered nothing for :data:`STUCK_AFTER` is waited
-        for by the former alone, and by them only while its pending records are at
-        :attr:`Pressure.CRITICAL`, unless they are ``patient``.
+        A caller waits for the nodes where its own records had to wait since its last call, and for
+        the node of the record sent last. For a stuck node (no delivery for :data:`STUCK_AFTER`) a
+        caller waits only on behalf of its own records, and only while the node's pressure is
+        :attr:`Pressure.CRITICAL`. A ``patient`` caller does so at lower pressure as well.
         """
         if self._closed is not None:
             raise anew(self._closed)
@@ -175,7 +175,7 @@ class MemoryWaiters:
     # --- the sender's rounds -----------------------------------------------------------------
 
     def serve(self, now: float) -> float | None:
-        """Let callers go on for which there is memory. Returns when to look again by the clock."""
+        """Let callers with memory go on. Returns the time of the next check by the clock."""
         self.update()
         if self._stopped:
             return None
@@ -200,7 +200,7 @@ class MemoryWaiters:
                     turn.set_result(None)
 
     def close(self, error: ProducerError) -> None:
-        """Nobody gets memory any more: callers that wait for it get ``error``."""
+        """Fail all waiting callers with ``error``: no memory is given out any more."""
         self._closed = error
         for turns in list(self._turns.values()):
             for turn in list(turns.waiting):

@@ -105,12 +105,12 @@ class Partition:
 
     @property
     def pending(self) -> Iterable[PendingRecord]:
-        """The records that found no memory; later ones queue behind them."""
+        """The records that wait for memory; later ones queue behind them."""
         return self._pending
 
     @property
     def first_pending(self) -> PendingRecord | None:
-        """The oldest pending record, which may be settled already; None: none is here."""
+        """The oldest pending record, which may be settled already; None: no record is pending."""
         return self._pending[0] if self._pending else None
 
     @property
@@ -124,7 +124,7 @@ class Partition:
         return self._futures
 
     def is_first_in_line(self, batch: ProducerBatch) -> bool:
-        """True if no earlier batch still waits for its outcome."""
+        """True if no earlier batch lacks an outcome."""
         earlier = [*self._in_flight, *self._batches] if self._batches else self._in_flight
         return not any(0 <= other.order < batch.order for other in earlier)
 
@@ -138,13 +138,13 @@ class Partition:
         self._batches.append(batch)
 
     def close_batch(self) -> None:
-        """Let no more records join the open batch."""
+        """Close the open batch: no more records may join it."""
         if self._open is not None:
             self._open.builder.close()
             self._open = None
 
     def take(self, node: int) -> ProducerBatch:
-        """Take the first batch, which leaves for ``node``; it gets its place when it first does."""
+        """Take the first batch, which leaves for ``node``; the first time it gets its place."""
         batch = self._batches.popleft()
         if self._open is batch:
             self.close_batch()
@@ -156,12 +156,12 @@ class Partition:
         return batch
 
     def delay(self, not_before: float) -> float:
-        """Let no batch leave before that time, or a later one; returns which."""
+        """Let no batch leave before that time, or a later one set before; returns the time."""
         self._delayed_until = max(self._delayed_until, not_before)
         return self._delayed_until
 
     def requeue(self, taken: ProducerBatch, batches: Iterable[ProducerBatch]) -> None:
-        """Queue ``batches`` in the place of a taken one: in the order in which it first left."""
+        """Queue ``batches`` in the place of a taken one, in the order of first sends."""
         self._in_flight.remove(taken)
         for batch in batches:
             later = 0
@@ -203,7 +203,7 @@ class Partition:
         return not self._batches or self.is_blocked
 
     def renumber(self) -> None:
-        """Let the queued batches get numbers of a new epoch; none of them is in the log."""
+        """Let the queued batches get numbers of a new epoch. None of them may be in the log."""
         for batch in self._batches:
             if batch.order < 0:
                 break
@@ -213,7 +213,7 @@ class Partition:
         self._barrier = None
 
     def forget_acknowledged(self) -> None:
-        """No broker knows the producer any more: it has another id."""
+        """Note that the producer has a new id, which no broker knows."""
         self._acknowledged = False
 
     # --- memory ----------------------------------------------------------------------------
@@ -225,11 +225,11 @@ class Partition:
         return len(self._pending) == 1
 
     def pop_pending(self) -> None:
-        """The first pending record waits no more."""
+        """Remove the first pending record."""
         self._pending.popleft()
 
     def take_pending(self) -> list[PendingRecord]:
-        """All pending records, which wait here no more."""
+        """Remove and return all pending records."""
         taken = list(self._pending)
         self._pending.clear()
         return taken
@@ -239,5 +239,5 @@ class Partition:
         self._held += size
 
     def count_futures(self, futures: int) -> None:
-        """Add ``futures`` to those of records in full batches."""
+        """Add ``futures`` to the count for records in full batches."""
         self._futures += futures

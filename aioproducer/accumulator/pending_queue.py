@@ -1,4 +1,4 @@
-"""The records that wait: in the order of their ``send()`` calls, until they are in a batch."""
+"""The queue of pending records: in the order of their ``send()`` calls, until they get a batch."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from aioproducer.errors import ProducerError
 
 
 class PendingQueue:
-    """Gives memory to pending records, and ends the wait of those that are not to be sent.
+    """Gives memory to pending records, and removes cancelled, late and failed ones.
 
-    ``on_failed`` hears of the error with which records fail.
+    ``on_failed`` is called with the error of failed records.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class PendingQueue:
 
     @property
     def awaited_topics(self) -> Collection[str]:
-        """The topics whose metadata records wait for."""
+        """The topics with records that wait for metadata."""
         return self._records.awaited_topics
 
     def awaiting(self, topic: str) -> list[PendingRecord]:
@@ -60,7 +60,7 @@ class PendingQueue:
         return self._records.awaiting(topic)
 
     def topic_known(self, topic: str) -> list[PendingRecord]:
-        """The records that waited for the metadata of ``topic``; they wait for it no longer."""
+        """Remove and return the records that waited for the metadata of ``topic``."""
         return self._records.topic_known(topic)
 
     # --- records begin to wait ---------------------------------------------------------------
@@ -73,7 +73,7 @@ class PendingQueue:
         *,
         over_capacity: bool = False,
     ) -> None:
-        """Let ``record`` wait as :meth:`let_wait` does, if it finds a place.
+        """Let ``record`` wait as :meth:`let_wait` does, if there is room for it.
 
         ``over_capacity`` and the error: see :meth:`PendingRecords.add`.
         """
@@ -106,7 +106,7 @@ class PendingQueue:
             self.withdraw(record)
 
     def admit(self, now: float) -> list[float]:
-        """Put pending records into batches while there is memory; the seconds of each wait."""
+        """Put pending records into batches while there is memory; returns the seconds waited."""
         waited = []
         while (grant := self._memory_quota.grant(now)) is not None:
             if self._fill(grant, now):
@@ -114,7 +114,7 @@ class PendingQueue:
         return waited
 
     def _fill(self, grant: Grant, now: float) -> bool:
-        """Begin a batch with records that waited for it; False: none of them fits any more."""
+        """Begin a batch with records that waited for it; False: no record fits into it."""
         partition = grant.partition
         record = self._first_pending(partition)
         if record is None or record.size > len(grant.buffer):
@@ -137,7 +137,7 @@ class PendingQueue:
         return True
 
     def needs(self, partition: Partition) -> int | None:
-        """The bytes that the records of ``partition`` wait for; None: no record waits."""
+        """The bytes that the records of ``partition`` wait for; None: no record is pending."""
         record = self._first_pending(partition)
         if record is None:
             return None
@@ -154,14 +154,14 @@ class PendingQueue:
         return None
 
     def settle(self, record: PendingRecord, batch: ProducerBatch | None = None) -> None:
-        """``record`` waits no more: it is in ``batch``, or has its outcome."""
+        """Remove ``record``, which is in ``batch``, or has its outcome."""
         self._records.remove(record)
         if batch is not None:
             self._flushes.moved(record, batch)
         self._flushes.done(record)
 
     def fail(self, records: Iterable[PendingRecord], error: ProducerError) -> int:
-        """Fail those of ``records`` that are still pending with ``error``; returns their number."""
+        """Fail the records that are still pending with ``error``; returns their number."""
         failed = 0
         for record in records:
             if record.settled:

@@ -1,4 +1,4 @@
-"""Records before they are in a batch: serialized ones, and those that have to wait.
+"""Records before they are in a batch: serialized records, and pending ones.
 
 A record waits if its topic is unknown, or if there is no memory for it. Pending records are kept in
 the order of their ``send()`` calls, so the oldest is the first to expire.
@@ -18,7 +18,7 @@ from aioproducer.model import Header, RecordMetadata
 
 
 class RecordFuture(Protocol):
-    """All that a batch knows of the future that ``send()`` returned."""
+    """The part of ``send()``'s future that a batch uses."""
 
     def done(self) -> bool:
         """True if the record has an outcome, or its caller cancelled it."""
@@ -30,11 +30,11 @@ class RecordFuture(Protocol):
         """The record failed."""
 
     def exception(self) -> BaseException | None:
-        """Look at the outcome, so that asyncio does not complain if nobody else does."""
+        """Read the error, so that asyncio does not complain about an ignored one."""
 
 
 class SerializedRecord:
-    """A record as ``send()`` has checked and serialized it, with the future of its caller."""
+    """A checked and serialized record, with the future of its caller."""
 
     __slots__ = ("headers", "key", "partition", "timestamp_ms", "token", "topic", "value")
 
@@ -50,13 +50,13 @@ class SerializedRecord:
     ) -> None:
         self.topic = topic
         self.partition = partition
-        """None: the key chooses the partition, or the record sticks to one."""
+        """None: the partition follows from the key, or is the sticky one."""
         self.timestamp_ms = timestamp_ms
         self.key = key
         self.value = value
         self.headers = headers
         self.token = token
-        """The future, or what stands for it, that gets the outcome."""
+        """The future that gets the outcome, or its stand-in."""
 
 
 class PendingRecord:
@@ -78,9 +78,9 @@ class PendingRecord:
         self.record = record
         token = record.token
         self.caller = token.caller if isinstance(token, InterceptedFuture) else token
-        """The future that the caller may cancel; not the token if that also tells interceptors."""
+        """The future that the caller may cancel; a token that calls interceptors is another one."""
         self.size = size
-        """The bytes that it counts for: an upper bound of a batch with it alone."""
+        """The bytes that the record counts for: an upper bound of a batch with it alone."""
         self.sent = sent
         """The time of the ``send()`` call, in the clock's seconds."""
         self.deadline = deadline
@@ -92,7 +92,7 @@ class PendingRecord:
         self.node: NodeKey = None
         """The leader of its partition, whose quota it uses."""
         self.settled = False
-        """True once it waits no more: it was appended, failed or cancelled."""
+        """True once the record was appended, failed or cancelled."""
 
     @property
     def topic(self) -> str:
@@ -106,11 +106,11 @@ class PendingRecord:
 
     @property
     def cancelled(self) -> bool:
-        """True if the caller does not want the record sent any more."""
+        """True if the caller has cancelled the record."""
         return self.caller.done()
 
     def fail(self, error: Exception) -> None:
-        """Fail its future, unless that has an outcome."""
+        """Fail the record's future, unless it has an outcome."""
         token = self.record.token
         if not token.done():
             tell_partition(token, self.record.partition)
@@ -118,17 +118,17 @@ class PendingRecord:
             token.exception()
 
     def take_back(self) -> None:
-        """Fail the record because its caller cancelled it, which tells interceptors."""
-        self.fail(ProducerError("its caller cancelled the record before it was in a batch"))
+        """Fail the cancelled record, which calls interceptors."""
+        self.fail(ProducerError("the caller cancelled the record before it was in a batch"))
 
 
 class PendingRecords:
-    """All waiting records: ``capacity`` bytes of them, and what they may borrow from ``pool``.
+    """All pending records: ``capacity`` bytes of them, and the bytes borrowed from ``pool``.
 
-    The nodes that lead their partitions share the capacity; records without a node use what is
-    guaranteed to none. They may borrow while that leaves ``keep`` spare bytes in the pool, so that
-    there is always memory to serve them. A single record larger than all of this may wait alone,
-    for otherwise it could never be sent.
+    The leaders of their partitions share the capacity; records without a node use the part that is
+    guaranteed to no node. Pending records may borrow while that leaves ``keep`` spare bytes in the
+    pool, so there is always memory to serve them. A single record larger than the whole capacity
+    may wait alone, because otherwise it could never be sent.
     """
 
     def __init__(self, capacity: int, pool: BufferPool, keep: int) -> None:
@@ -154,21 +154,22 @@ class PendingRecords:
 
     @property
     def free(self) -> int:
-        """Bytes of its own capacity that are not used."""
+        """Unused bytes of the capacity."""
         return max(0, self.capacity - self.bytes)
 
     def is_half_full(self, node: NodeKey) -> bool:
-        """True if ``node`` uses half of its share here, without memory that can be borrowed."""
+        """True if ``node`` uses half of its share of the capacity; borrowed bytes do not count."""
         own = self.quota.room(node) - self._borrowed
         return self.quota.used_by(node) > own
 
     def add(self, record: PendingRecord, node: NodeKey, *, over_capacity: bool = False) -> None:
         """Put ``record`` at the end.
 
-        ``over_capacity``: its caller brings no other before there is room, so it is never refused.
+        ``over_capacity``: never refuse the record, because its caller waits for room before the
+        next one.
 
         Raises:
-            BufferExhaustedError: no more records can wait.
+            BufferExhaustedError: there is no room for more pending records.
         """
         quota = self.quota
         if not quota.allows(node, record.size):
@@ -179,9 +180,9 @@ class PendingRecords:
                 quota.grow(lacking)
             elif self._records and not over_capacity:
                 raise BufferExhaustedError(
-                    f"buffer_memory is used up: {len(self._records)} records ({self.bytes} bytes) "
-                    f"are waiting already, {quota.used_by(node)} bytes of them for the same broker,"
-                    f" and this one for topic {record.topic!r} finds no place. "
+                    f"buffer_memory is used up: a record for topic {record.topic!r} is refused, "
+                    f"because {len(self._records)} records ({self.bytes} bytes) are pending, "
+                    f"{quota.used_by(node)} bytes of them for the same broker. "
                     "Use `await producer.drain()` between sends, or raise buffer_memory"
                 )
         self._records[record] = None
@@ -189,7 +190,7 @@ class PendingRecords:
         quota.take(node, record.size)
 
     def move(self, record: PendingRecord, node: NodeKey) -> None:
-        """``record`` waits for another node, if it still waits."""
+        """Count ``record`` for another node, if it is still pending."""
         if record.settled:
             return
         self.quota.take(record.node, -record.size)
@@ -203,7 +204,7 @@ class PendingRecords:
 
     @property
     def awaited_topics(self) -> Collection[str]:
-        """The topics whose metadata records wait for."""
+        """The topics with records that wait for metadata."""
         return self._awaiting_topic.keys()
 
     def awaiting(self, topic: str) -> list[PendingRecord]:
@@ -211,7 +212,7 @@ class PendingRecords:
         return list(self._awaiting_topic.get(topic, ()))
 
     def topic_known(self, topic: str) -> list[PendingRecord]:
-        """The records that waited for the metadata of ``topic``; they wait no longer."""
+        """Remove and return the records that waited for the metadata of ``topic``."""
         known = list(self._awaiting_topic.pop(topic, ()))
         for record in known:
             record.awaits_metadata = False
@@ -243,7 +244,7 @@ class PendingRecords:
         return list(takewhile(lambda record: record.deadline <= now, first))
 
     def next_deadline(self) -> float | None:
-        """The deadline of the oldest record; None: no record waits."""
+        """The deadline of the oldest record; None: no record is pending."""
         for record in self._records:
             return record.deadline
         return None

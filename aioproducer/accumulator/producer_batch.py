@@ -1,4 +1,4 @@
-"""A batch: records for one partition that share one outcome; and its split into smaller ones."""
+"""A batch: records for one partition that share one outcome; and the split of a batch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WHOLE: Final = Fraction(1)
 
 
 class ProducerBatch:
-    """The records of one batch, their futures, and how far the batch has come.
+    """The records of one batch, their futures, and the progress of the batch.
 
     Times are the clock's seconds.
     """
@@ -72,26 +72,26 @@ class ProducerBatch:
         """The number of times that it failed and was put back."""
         self.last_error: BaseException | None = None
         self.uncertain = False
-        """An attempt may have been written: nobody said that it was not."""
+        """True if an attempt may have been written: no response has excluded it."""
         self.order: Place = -1
         """The place among the batches of its partition, given when it first leaves."""
         self.span = _WHOLE
-        """The share of the way to the next batch's place that is for its parts, if it is split."""
+        """The distance to the next batch's place; a split divides it among the parts."""
         self.is_part = False
         """True for a part of a batch that was too large."""
         self.state: ProducerState = NO_PRODUCER_STATE
         """The sequence number, given when it first leaves and kept when it is sent again."""
         self.compressed: bytes | None = None
         self.futures = 0
-        """The number of its records with a future of their own, as far as they were counted."""
+        """The number of counted records with a future of their own."""
         self.done = False
         self.delivered = False
         self.generation = 0
         """The generation of flushes that wait for it; see :class:`Flushes`."""
         self.node = -1
-        """The node that it was sent to last."""
+        """The node of the last attempt."""
         self.in_request = False
-        """A request has its bytes, and they may not have left yet."""
+        """True while a request holds the batch's bytes, which may not have left yet."""
 
     def __repr__(self) -> str:
         return f"<ProducerBatch {self.topic_partition} records={self.count} order={self.order}>"
@@ -122,12 +122,12 @@ class ProducerBatch:
         return (BATCH_OVERHEAD + len(self.compressed)) / self.size
 
     def compress(self, compression: Compression | None) -> None:
-        """Compress the records, once; may run in another thread, for nothing else touches them."""
+        """Compress the records, once. It may run in another thread, which then owns the records."""
         if self.compressed is None:
             self.compressed = compress_records(self.builder, compression)
 
     def encode(self, compression: Compression | None) -> bytearray | memoryview:
-        """The batch as it goes into a request, with the numbers of :attr:`state`."""
+        """The bytes of the batch for a request, with the numbers of :attr:`state`."""
         return frame_batch(self.builder, self.state, compression, self.compressed)
 
     def deliver(self, base_offset: int, log_append_time_ms: int) -> None:
@@ -156,9 +156,9 @@ class ProducerBatch:
             fail_record(token, errors.get(index, otherwise))
 
     def release(self) -> bytearray | None:
-        """The buffer, to be given back to the pool; the batch lets go of its records.
+        """Drop the records, and return the buffer for the pool.
 
-        A new buffer takes its place if a request, which is given up then, still has it.
+        If a request that was given up still holds the buffer, the call returns a new one.
         """
         buffer, self.buffer = self.buffer, None
         if buffer is not None and self.in_request:
@@ -173,9 +173,9 @@ class ProducerBatch:
 def split_batch(batch: ProducerBatch, size: int) -> list[ProducerBatch]:
     """The records of ``batch`` in batches of at most ``size`` bytes, or of one record.
 
-    The parts share its place, its sequence numbers and its deadline. The last part has its pooled
-    memory and the count of its futures, so that both are free when that part is done; the others
-    have memory of their own meanwhile. Source: Kafka's ``ProducerBatch.split``.
+    The parts share the batch's place, sequence numbers and deadline. The last part has the batch's
+    pooled memory and the count of its futures, so both become free when that part is done. The
+    other parts have memory outside of the pool. Source: Kafka's ``ProducerBatch.split``.
     """
     parts: list[ProducerBatch] = []
     tokens = one_by_one(batch.builder.tokens)

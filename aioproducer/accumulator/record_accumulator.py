@@ -1,6 +1,6 @@
-"""Records on their way into batches, and the façade of all that is kept for them.
+"""The accumulator: records on their way into batches, and the façade of this room.
 
-Source: Kafka's ``RecordAccumulator``. Nothing in this room waits: a record without memory becomes a
+Source: Kafka's ``RecordAccumulator``. No code of this room waits: a record without memory becomes a
 pending record, which :meth:`PendingQueue.admit` puts into a batch later.
 """
 
@@ -31,12 +31,12 @@ from aioproducer.records.builder import batch_size_bound
 
 
 class RecordAccumulator:
-    """Puts records into batches: at once where there is memory, else once memory came back.
+    """Puts records into batches: at once if there is memory, else when memory comes back.
 
-    ``wake`` asks for a round of the sender. ``make_future`` makes the futures of callers that wait
-    for memory. ``expansion`` returns how many times larger than on the wire the records of a topic
-    are. ``admits`` returns True if batches may leave for a partition. ``on_failed`` hears of the
-    error with which records fail that are in no batch yet.
+    ``wake`` requests a round of the sender. ``make_future`` makes the futures of callers that wait
+    for memory. ``expansion`` returns the ratio of a topic's bytes before compression to its bytes
+    on the wire. ``admits`` returns True if batches may leave for a partition. ``on_failed`` is
+    called with the error of failed pending records.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class RecordAccumulator:
             wake,
             on_failed,
         )
-        """The records that wait, for those who take them back, fail them or give them memory."""
+        """The pending records, for the commands that cancel, fail or serve them."""
         self.waiters = MemoryWaiters(self._memory_quota, self._pool, self.routes, make_future, wake)
         """Back pressure, for callers of ``drain()``."""
         self._sticky = StickyChoice(settings, random, self.batches.is_unavailable)
@@ -92,7 +92,7 @@ class RecordAccumulator:
     # --- records come in -------------------------------------------------------------------
 
     def append(self, record: SerializedRecord, now: float) -> bool:
-        """Put ``record`` into a batch; False: it has to be enqueued.
+        """Put ``record`` into a batch; False: it must be enqueued.
 
         ``now`` is the clock's time of the ``send()``. Raises :class:`RecordTooLargeError`.
         """
@@ -115,7 +115,7 @@ class RecordAccumulator:
     def _find_batch(
         self, topic: Topic, number: int, record: SerializedRecord, now: float
     ) -> ProducerBatch | None:
-        """The batch that has taken ``record``, for its partition ``number``; None: no batch can."""
+        """The batch of partition ``number`` that has taken ``record``; None: no batch can."""
         if number == STICKY:
             return self._append_sticky(topic, record, now)
         partition = topic.partitions[number]
@@ -149,11 +149,11 @@ class RecordAccumulator:
         return batch
 
     def allow_fast_path(self, is_open: bool) -> None:
-        """Allow or forbid the fast path, on which nothing is asked: outside of transactions."""
+        """Allow or forbid the fast path, which does not check for an open transaction."""
         self.routes.is_open = is_open
 
     def choose_partition(self, topic: str, key: bytes | None, value: bytes | None) -> int | None:
-        """The partition by the user's partitioner; None: there is none, or no known topic yet.
+        """The user's partitioner's choice; None: no partitioner, or the topic is not known yet.
 
         Raises :class:`InvalidPartitionError` if it fails or names a partition that does not exist.
         """
@@ -197,8 +197,8 @@ class RecordAccumulator:
         memory. ``over_capacity``: see :meth:`PendingRecords.add`.
 
         Raises:
-            RecordTooLargeError: no batch can ever hold it.
-            BufferExhaustedError: no more records can wait.
+            RecordTooLargeError: no batch can ever hold the record.
+            BufferExhaustedError: there is no room for more pending records.
         """
         pending = PendingRecord(record, self._sizes.checked(record), now, deadline)
         topic = self._topics.get(record.topic)
@@ -225,7 +225,7 @@ class RecordAccumulator:
     # --- the cluster changes ---------------------------------------------------------------
 
     def prepare(self, info: TopicInfo) -> Generator[None, None, dict[int, Partition]]:
-        """Make the partitions that :meth:`update_topic` will need; each is a step."""
+        """Make the partitions that :meth:`update_topic` will need, one in each step."""
         known = self._topics.get(info.name)
         fresh: dict[int, Partition] = {}
         for number, leader, _ in info.partitions[0 if known is None else len(known.partitions) :]:
@@ -239,7 +239,7 @@ class RecordAccumulator:
         now: float,
         fresh: Mapping[int, Partition] = MappingProxyType({}),
     ) -> None:
-        """Follow the topic's partitions and leaders; place the records that waited to know them."""
+        """Follow the topic's partitions and leaders; place the records that waited for them."""
         topic = self._topics.get(info.name)
         if topic is None:
             topic = self._topics[info.name] = Topic(info.name)
@@ -285,7 +285,7 @@ class RecordAccumulator:
         self.pending.settle(record, batch)
 
     def forget_topic(self, name: str, now: float) -> bool:
-        """Drop an unused topic; False while it still has records."""
+        """Drop an unused topic; False while it has records."""
         topic = self._topics.get(name)
         if self.pending.awaiting(name) or (topic is not None and topic.is_busy):
             return False
@@ -306,22 +306,22 @@ class RecordAccumulator:
 
     @property
     def free_memory(self) -> int:
-        """Bytes that no record uses."""
+        """Unused bytes."""
         return self._pool.available + self._records.free
 
     def next_deadline(self) -> float | None:
-        """The next time when a batch or a pending record expires; None: there is neither."""
+        """The next time when a batch or a pending record expires; None: there are no records."""
         moments = (self._records.next_deadline(), self.batches.next_expiry())
         return min((moment for moment in moments if moment is not None), default=None)
 
     def flush(self, future: FlushFuture) -> None:
-        """Resolve ``future`` once every record that is here now has its outcome; none lingers."""
+        """Resolve ``future`` once every present record has its outcome; no batch lingers."""
         self._flushes.begin(future)
         if self._flushes:
             self._wake()
 
     def give_up_flush(self, future: FlushFuture) -> None:
-        """Nobody waits for ``future`` any more; a second or late call does nothing."""
+        """Forget ``future``, which has no more waiters; a second or late call does nothing."""
         self._flushes.give_up(future)
 
     def fail_flushes(self, error: BaseException) -> None:
@@ -329,12 +329,12 @@ class RecordAccumulator:
         self._flushes.fail(error)
 
     def close(self) -> None:
-        """No record will come any more: nothing lingers, and there is no room."""
+        """No more records will come: no batch lingers, and there is no room."""
         self.closing = True
         self.batches.close()
         self.waiters.stop()
         self._wake()
 
     def close_memory(self) -> None:
-        """Hand out no memory any more."""
+        """Hand out no more memory."""
         self._pool.close()

@@ -19,7 +19,7 @@ class AccumulatorSettings:
     pending_memory: int
     """The memory of all pending records."""
     kept_memory: int
-    """Pending records borrow memory of the batches while so much of it stays free."""
+    """The bytes of batch memory that must stay free while pending records borrow."""
     batch_size: int
     max_request_size: int
     linger: float | None
@@ -32,17 +32,17 @@ class AccumulatorSettings:
     in_order: bool = True
     """Retries leave in their first order (they carry sequence numbers)."""
     ignore_keys: bool = False
-    """Keyed records stick to a partition as keyless ones do."""
+    """Keyed records go to the sticky partition, like keyless ones."""
     adaptive_partitioning: bool = True
     """Keyless records go less often to partitions with more waiting batches."""
     availability_timeout: float | None = None
-    """Keyless records avoid nodes that took no batch for so long; None: they avoid none."""
+    """Seconds without a taken batch after which keyless records avoid a node; None: never."""
 
 
 class BatchSizes:
     """Bytes of a batch before compression.
 
-    ``expansion``: how many times larger than on the wire the records of a topic are.
+    ``expansion``: the ratio of a topic's bytes before compression to its bytes on the wire.
     """
 
     def __init__(self, settings: AccumulatorSettings, expansion: Callable[[str], float]) -> None:
@@ -67,7 +67,7 @@ class BatchSizes:
             if needed > limit:
                 raise RecordTooLargeError(
                     f"a record of {needed} bytes for topic {record.topic!r} is larger than the "
-                    f"{limit} bytes of {option}: raise it (and the topic's max.message.bytes), "
-                    "or send smaller records"
+                    f"{limit} bytes of {option}: raise {option} (and the topic's "
+                    "max.message.bytes), or send smaller records"
                 )
         return needed

@@ -1,4 +1,4 @@
-"""The partitions of a topic, and the choice of the one that keyless records stick to (KIP-794)."""
+"""The partitions of a topic, and the choice of the sticky one for keyless records (KIP-794)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Topic:
         self.name = name
         self.partitions: list[Partition] = []
         self.retired: dict[int, Partition] = {}
-        """Partitions that the topic has no more (it was made anew), while batches are left."""
+        """Partitions that a recreated topic lacks, while they have batches left."""
         self.sticky: Partition | None = None
         """The partition of keyless records at present; None: to be chosen."""
         self.sticky_batch: ProducerBatch | None = None
@@ -53,15 +53,15 @@ class Topic:
         return [*self.partitions, *self.retired.values()]
 
     def find(self, number: int) -> Partition | None:
-        """The partition ``number``, also a retired one; None: the topic has it no more."""
+        """The partition ``number``, also a retired one; None: the topic lacks it."""
         if number < len(self.partitions):
             return self.partitions[number]
         return self.retired.get(number)
 
     def resize(self, count: int, fresh: Mapping[int, Partition] = MappingProxyType({})) -> None:
-        """Have ``count`` partitions; if the topic was made anew with fewer, the others retire.
+        """Set the number of partitions; if the topic was recreated with fewer, the others retire.
 
-        ``fresh``: partitions that were made before, for those that it lacks.
+        ``fresh``: new partitions, made before, for the missing numbers.
         """
         for number in range(len(self.partitions), count):
             partition = self.retired.pop(number, None) or fresh.get(number)
@@ -85,7 +85,7 @@ class Topic:
         self.produced = 0
 
     def count_sticky_batch(self) -> None:
-        """No more keyless records go into :attr:`sticky_batch`: add up its bytes."""
+        """Count the bytes of :attr:`sticky_batch`: no more keyless records go into it."""
         if self.sticky_batch is not None:
             self.produced += self.sticky_batch.size - BATCH_OVERHEAD
             self.sticky_batch = None
@@ -98,7 +98,7 @@ class Topic:
         """Choose the sticky partition anew for the next keyless record."""
         self.sticky = None
 
-    # --- a user's partitioner ----------------------------------------------------------------
+    # --- the user's partitioner --------------------------------------------------------------
 
     def ask(self, partitioner: PartitionFunction, key: bytes | None, value: bytes | None) -> int:
         """The partition that a user's partitioner chooses.
@@ -128,11 +128,11 @@ class Topic:
 
 
 class StickyChoice:
-    """Chooses the sticky partition, and the moment to choose anew.
+    """Chooses the sticky partition, and the moment of the next choice.
 
-    With ``adaptive_partitioning``, partitions with more queued batches are chosen less often, and
-    those of nodes for which ``is_unavailable`` returns True are left out: the nodes that have taken
-    no batch for the availability timeout.
+    With ``adaptive_partitioning``, partitions with more queued batches are chosen less often. The
+    choice leaves out partitions whose leader has taken no batch for the availability timeout;
+    ``is_unavailable`` returns True for such a leader.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class StickyChoice:
         return chosen
 
     def _available(self, led: list[Partition], now: float) -> list[Partition]:
-        """The partitions whose leaders take batches; all of them, if none does."""
+        """The partitions whose leaders take batches; all partitions, if no leader does."""
         is_unavailable = self._is_unavailable
         if is_unavailable is None:
             return led
@@ -169,7 +169,7 @@ class StickyChoice:
     def for_batch(self, topic: Topic, size: int, now: float) -> Partition:
         """The partition for a record of ``size`` bytes that begins a batch.
 
-        Only at such a moment may it change, so no batch leaves half full for its sake.
+        The sticky partition changes only when a batch begins, so no batch leaves half full for it.
         """
         topic.count_sticky_batch()
         if topic.produced + size > self._batch_size:
@@ -177,7 +177,7 @@ class StickyChoice:
         return topic.sticky or self.choose(topic, now)
 
     def for_pending(self, topic: Topic, size: int, now: float) -> Partition:
-        """The partition for a record of ``size`` bytes that waits, with whatever batch it gets."""
+        """The partition for a pending record of ``size`` bytes, which keeps it."""
         partition = topic.sticky or self.choose(topic, now)
         topic.count_pending(size)
         if topic.produced > self._batch_size:

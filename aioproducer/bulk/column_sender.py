@@ -1,4 +1,4 @@
-"""Many records under one awaitable, whose fields are columns instead of Python objects."""
+"""Many records under one awaitable, given as columns instead of Python objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from aioproducer.records.columns import Columns
 
 
 class ColumnSender(ValueSender):
-    """Puts rows straight into open batches; only a row that opens a batch becomes objects."""
+    """Puts rows straight into open batches; only a row that opens a batch becomes an object."""
 
     async def send_columns(
         self,
@@ -44,7 +44,7 @@ class ColumnSender(ValueSender):
                 start += await self._send_rows(rows, start, stop)
 
     async def _send_rows(self, rows: _Rows, start: int, stop: int) -> int:
-        """Send some rows, one partition's after another's; returns their number."""
+        """Send some rows, partition by partition; returns their number."""
         count = self._partitions_of(rows.topic)
         if rows.one_place or not count:
             await self._send_group(rows, rows.base + start, rows.base + stop, rows.partition, None)
@@ -58,7 +58,7 @@ class ColumnSender(ValueSender):
         return len(order)
 
     def _partitions_of(self, topic: str) -> int:
-        """The number of the topic's partitions; 0: none is known, or the short way is closed."""
+        """The number of the topic's partitions; 0: unknown, or the fast path is closed."""
         if not self._routes.is_open or type(topic) is not str:
             return 0
         batches = self._routes.topics.get(topic)
@@ -67,7 +67,7 @@ class ColumnSender(ValueSender):
     async def _send_group(
         self, rows: _Rows, first: int, end: int, partition: int | None, order: array[int] | None
     ) -> None:
-        """Send rows that belong together, the ``first`` to ``end - 1`` (of ``order``)."""
+        """Send the rows of one partition, ``first`` to ``end - 1`` (of ``order``)."""
         core = self._core
         fast = rows.fast and partition != UNKNOWN and (rows.one_place or order is not None)
         place = first
@@ -98,14 +98,15 @@ class ColumnSender(ValueSender):
         builder = self._routes.find(rows.topic, None, None, partition)
         if builder is None:
             return 0
-        span = BulkToken(self._result, place, order)
+        token = BulkToken(self._result, place, order)
         self._routes.last = builder
-        span.count = builder.append_rows(span, self._core.now_ms(), rows.columns, rows.base, end)
-        self._given += span.count
-        return span.count
+        now_ms = self._core.now_ms()
+        token.count = builder.append_rows(token, now_ms, rows.columns, rows.base, end)
+        self._given += token.count
+        return token.count
 
     def _put_row(self, rows: _Rows, index: int) -> None:
-        """Send one row as objects."""
+        """Send one row as a record of Python objects."""
         columns, row = rows.columns, index - rows.base
         try:
             headers = rows.headers if columns.headers is None else columns.headers[row]
@@ -124,7 +125,7 @@ class ColumnSender(ValueSender):
 
 
 class _Rows:
-    """Columns on their way, with their topic and the index of their first row."""
+    """The columns of a call, with their topic and the index of their first row."""
 
     def __init__(
         self,
@@ -140,7 +141,8 @@ class _Rows:
         ):
             if given is not None and column is not None:
                 raise SerializationError(
-                    f"there is a column {name!r}, so send_many() takes no {name} beside it"
+                    f"the rows have a column {name!r}: drop it, or leave out the argument {name} "
+                    "of send_many()"
                 )
         self.topic = topic
         self.columns = columns
@@ -152,4 +154,4 @@ class _Rows:
         self.one_place = not self.fast or (
             columns.partitions is None and (columns.keys is None or partition is not None)
         )
-        """True if the rows need not be put in order by partition."""
+        """True if the rows need not be grouped by partition."""

@@ -1,6 +1,6 @@
 """The outcomes of one ``send_many()``: counted as they come, reported at its end.
 
-A call that raises has a report, too: its error carries it.
+A call that raises has a report as well, which its error carries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from aioproducer.records.bulk_tokens import BulkToken
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The offsets of one partition; others may have written in between."""
+    """The offsets in one partition; records of other producers may lie between them."""
 
     first: int
     last: int
@@ -38,7 +38,7 @@ def _no_offsets() -> array[int]:
 class SendReport:
     """The outcomes of the records of one ``send_many()``.
 
-    Their indices count from 0, in the order in which they were given.
+    The indices of the records count from 0, in the order of the values.
     """
 
     delivered: int
@@ -46,15 +46,15 @@ class SendReport:
     partitions: array[int] = field(default_factory=_no_partitions)
     """The partition of each record, of type "i"; -1 where it failed."""
     offsets: array[int] = field(default_factory=_no_offsets)
-    """The offset of each record, of type "q"; -1 where it failed, or where it is not known: with
-    ``acks=0``, or for a duplicate whose offset the broker no longer knew."""
+    """The offset of each record, of type "q"; -1 if the record failed, or if its offset is unknown:
+    with ``acks=0``, or for a duplicate whose offset the broker no longer knew."""
     failures: Mapping[int, BaseException] = field(default_factory=dict)
     """The errors of the failed records by index, in the order of the indices."""
     ranges: Mapping[TopicPartition, OffsetRange] = field(default_factory=dict)
     """The offsets of the delivered records, by partition."""
     pending: int = 0
-    """The number of records without an outcome: only if the call was cancelled. After
-    ``await flush()``, a new report counts those that were taken back, and not sent."""
+    """The number of records without an outcome; 0 unless the call was cancelled. After
+    ``await flush()``, a new report counts the records that were taken back, and not sent."""
 
     @property
     def sent(self) -> int:
@@ -65,9 +65,9 @@ class SendReport:
     def of(cls, error: BaseException) -> SendReport | None:
         """The outcomes, up to now, of the records of a ``send_many()`` that raised ``error``.
 
-        It looks at the causes of ``error``, too, as for ``TimeoutError`` of ``asyncio.timeout()``.
-        None: no ``send_many()`` had begun. Values that were taken from an iterator, and not sent
-        any more, are left out.
+        The causes of ``error`` are searched as well, because ``asyncio.timeout()`` raises a
+        ``TimeoutError`` with a cause. None: no ``send_many()`` had begun. The report leaves out
+        values that were taken from an iterator and not sent.
         """
         each: BaseException | None = error
         while each is not None:
@@ -100,17 +100,17 @@ def carry(error: BaseException, what: BulkResult | SendReport) -> None:
 
 
 def note(error: BaseException) -> None:
-    """Say in ``error`` how many records were sent before."""
+    """Add a note to ``error``: the number of records that were sent before."""
     report = SendReport.of(error)
     if report is not None:
         error.add_note(
             f"send_many() had sent {report.sent} records before: {report.delivered} were delivered "
-            f"and {report.failed} failed; SendReport.of(error) tells which"
+            f"and {report.failed} failed; SendReport.of(error) lists them"
         )
 
 
 class BulkResult:
-    """Takes the outcomes of the records of one call, which are numbered as they come."""
+    """Takes the outcomes of the records of one call, which are numbered in their order."""
 
     __slots__ = (
         "_cancelled",
@@ -170,21 +170,21 @@ class BulkResult:
         self._unsent = unsent
 
     def _leave_out_unsent(self) -> None:
-        """Leave out the records without an outcome: all that were sent have theirs."""
+        """Leave out the records without an outcome: no sent record lacks one."""
         known = len(self._partitions)
         while self._unsent and self._partitions[known - 1] < 0 and known - 1 not in self._failures:
             known -= 1
             self._unsent -= 1
         del self._partitions[known:], self._offsets[known:]
         if self._unsent:  # rows of an Arrow column are sent partition by partition
-            error = ProducerError("not sent: its send_many() had ended before")
+            error = ProducerError("the record was not sent: its send_many() had ended")
             for index, partition in enumerate(self._partitions):
                 if partition < 0:
                     self._failures.setdefault(index, error)
             self._unsent = 0
 
     def report(self) -> SendReport:
-        """A report up to now. Another thread may ask for it."""
+        """A report of the outcomes up to now. Other threads may call this."""
         failures = dict(sorted(self._failures.copy().items()))
         known = len(self._partitions) - self._unsent
         return SendReport(
@@ -205,11 +205,11 @@ class BulkResult:
         return _same, (self.report(),)
 
     def cancel(self) -> None:
-        """Send nothing more, not even records that still wait."""
+        """Send nothing more, not even pending records."""
         self._cancelled = self._deaf = True
 
     def listen(self) -> None:
-        """Take outcomes again: waiting records were taken back, and others are on their way."""
+        """Take outcomes again: pending records were taken back, and the others are being sent."""
         self._deaf = False
 
     def cancelled(self) -> bool:
@@ -217,18 +217,18 @@ class BulkResult:
         return self._cancelled
 
     def done(self) -> bool:
-        """True if it takes no outcome now, because waiting records are being taken back."""
+        """True if it takes no outcome now, because pending records are being taken back."""
         return self._deaf
 
     def one(self, index: int) -> OneRecord:
         """A stand-in for the future of one record."""
         return OneRecord(self, index)
 
-    def arrived(self, span: BulkToken, topic: str, partition: int, base_offset: int) -> None:
-        """All records of ``span`` are in the log; ``base_offset`` -1: unknown."""
-        fill_places(self._partitions, self._offsets, span, partition, base_offset)
-        last = base_offset + span.count - 1 if base_offset >= 0 else base_offset
-        self._count(topic, partition, base_offset, last, span.count)
+    def arrived(self, token: BulkToken, topic: str, partition: int, base_offset: int) -> None:
+        """All records of ``token`` are in the log; ``base_offset`` -1: unknown."""
+        fill_places(self._partitions, self._offsets, token, partition, base_offset)
+        last = base_offset + token.count - 1 if base_offset >= 0 else base_offset
+        self._count(topic, partition, base_offset, last, token.count)
 
     def delivered(self, index: int, metadata: RecordMetadata) -> None:
         """One record is in the log."""
@@ -268,20 +268,20 @@ _UNKNOWN: Final = array("q", [-1])
 
 
 class OneRecord:
-    """A stand-in for a record's future that tells a :class:`BulkResult` the outcome."""
+    """A stand-in for a record's future that hands the outcome to a :class:`BulkResult`."""
 
     __slots__ = ("_index", "_result")
 
-    def __init__(self, tally: BulkResult, index: int) -> None:
-        self._result = tally
+    def __init__(self, result: BulkResult, index: int) -> None:
+        self._result = result
         self._index = index
 
     def done(self) -> bool:
-        """True if nobody wants its outcome any more."""
+        """True if the result takes no outcome now."""
         return self._result.done()
 
     def cancelled(self) -> bool:
-        """True if it is not to be sent any more."""
+        """True if the record is not to be sent."""
         return self._result.cancelled()
 
     def set_result(self, metadata: RecordMetadata) -> None:
@@ -293,5 +293,5 @@ class OneRecord:
         self._result.failed(self._index, error)
 
     def exception(self) -> BaseException | None:
-        """Nobody is told of a single record."""
+        """Do nothing: asyncio does not complain about a stand-in."""
         return None

@@ -1,4 +1,4 @@
-"""The values of one ``send_many()``, put into batches as fast as there is room for them."""
+"""The sender of one ``send_many()``: it puts values into batches while there is room."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from aioproducer.model import Headers, ProducerRecord
 from aioproducer.records.bulk_tokens import BulkToken
 
 _RECORDS_PER_TURN: Final = 500
-"""The number of records taken one by one before the event loop may do something else."""
+"""The number of records sent one by one before the event loop may run other tasks."""
 ROWS_PER_TURN: Final = 2_000
-"""The number of values, many of them put into a batch in one call, before the event loop's turn.
-One that opens a batch counts as ``_RECORDS_PER_TURN``, whatever its size, for the bytes of the
-batch before."""
+"""The number of values, sent many in one call, before the event loop may run other tasks. A value
+that opens a batch counts as ``_RECORDS_PER_TURN``, for the bytes of the batch before."""
 _AHEAD_AT_LEAST: Final = 8
-"""The least number of values taken ahead from an iterator. If more than half as many went into one
-batch at once, twice as many as went there are taken, up to ``_RECORDS_PER_TURN``."""
+"""The least number of values taken ahead from an iterator. If one call put more than half of this
+number into a batch, twice the records of that call are taken, up to ``_RECORDS_PER_TURN``."""
 
 
 class ValueSender:
@@ -34,9 +33,9 @@ class ValueSender:
         self._routes = core.routes
         self._result = BulkResult(core.new_future())
         self._given = 0
-        """The number of the tally's records that were sent, or were refused."""
+        """The number of the result's records that were sent or refused."""
         self._work = 0
-        """The work since others had their turn, in values."""
+        """The work since other tasks could run last, in values."""
 
     async def send_all(
         self,
@@ -45,7 +44,7 @@ class ValueSender:
         partition: int | None,
         headers: Headers | None,
     ) -> SendReport:
-        """Send ``values`` and wait for all outcomes. Cancelled, it takes back waiting records."""
+        """Send ``values`` and wait for all outcomes. If cancelled, take back pending records."""
         if isinstance(values, AsyncIterable):
             return await self._reported(self._send_each(topic, values, partition, headers))
         return await self._reported(self._send_chunks(topic, values, partition, headers))
@@ -55,7 +54,7 @@ class ValueSender:
         try:
             try:
                 await sending
-            except Exception as error:  # the producer's end, or what the values raised
+            except Exception as error:  # the producer's end, or the error of the iterable
                 carry(error, result)
                 await result.end(result.count - self._given)
                 note(error)
@@ -106,7 +105,7 @@ class ValueSender:
             try:
                 chunk.extend(islice(iterator, ahead))
             except Exception as raised:
-                error = raised  # what came before is sent
+                error = raised  # the records before it are sent
             if not chunk:
                 break
             fitting = await self._send_chunk(topic, chunk, partition, headers)
@@ -142,7 +141,7 @@ class ValueSender:
         return most
 
     def _worked_on_one(self, before: int) -> None:
-        """Count the work for a record that was sent alone, after ``before`` were sent together."""
+        """Count the work for a record that was sent alone, after ``before`` in one call."""
         self._work += _RECORDS_PER_TURN if before else ROWS_PER_TURN // _RECORDS_PER_TURN
 
     def _append_values(
@@ -154,11 +153,11 @@ class ValueSender:
         builder = self._routes.find(topic, None, None, partition)
         if builder is None:
             return 0
-        span = BulkToken(self._result, index)
+        token = BulkToken(self._result, index)
         self._routes.last = builder
-        span.count = builder.append_values(span, self._core.now_ms(), values, at)
-        self._given += span.count
-        return span.count
+        token.count = builder.append_values(token, self._core.now_ms(), values, at)
+        self._given += token.count
+        return token.count
 
     def _put(
         self, index: int, topic: str, value: Any, partition: int | None, headers: Headers | None

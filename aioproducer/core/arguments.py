@@ -96,9 +96,9 @@ def check_handle(handle: Any) -> None:
 def checked_offsets(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
     """Consumed offsets, as clients of Kafka have them.
 
-    A mapping of ``(topic, partition)`` to an offset, or to ``(offset, metadata, leader epoch)``; or
-    an iterable of objects with ``topic``, ``partition`` and ``offset``, where those that have not
-    read anything yet (a negative offset) are left out. Raises :class:`InvalidOffsetError`.
+    ``offsets``: a mapping of ``(topic, partition)`` to an offset, or to ``(offset, metadata, leader
+    epoch)``; or an iterable of objects with ``topic``, ``partition`` and ``offset``. An object with
+    a negative offset is left out, because nothing was read yet. Raises :class:`InvalidOffsetError`.
     """
     if isinstance(offsets, Mapping):
         return {_place(place): _offset(place, each) for place, each in offsets.items()}
@@ -186,7 +186,7 @@ def _is_int32(number: Any) -> bool:
 
 
 def _check_text(text: Any, what: str) -> None:
-    """Raise :class:`InvalidOffsetError` unless a request can carry it."""
+    """Raise :class:`InvalidOffsetError` unless a request can carry ``text``."""
     if not isinstance(text, str):
         raise InvalidOffsetError(f"{what} is a str, not {text!r:.80}")
     try:
@@ -210,13 +210,13 @@ def only_argument(
 
 
 def one_by_one(values: Any, kinds: str) -> Iterable[Any]:
-    """An iterable over the values of ``send_many()``; ``kinds``: what it takes, for messages."""
+    """An iterable over the values of ``send_many()``; ``kinds``: allowed types, for messages."""
     if type(values) is list or type(values) is tuple:
         return cast(Iterable[Any], values)
     if isinstance(values, str | bytes | bytearray | memoryview):
         raise SerializationError(
-            f"send_many() takes values one by one from an iterable, and a single "
-            f"{type(values).__name__} is none of values: use send(), or put it into a list"
+            f"send_many() takes an iterable of values, not a single {type(values).__name__}: "
+            "use send(), or put it into a list"
         )
     try:
         iterator: Iterable[Any] = iter(values)

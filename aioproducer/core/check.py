@@ -28,7 +28,7 @@ from aioproducer.transactions.requests import Coordinator, CoordinatorType, Find
 __all__ = ["ClusterCheck", "TopicCheck", "check"]
 
 _PAUSE: Final = 0.1
-"""Seconds before a broker that may know more soon is asked again."""
+"""Seconds before a request is repeated, when the response names a temporary problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class TopicCheck:
 
     partitions: int
     may_write: bool | None
-    """True if the cluster lets this principal write; None: the broker is too old to tell."""
+    """True if the cluster lets this principal write; None: the broker is too old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ClusterCheck:
     features: Mapping[str, int]
     """The levels that the cluster has agreed on, such as ``metadata.version`` (KIP-584)."""
     versions: Mapping[str, tuple[int, int]]
-    """The lowest and highest version of each request at the broker that answered: ``PRODUCE``, …"""
+    """The lowest and highest version of each request (``PRODUCE``, …) at the responding broker."""
     topics: Mapping[str, TopicCheck]
     coordinator: Node | None
     """The broker that coordinates the transactional id, if one was named."""
@@ -61,8 +61,8 @@ async def check(
     """Ask any broker about the cluster, connect to the leaders of ``topics``, find the coordinator.
 
     Raises:
-        BootstrapError: ``timeout`` seconds were not enough; with each broker's reason.
-        ProducerError: what is wrong.
+        BootstrapError: the timeout is over; the message has each broker's reason.
+        ProducerError: the problem that the check has found.
     """
     if isinstance(topics, str):
         raise InvalidTopicError(f"topics is the list of names, not one: [{topics!r}]")
@@ -108,7 +108,7 @@ async def check(
 
 
 def _check_found(found: Found) -> KafkaError | None:
-    """The error that passes by itself, if there is one; raises what does not."""
+    """A temporary error, if there is one; raises any other error."""
     if found.error_code:
         raise kafka_error(found.error_code, explain(found.error_code))
     errors = [_check_topic(name, topic, found) for name, topic in found.topics.items()]
@@ -128,7 +128,7 @@ def _check_topic(name: str, topic: FoundTopic, found: Found) -> KafkaError | Non
         raise error
     if topic.leaders - {node.id for node in found.brokers}:
         return LeaderNotAvailableError(
-            f"topic {name!r} has partitions without a leader: are all brokers up?"
+            f"topic {name!r} has partitions without a leader: check that all brokers are up"
         )
     if topic.may_write is False:
         raise TopicAuthorizationFailedError(

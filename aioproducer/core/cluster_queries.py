@@ -1,4 +1,4 @@
-"""Questions of callers about the cluster, which the sender's requests answer."""
+"""Callers' queries about the cluster, which the sender's requests carry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class ClusterQueries:
-    """Asks brokers on behalf of a caller, which waits for the answer. Times are seconds."""
+    """Sends requests on behalf of a caller, which waits for the response. Times are seconds."""
 
     def __init__(self, parts: Parts, clock: Callable[[], float]) -> None:
         self._client = parts.client
@@ -28,10 +28,10 @@ class ClusterQueries:
         self._clock = clock
 
     async def request(self, request: Request, node: Node | None = None) -> Any:
-        """The answer of ``node``, or of any broker.
+        """The response of ``node``, or of any broker.
 
-        Raises why there is no answer; without ``node`` it waits until a broker lets the producer in
-        or each has refused the login.
+        Raises the reason that there is none. Without ``node`` the call waits until a broker accepts
+        the login or each broker has refused it.
         """
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._ad_hoc.ask(request, answer, node)
@@ -52,15 +52,15 @@ class ClusterQueries:
         return self._client.versions()
 
     def why_no_answer(self) -> str:
-        """The last error of each broker that could be asked."""
+        """The last error of each broker that could get a request."""
         reasons = self._client.failures()
         peers = self._metadata.peers
-        return "; ".join(str(reasons.get(each.id) or f"{each}: no answer yet") for each in peers)
+        return "; ".join(str(reasons.get(each.id) or f"{each}: no response yet") for each in peers)
 
     async def topic(self, topic: str, timeout: float) -> TopicInfo:
         """The partitions and leaders of ``topic``, waited for up to ``timeout`` seconds.
 
-        Raises what a record would get that has to wait for it.
+        Raises the error of a record that waits for the topic's metadata in vain.
         """
         known = self._metadata.snapshot.topics.get(topic)
         if known is not None:

@@ -1,4 +1,4 @@
-"""The running parts of a producer: their start, their end, and the records on their way."""
+"""The running parts of a producer: their start, their end, and the undelivered records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from aioproducer.sender.drain import drain
 
 _SECONDS_PER_BATCHED_RECORD: Final = 1e-6
 _SECONDS_PER_PENDING_RECORD: Final = 5e-6
-"""The time to fail a record on a slow machine, for records in batches and pending ones."""
+"""Seconds to fail one record on a slow machine, for records in batches and pending ones."""
 
 _LEFT_BEHIND: Final = (
     "the producer was closed before the transaction had ended; what became of it is not known here."
@@ -31,7 +31,7 @@ _LEFT_BEHIND: Final = (
 
 
 class Engine:
-    """Everything below :class:`ProducerCore`: made when it starts, gone when it is closed.
+    """All parts below :class:`ProducerCore`, from the producer's start to its close.
 
     ``partitioner``: the user's, or its name, or None. ``joined``: another producer's transaction.
     """
@@ -85,7 +85,7 @@ class Engine:
     ) -> PendingRecord:
         """Let a record of ``caller`` wait for its topic, its partition or memory.
 
-        See :meth:`RecordAccumulator.enqueue`, also for what it raises.
+        See :meth:`RecordAccumulator.enqueue`, also for its errors.
         """
         pending = self.accumulator.enqueue(
             record, now, deadline, caller=caller, over_capacity=over_capacity
@@ -108,7 +108,7 @@ class Engine:
         """Wait for the outcome of every record that is here now.
 
         Raises:
-            ProducerTimeoutError: not within ``timeout`` seconds; the records go on.
+            ProducerTimeoutError: ``timeout`` seconds are over; the records are still sent.
         """
         accumulator, began = self.accumulator, self._clock()
         future = asyncio.get_running_loop().create_future()
@@ -127,7 +127,7 @@ class Engine:
             self._metrics.flushed(now - began, now)
 
     def withdraw(self, record: PendingRecord) -> None:
-        """Take a cancelled record out, if it still waits."""
+        """Take a cancelled record out, if it is still pending."""
         self._pending.withdraw(record)
         self._wakeup.wake()
 
@@ -137,7 +137,7 @@ class Engine:
         self._wakeup.wake()
 
     async def close(self, timeout: float, error: ProducerError) -> int:
-        """Deliver for ``timeout`` seconds, fail the rest with ``error``; how many that were."""
+        """Deliver for ``timeout`` seconds, fail the rest with ``error``; returns their number."""
         if self.transactions is not None:
             self.transactions.leave()
         self.accumulator.close()
@@ -169,7 +169,7 @@ class Engine:
         return undelivered
 
     async def _deliver(self, timeout: float) -> None:
-        """Wait for the sender's end, but leave time to fail the rest: half of it at most."""
+        """Wait for the sender's end, but keep time to fail the rest: half of it at most."""
         task, began = self._sender_task, self._clock()
         while task is not None and not task.done() and not self._closing_now.done():
             left = began + timeout - min(self._time_to_fail_all(), timeout / 2) - self._clock()
@@ -192,8 +192,8 @@ class Engine:
             self._closing_now.set_result(None)
 
     def break_down(self, error: ProducerError) -> None:
-        """A part died: everything that waits gets ``error``."""
-        with ExitStack() as steps:  # each is taken, whatever becomes of the others
+        """Fail every waiting call and record with ``error``: a part has died."""
+        with ExitStack() as steps:  # each part gets the error, even if another part raises
             steps.callback(self._client.close)
             steps.callback(self.parts.compression_threads.shutdown, cancel_futures=True)
             steps.callback(self._waiters.close, error)
@@ -220,7 +220,7 @@ class Engine:
         await self._fail_all(error)
 
     async def _fail_all(self, error: ProducerError) -> int:
-        """Fail every record, with turns for others in between; how many. Cancelled: at once."""
+        """Fail every record in slices, or at once if cancelled; returns their number."""
         failed = 0
         try:
             for count in self._sender.giving_up(error):

@@ -1,4 +1,4 @@
-"""The world around a producer: clocks, chance, the network. Tests give a producer another one."""
+"""The environment of a producer: clocks, random numbers, the network. Tests replace it."""
 
 from __future__ import annotations
 
@@ -29,4 +29,4 @@ class Environment:
 
 
 SYSTEM: Final = Environment()
-"""The machine's clocks, true chance and real brokers."""
+"""The machine's clocks, its random numbers and real brokers."""

@@ -1,6 +1,6 @@
 """The fast path of a record: one call checks the caller, makes the future, appends the record.
 
-It is called for every record, so ``records/_speedups/fast_path.pyx`` has it for C; the class here
+Every record passes here, so ``records/_speedups/fast_path.pyx`` has a compiled form. The class here
 is the reference.
 """
 
@@ -26,21 +26,21 @@ class PythonFastPath:
         self.close()
 
     def open(self, loop: AbstractEventLoop, routes: RouteCache) -> None:
-        """Serve the thread that calls this, while ``loop`` runs there."""
+        """Serve the calling thread, while ``loop`` runs there."""
         self._thread = get_ident()
         self._loop = loop
         self._routes = routes
 
     def close(self) -> None:
-        """Serve nobody (any more)."""
+        """Serve no thread."""
         self._thread = _NO_THREAD
 
     def serves(self) -> bool:
-        """True if the caller is in the thread and the loop to be served."""
+        """True if the caller is in the thread and the loop that are served."""
         return get_ident() == self._thread and self._loop.is_running()
 
     def send(self, topic: Any, value: Any, key: Any, partition: Any) -> Any:
-        """The future of a record that took the fast path at the present time; None: it did not."""
+        """The future of a record that took the fast path, with the present time; None: it can't."""
         if self.serves():
             builder = self._routes.find(topic, value, key, partition)
             if builder is not None:

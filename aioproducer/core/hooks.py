@@ -11,7 +11,7 @@ from aioproducer.interceptors import Interceptors, close_hooks
 class Hooks:
     """Makes the hooks that the configuration names by class, and closes them.
 
-    Raises whatever a hook's class raises; the hooks made before are closed then.
+    Raises the error of a hook's class, after closing the hooks that were made before.
     """
 
     def __init__(self, config: ProducerConfig) -> None:
@@ -29,7 +29,7 @@ class Hooks:
         self.serializing = not (self.key_serializer is self.value_serializer is None)
         """True if keys or values pass a serializer."""
         self.partitioning = config.partitioner is not None
-        """True if a partitioner of the user's chooses partitions."""
+        """True if a user's partitioner chooses partitions."""
 
     def __bool__(self) -> bool:
         return bool(self.interceptors) or self.serializing or self.partitioning

@@ -1,4 +1,4 @@
-"""The states of a producer, and the error of a call that its state or its place forbids."""
+"""The states of a producer, and the error of a call in a wrong state, loop or process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Lifecycle:
         self.loop = asyncio.get_running_loop()
 
     def start_failed(self) -> None:
-        """The producer was not started, and can't be any more."""
+        """Close a producer that was not started: it can't be started later."""
         self._started = False
         self.closed = True
 
@@ -61,7 +61,7 @@ class Lifecycle:
             raise self._other_loop()
 
     def refuse(self) -> NoReturn:
-        """Raise the reason why the producer can't be used here and now."""
+        """Raise the reason if the producer can't be used here and now."""
         self._check_process()
         if self.broken is not None:
             raise anew(self.broken)

@@ -1,4 +1,4 @@
-"""The core of a producer, which both shells and ``send_many()`` hold: its life, and its parts."""
+"""The core of a producer, which both shells and ``send_many()`` hold: its states and parts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NUMBERS: Final = count(1)
 
 
 class Room(Protocol):
-    """Says whether there is room for more records."""
+    """A view of the memory: is there room for more records?"""
 
     is_full: bool
     """True if some broker has no memory left: callers look closer then."""
@@ -46,20 +46,20 @@ class Room(Protocol):
 
 
 class _NoRoom:
-    """Stands for the accumulator where there is none, or another process has it.
+    """A stand-in where there is no accumulator, or another process has it.
 
-    Callers try to wait then, and are refused.
+    It makes callers wait, and the wait raises the reason.
     """
 
     is_full = True
 
     def must_wait(self) -> bool:
-        """Yes."""
+        """Always True."""
         return True
 
 
 class ProducerCore:
-    """A producer without the methods that users call.
+    """A producer without its public methods.
 
     ``transaction``: another producer's transaction in which this one takes part.
     """
@@ -77,7 +77,7 @@ class ProducerCore:
         self.routes = RouteCache()
         """The routes of the fast path; empty if hooks rule it out."""
         self.room: Room = _NoRoom()
-        """The accumulator, as far as callers ask whether there is room."""
+        """The accumulator, as a view of the room for records."""
         self._lifecycle = Lifecycle(self.client_id)
         self._transaction = transaction
         self._environment = environment
@@ -158,7 +158,7 @@ class ProducerCore:
         bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
         error = ProducerClosedError(
             "the producer was closed before this record was delivered (close() waited for at most "
-            f"{bound:g} s, or was cancelled); give close() more time, or flush() first"
+            f"{bound:g} s, or was cancelled); give close() more time, or call flush() first"
         )
         try:
             undelivered = await engine.close(bound, error)
@@ -232,7 +232,7 @@ class ProducerCore:
         self._pipeline.put(fields, token, over_capacity=over_capacity, caller=caller)
 
     def take_back_cancelled(self) -> None:
-        """Take all records that were cancelled out of the line."""
+        """Take all cancelled records out of the pending ones."""
         if self._engine is not None:
             self._engine.take_back_cancelled()
 
@@ -252,12 +252,12 @@ class ProducerCore:
         return self.engine.turn(caller)
 
     def bulk(self) -> AbstractContextManager[None]:
-        """A ``send_many()`` is under way in it; its transaction is not committed before."""
+        """A ``send_many()``: until it ends, its transaction is not committed."""
         transactions = None if self._engine is None else self._engine.transactions
         return nullcontext() if transactions is None else transactions.bulk()
 
     def record_failed(self, error: BaseException) -> None:
-        """A record failed, and no call has raised it: a transaction can't be committed then."""
+        """Note a failed record whose error no call has raised: it fails the transaction."""
         transactions = None if self._engine is None else self._engine.transactions
         if transactions is not None and isinstance(error, ProducerError):
             transactions.record_failed(error)
@@ -270,7 +270,7 @@ class ProducerCore:
             engine.transactions.check_own_part("flush")
 
     async def partitions_for(self, topic: str) -> tuple[int, ...]:
-        """The numbers of the topic's partitions, in order; they are waited for as by a record."""
+        """The numbers of the topic's partitions, in order, after a wait as of a record."""
         info = await self.engine.queries.topic(topic, self._max_block)
         return tuple(each.partition for each in info.partitions)
 
@@ -285,7 +285,7 @@ class ProducerCore:
         return self._engine.snapshot_metrics()
 
     def disown(self) -> None:
-        """Refuse every call: this process is a fork of the one that has the producer."""
+        """Refuse every call: this process is a fork of the process that has the producer."""
         self.fast_path.close()
         self.room = _NoRoom()
 

@@ -1,6 +1,6 @@
-"""The long way of a record: interceptors, serializers, partitioner, then its batch or its line.
+"""The long way of a record: interceptors, serializers, partitioner, then a batch or a wait.
 
-The fast path is the short cut of a record that needs none of these. Source: ``doSend`` of Kafka's
+A record that needs none of these steps takes the fast path. Source: ``doSend`` of Kafka's
 ``KafkaProducer``.
 """
 
@@ -62,9 +62,8 @@ class SendPipeline:
     ) -> None:
         """Send a record; ``token`` gets its outcome.
 
-        ``over_capacity``: a record that finds the line full is not refused, because its caller
-        waits for room before the next one. ``caller``: the one that waits then, if it is not the
-        present task.
+        ``over_capacity``: the record is not refused for lack of room, because its caller waits for
+        room before the next one. ``caller``: the thread that waits then; None: the present task.
         """
         if self._transactions is not None:
             self._transactions.check_open()

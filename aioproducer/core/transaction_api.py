@@ -1,7 +1,7 @@
 """Users' calls of transactions: each commands the state machine, and waits until it is done.
 
-Neither a cancelled wait nor its timeout takes the command back: the sender goes on with it, and the
-next call takes up the outcome.
+A cancelled wait, or its timeout, does not take the command back: the sender goes on with it, and
+the next call takes up the outcome.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class SenderCommands:
     """The commands of a :class:`TransactionApi` to the parts that send."""
 
     wake: Callable[[], None]
-    """Make the sender look."""
+    """Wake the sender."""
     close_batches: Callable[[], None]
     """Let no record linger."""
     allow_sending: Callable[[bool], None]
-    """Allow records, or forbid them: no transaction is open."""
+    """Allow records, or forbid them while no transaction is open."""
     describe_delay: Callable[[ProducerError | None], str]
-    """The reason for a timeout in words, from the last error of a request."""
+    """The text of a timeout's reason, from the last error of a request."""
 
 
 class TransactionApi:
@@ -135,7 +135,7 @@ class TransactionApi:
     # --- the calls -------------------------------------------------------------------------
 
     async def initialize(self, timeout: float | None) -> None:
-        """Get the producer id and an epoch, unless that was done."""
+        """Get the producer id and an epoch, unless the producer has them."""
         with self._timed("init"):
             await self._initialize(timeout)
 
@@ -164,7 +164,7 @@ class TransactionApi:
             self.changed()
 
     async def _finish_unacknowledged(self) -> None:
-        """Wait for a commit or abort whose caller did not, and raise its failure."""
+        """Wait for a commit or abort whose caller has left, and raise its failure."""
         ending = self.manager.ending
         if ending is not None and not ending.acknowledged:
             await self._end(ending, None)
@@ -233,7 +233,7 @@ class TransactionApi:
     async def fetch_offsets(
         self, group_id: str, partitions: frozenset[TopicPartition], timeout: float | None
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """The committed offsets of a group; with whatever transaction is open, or none."""
+        """The committed offsets of a group; an open transaction stays as it is."""
         self.manager.check_alive("fetch offsets")
         if not partitions:
             return {}
@@ -264,7 +264,7 @@ class TransactionApi:
         return True
 
     def share(self, *, over: bool = False) -> TransactionHandle:
-        """The open transaction, for others to write into it."""
+        """The handle by which other producers write into the open transaction."""
         return self.manager.hand_out(over=over)
 
     # --- many records ----------------------------------------------------------------------
@@ -287,16 +287,16 @@ class TransactionApi:
             )
 
     def check_open(self) -> None:
-        """Raise the reason if nothing can be sent now."""
+        """Raise the reason if no record can be sent now."""
         self.manager.check_open()
 
     def check_own_part(self, doing: str) -> None:
-        """Raise the reason if others may commit the transaction, and a record of ours failed."""
+        """Raise the error of a failed record, if another producer may commit the transaction."""
         if self.manager.joined and self.manager.state in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
             raise self.manager.refusal(doing)
 
     def record_failed(self, error: ProducerError) -> None:
-        """Fail the open transaction: a record of it failed, and no call raised that."""
+        """Fail the open transaction: no call has raised the error of a failed record."""
         if self.manager.state is State.IN_TRANSACTION:
             self.manager.batch_failed(error)
             self.changed()
@@ -309,11 +309,11 @@ class TransactionApi:
 
     @property
     def open(self) -> bool:
-        """True if a producer that ends now would leave a transaction open."""
+        """True if the producer's end would leave a transaction open now."""
         return self.manager.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
 
     def leave(self) -> None:
-        """Abort the open transaction of a closed producer, unless others take it to its end."""
+        """Abort the open transaction of a closed producer, unless another producer ends it."""
         if self.open and not self.manager.joined:
             logger.warning("%s: closed in a transaction, which is aborted", self.manager)
             self._left_open = True
@@ -352,7 +352,7 @@ class TransactionApi:
             self.check_own_part("leave it to others")
 
     def _is_to_be_ended(self, number: int) -> bool:
-        """True if this transaction is the present one, and nobody has ended it or will."""
+        """True if this transaction is the present one, and no call has begun to end it."""
         present = self.manager.begun == number and not self.manager.joined
         return present and (self.open or self.manager.state is State.FATAL_ERROR)
 
@@ -370,7 +370,7 @@ class TransactionApi:
             raise
 
     async def _abort_after(self, error: BaseException) -> None:
-        """Abort because of ``error``; a failure of the abort is noted beside it."""
+        """Abort because of ``error``; a failure of the abort is logged and added as a note."""
         try:
             await self.abort(None)
         except ProducerError as failure:

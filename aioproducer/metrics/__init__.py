@@ -1,7 +1,7 @@
 """The producer's counts of its own work, under the names of Kafka's Java producer.
 
-``producer_metrics`` is for the calls of other rooms; ``names`` lists every metric with its formula;
-``windows`` has the time it is counted in; ``stats`` has the counts. Pure: time is an argument.
+Other rooms call ``producer_metrics``. ``names`` lists every metric with its formula, ``windows``
+divides the time, and ``stats`` has the counts. Time is an argument.
 """
 
 from aioproducer.metrics.names import markdown

@@ -1,9 +1,9 @@
-"""Every metric: its Java name, unit, meaning and formula. The only list there is.
+"""The list of all metrics: Java name, unit, meaning and formula.
 
-Names and meanings are those of Kafka's ``SenderMetricsRegistry``, ``BufferPool``,
-``KafkaProducerMetrics`` and ``Selector``. Left out are the metrics of an I/O thread,
-which an event loop lacks (``io-*``, ``select-*``), the deprecated ones, and
-``successful-authentication-no-reauth-total``, which says something on brokers alone.
+Names and meanings come from Kafka's ``SenderMetricsRegistry``, ``BufferPool``,
+``KafkaProducerMetrics`` and ``Selector``. The list leaves out the metrics of an I/O thread, which
+an event loop lacks (``io-*``, ``select-*``), the deprecated ones, and
+``successful-authentication-no-reauth-total``, which has a meaning on brokers alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NS_PER_SECOND: Final = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """A metric whose value the producer hands in when it is asked."""
+    """A metric whose value the producer passes to :meth:`ProducerMetrics.snapshot`."""
 
     name: str
     unit: str

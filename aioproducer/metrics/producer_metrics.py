@@ -65,7 +65,7 @@ class ProducerMetrics:
         queue_time: float,
         now: float,
     ) -> None:
-        """A batch was put into a produce request; a retried batch counts each time.
+        """Count a batch in a produce request; a retried batch counts each time.
 
         Both sizes include the batch header, so ``uncompressed_size`` is never 0.
         ``max_record_size`` is the size of the largest record before compression; ``queue_time``
@@ -87,7 +87,7 @@ class ProducerMetrics:
         self._windows.at(now).topics.by_key[topic].records_retried.add(records)
 
     def records_failed(self, topic: str, records: int, now: float) -> None:
-        """Futures failed: those of a batch, or that of a record that never got into one."""
+        """Futures failed: all of a batch, or the future of a record without a batch."""
         self._windows.at(now).topics.by_key[topic].records_failed.add(records)
 
     def batch_split(self, now: float) -> None:
@@ -133,8 +133,8 @@ class ProducerMetrics:
     ) -> None:
         """A response of any kind was read; ``size`` includes the length prefix.
 
-        ``latency`` is None for anything but a produce response, as in Kafka's ``Sender``:
-        lookups and handshakes say nothing about how long a record takes.
+        ``latency`` is None unless it is a produce response, as in Kafka's ``Sender``: lookups and
+        handshakes do not count in the latency of records.
         """
         stats = self._windows.at(now).nodes.by_key[node_id]
         stats.response_size.add(size)
@@ -152,7 +152,7 @@ class ProducerMetrics:
         self._windows.at(now).client.connections_closed.add(1)
 
     def logged_in(self, now: float) -> None:
-        """A connection with TLS or SASL was let in."""
+        """A broker has accepted a connection with TLS or SASL."""
         self._windows.at(now).client.logins.add(1)
 
     def login_renewed(self, seconds: float, now: float) -> None:
@@ -185,7 +185,9 @@ class ProducerMetrics:
         """
         if gauges.keys() != _GAUGE_NAMES:
             wrong = ", ".join(sorted(gauges.keys() ^ _GAUGE_NAMES))
-            raise ValueError(f"gauges must be those of names.GAUGES; missing or unknown: {wrong}")
+            raise ValueError(
+                f"gauges must be the ones of names.GAUGES; missing or unknown: {wrong}"
+            )
         span = self._windows.read(now)
         recent, ever, elapsed = span.recent, span.ever, span.elapsed
         producer = _read(PRODUCER_METRICS, Span(_whole(recent), _whole(ever), elapsed))

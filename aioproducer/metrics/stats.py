@@ -1,7 +1,7 @@
 """The counts: one summary per kind of event, grouped by the place of the events.
 
-Each number is counted in one place only, at the topic or node it belongs to; the producer's
-own number is the sum over its topics or nodes.
+Each number is counted once, at its topic or node. The producer's own number is the sum over its
+topics or nodes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Summary:
 
 @dataclass(slots=True)
 class Stats:
-    """A struct of summaries, and of nothing else."""
+    """A struct with summaries as its only fields."""
 
     def absorb(self, other: Self) -> None:
         for each in fields(self):

@@ -1,13 +1,13 @@
-"""Time: a row of windows on a fixed grid, shared by everything that is counted.
+"""Time windows on a fixed grid, which all counts share.
 
-Events go into the current window and nowhere else. A window that is too old for the rates is
-absorbed by the past. So the recent values are the sum of the live windows, and the totals are
-the past plus the recent.
+An event counts in the current window alone. A window that is too old for the rates is added to the
+past. The recent values are the sum of the live windows, and the totals are the past plus the recent
+values.
 
 The live windows are the current one and the ``num_samples`` before it, so every event of the last
-``num_samples * sample_window`` seconds counts, as with Kafka's ``SampledStat``. Unlike there, the
-windows do not start with an event of each metric: they start together, silence is measured too,
-and the rates of all topics add up to the rate of the producer.
+``num_samples * sample_window`` seconds counts, as with Kafka's ``SampledStat``. In Kafka a window
+starts with an event of its metric. Here all windows start together: idle time counts as well, and
+the rates of all topics add up to the rate of the producer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHORTEST_SPAN: Final = 0.001
 
 
 class Breakdown(Generic[_K, _S]):
-    """Stats by key, made on first use. What is forgotten stays part of the whole."""
+    """Stats by key, made on first use. A forgotten key's counts stay in the sum."""
 
     __slots__ = ("_forgotten", "_new", "by_key")
 
@@ -67,7 +67,7 @@ def _nodes() -> Breakdown[NodeId, NodeStats]:
 
 @dataclass(slots=True)
 class Tally:
-    """Everything counted in some stretch of time."""
+    """All counts of some period."""
 
     client: ClientStats = field(default_factory=ClientStats)
     topics: Breakdown[str, TopicStats] = field(default_factory=_topics)
@@ -112,7 +112,7 @@ class Windows:
         self._open(0)
 
     def at(self, now: float) -> Tally:
-        """The window to count an event in. A clock that stands still or lags is tolerated."""
+        """The window of an event. A clock that stands still or goes back is tolerated."""
         if now >= self._ends:
             self._advance(now)
         return self._current
@@ -151,8 +151,8 @@ class Windows:
             self._past.absorb(self._live.popleft()[1])
 
     def _elapsed(self, now: float) -> float:
-        """Kafka's ``Rate.windowSize``: a young producer is taken to have counted for at least
-        ``num_samples - 1`` full windows, so its first records do not look like a storm."""
+        """Kafka's ``Rate.windowSize``: the period of a rate is at least ``num_samples - 1`` full
+        windows, so the first records of a producer do not give an extreme rate."""
         full = max(min(self._index, self._num_samples), self._num_samples - 1)
         started = self._origin + self._index * self._width
         return max(full * self._width + now - started, _SHORTEST_SPAN)

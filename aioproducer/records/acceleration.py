@@ -1,4 +1,4 @@
-"""The choice between the compiled innermost loops and their reference in Python, once.
+"""The choice, made once, between the compiled innermost loops and their Python reference.
 
 ``AIOPRODUCER_PURE_PYTHON=1`` in the environment forces the reference.
 """
@@ -13,8 +13,8 @@ ACCELERATED = False
 """True if the compiled loops are in use."""
 
 if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
-    # At the installation there was no compiler, or it left modules that are older than the rest:
-    # those lack names, or know classes of another size, which Cython finds out at the import.
+    # The installation had no compiler, or left compiled modules older than the Python ones. Old
+    # modules lack names, or expect classes of another size, which Cython notices at the import.
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)

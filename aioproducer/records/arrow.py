@@ -1,6 +1,6 @@
-"""Arrow columns as records: the columns that there may be, and the reading of their buffers.
+"""Arrow columns as records: the allowed columns, and the reading of their buffers.
 
-pyarrow is never imported: a program that has columns has imported it.
+This module never imports pyarrow: a program that has columns has imported it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def is_arrow(values: Any) -> bool:
 def read_columns(values: Any) -> list[Columns]:
     """The records, without a copy of their bytes: see ``send_many()`` for the columns.
 
-    Raises SerializationError, which names the column, its type and what is taken.
+    Raises SerializationError, which names the column, its type and the allowed types.
     """
     pyarrow = sys.modules["pyarrow"]
     if isinstance(values, (pyarrow.Array, pyarrow.ChunkedArray)):
@@ -148,7 +148,7 @@ def _timestamps(pyarrow: Any, column: Any) -> IntColumn:
 
 
 class _HeadersColumn(Sequence[Sequence[Header] | None]):
-    """The headers of each row, or None; they are made when somebody asks."""
+    """The headers of each row, or None; a row's headers are made when they are read."""
 
     def __init__(self, column: Any) -> None:
         self._column = column

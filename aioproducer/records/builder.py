@@ -5,8 +5,9 @@ This is the hot path of the project. A record is, in Kafka's words (``DefaultRec
     length varint | attributes 0 | timestamp delta varint | offset delta varint
     | key length varint | key | value length varint | value | headers count varint | headers
 
-``_speedups/builder.pyx`` has the same builder for C, and :mod:`acceleration` chooses. This file is
-the reference, written to be read: the other agrees with it byte for byte and error for error.
+``_speedups/builder.pyx`` is the compiled form, and :mod:`acceleration` chooses between the two.
+This module is the reference, written to be read: the compiled form agrees with it byte for byte and
+error for error.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ BATCH_OVERHEAD: Final = 61
 """Bytes of a batch before its first record."""
 
 MAX_RECORD_OVERHEAD: Final = 21
-"""Bytes that a record takes at most beside its key, value and headers."""
+"""The most bytes that a record takes in addition to its key, value and headers."""
 
 _NULL_LENGTH: Final = encode_varint(-1)
 _TIMESTAMPS_END: Final = 2**63
@@ -31,7 +32,7 @@ _TIMESTAMPS_END: Final = 2**63
 
 Run: TypeAlias = tuple[int, int, int, int]
 """Consecutive records with one timestamp and one size of key and of value: the index of the first
-(the run goes on to the next run's first), the timestamp in ms, the sizes (-1 for None)."""
+record (the next run's first one ends the run), the timestamp in ms, the sizes (-1 for None)."""
 
 
 def header_bytes(headers: Sequence[Header]) -> bytes:
@@ -45,7 +46,7 @@ def header_bytes(headers: Sequence[Header]) -> bytes:
 
 
 def batch_size_bound(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
-    """An upper bound of the bytes of a batch with this one record.
+    """An upper bound of the bytes of a batch with this record alone.
 
     Source: ``AbstractRecords.estimateSizeInBytesUpperBound``.
     """
@@ -126,10 +127,10 @@ class RecordsBuilder:
         value: bytes | None,
         headers: Sequence[Header] = (),
     ) -> int:
-        """Write one record; returns its size in bytes, or 0 if it does not fit any more.
+        """Write one record; returns its size in bytes, or 0 if it does not fit.
 
-        Raises TypeError and OverflowError (see :func:`check_fields`), and what wrong headers raise;
-        nothing was appended then.
+        Raises TypeError and OverflowError (see :func:`check_fields`), and the errors of invalid
+        headers; a call that raises appends nothing.
         """
         check_fields(timestamp_ms, key, value)
         tail = header_bytes(headers) if headers else b"\0"  # first: it may run code of the caller
@@ -172,8 +173,8 @@ class RecordsBuilder:
     ) -> int:
         """Write ``values[start:]`` as records without key and headers, each with the same token.
 
-        It ends at the first that is not exactly ``bytes``, or does not fit any more, and returns
-        the number written until then. Raises as :meth:`append` does for ``timestamp_ms``.
+        The call ends at the first value that is not exactly ``bytes``, or does not fit, and returns
+        the number of values written. Raises as :meth:`append` does for ``timestamp_ms``.
         """
         check_fields(timestamp_ms, None, None)
         before = self.count
@@ -183,24 +184,24 @@ class RecordsBuilder:
         return self.count - before
 
     def append_rows(
-        self, span: BulkToken, timestamp_ms: int, columns: Columns, base: int, stop: int
+        self, token: BulkToken, timestamp_ms: int, columns: Columns, base: int, stop: int
     ) -> int:
-        """Write rows as records, each with the token ``span``, from its first place to ``stop``.
+        """Write rows as records, each with ``token``, from its first place to ``stop - 1``.
 
-        The row at a place has that number, or the number that ``span.rows`` has there, less
-        ``base``. A row without a timestamp has ``timestamp_ms``. It ends at the first that has a
-        wrong timestamp, or does not fit any more, and returns the number written until then.
-        Raises as :meth:`append` does for ``timestamp_ms``, and SerializationError where columns
+        The row at a place has the number of the place, or the number that ``token.rows`` has there,
+        less ``base``. A row without a timestamp gets ``timestamp_ms``. The call ends at the first
+        row that has a wrong timestamp, or does not fit, and returns the number of rows written.
+        Raises as :meth:`append` does for ``timestamp_ms``, and SerializationError for columns that
         contradict themselves.
         """
         check_fields(timestamp_ms, None, None)
         before = self.count
-        for place in range(span.first, stop):
-            row = (place if span.rows is None else span.rows[place]) - base
+        for place in range(token.first, stop):
+            row = (place if token.rows is None else token.rows[place]) - base
             own = None if columns.timestamps is None else columns.timestamps[row]
             key = None if columns.keys is None else columns.keys[row]
             value = columns.values[row]
             at = timestamp_ms if own is None else own
-            if at < 0 or not self.append(span, at, key, value):
+            if at < 0 or not self.append(token, at, key, value):
                 break
         return self.count - before

@@ -1,10 +1,10 @@
 """Columns of records as Arrow lays them out in memory, and their rows by partition.
 
-A column is made of buffers: a bitmap of the rows that are not null, where there are nulls; offsets
-of 4 or 8 bytes, and the bytes between them; or numbers of 4 or 8 bytes. Whatever the buffers hold,
-nothing outside of them is read. Source: Arrow's "Columnar Format".
+A column consists of buffers: a bitmap of the rows that are not null, if there are nulls; offsets of
+4 or 8 bytes, and the bytes between them; or numbers of 4 or 8 bytes. No content of the buffers
+makes this module read outside of them. Source: Arrow's "Columnar Format".
 
-``_speedups/columns.pyx`` has the same for C; what is here is the reference.
+This module is the reference; ``_speedups/columns.pyx`` is its compiled form.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Columns:
 def partitions_of_keys(keys: BinaryColumn, count: int) -> array[int]:
     """The partition among ``count`` for each key; ``STICKY`` for a row without a key."""
     if count < 1:
-        raise ValueError("there are partitions")
+        raise ValueError("the number of partitions must be at least 1")
     return array(
         "i",
         (route(keys[row], None, count, ignore_keys=False) for row in range(len(keys))),
@@ -120,14 +120,15 @@ def rows_by_partition(
 ) -> tuple[array[int], list[tuple[int, int, int]]]:
     """The rows of one topic's ``count`` partitions, each partition's together and in order.
 
-    A row has the partition that it names, else that of its key. The rows are from ``start`` on, up
-    to ``stop - 1`` at most: they end where keyless ones begin or end, for these may get into any
-    partition, and the order is kept in each. It returns the numbers of the rows plus ``base``, and
-    for each partition among them its number (or what :func:`route` returns in its place), the place
-    of its first row and the place behind its last.
+    A row has the partition that it names, else the partition of its key. The rows begin with
+    ``start`` and end with ``stop - 1`` at the latest. They end earlier where keyless rows begin or
+    end: a keyless row may get into any partition, and each partition keeps the order. The call
+    returns the numbers of the rows plus ``base``. It also returns for each partition among them its
+    number (or the special value of :func:`route`), the place of its first row, and the place behind
+    its last.
     """
     if count < 1 or start > stop:
-        raise ValueError("there are rows and partitions")
+        raise ValueError("the number of partitions must be at least 1, and stop not before start")
     partitions, keys = columns.partitions, None if ignore_keys else columns.keys
     found: dict[int, list[int]] = {}
     for row in range(start, stop):

@@ -49,7 +49,7 @@ _SNAPPY_HEADER: Final = b"\x82SNAPPY\0" + b"\0\0\0\1" * 2
 
 
 def _snappy(_level: int) -> Callable[[memoryview], bytes]:
-    """Blocks behind a header of the snappy-java library, which is what Kafka reads."""
+    """Blocks behind a header of the snappy-java library: the format that Kafka reads."""
 
     def compress(data: memoryview) -> bytes:
         parts = [_SNAPPY_HEADER]
@@ -65,7 +65,7 @@ _LZ4_DEFAULT_LEVEL: Final = 9
 
 
 def _lz4(level: int) -> Callable[[memoryview], bytes]:
-    """Independent blocks of 64 KiB, no content size: more is not read by every Kafka client.
+    """Independent blocks of 64 KiB, no content size: the format that every Kafka client reads.
 
     Kafka's default level 9 means LZ4's fast compressor; other levels mean its high compressor.
     """
@@ -85,7 +85,7 @@ def _lz4(level: int) -> Callable[[memoryview], bytes]:
 
 
 def _zstd(level: int) -> Callable[[memoryview], bytes]:
-    """Compressors are kept: to make one takes as long as to compress a few kilobytes."""
+    """Keeps compressors: making one takes as long as compressing a few kilobytes."""
     free: list[zstandard.ZstdCompressor] = []
 
     def compress(data: memoryview) -> bytes:

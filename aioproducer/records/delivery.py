@@ -11,7 +11,7 @@ from aioproducer.records.bulk_tokens import BulkToken
 
 
 def fail_record(token: Any, error: BaseException) -> None:
-    """Fail the token if it is not done, and look at it, so that asyncio does not complain."""
+    """Fail the token if it is not done, and read its error, so that asyncio does not complain."""
     if not token.done():
         token.set_exception(error)
         token.exception()
@@ -25,23 +25,23 @@ def deliver_records(
     base_offset: int,
     log_append_time_ms: int,
 ) -> None:
-    """Set the result of each token that is not done; a :class:`BulkToken` is told once.
+    """Set the result of each token that is not done; a :class:`BulkToken` is called once.
 
     ``base_offset`` -1: unknown, ``log_append_time_ms`` -1: unused.
     """
     new, cls = tuple.__new__, RecordMetadata
     step = 0 if base_offset < 0 else 1
     offset = base_offset
-    told = None
+    delivered = None
     ends = [run[0] for run in runs[1:]] + [len(tokens)]
     for (first, timestamp_ms, key_size, value_size), end in zip(runs, ends, strict=False):
         if log_append_time_ms >= 0:
             timestamp_ms = log_append_time_ms
         for token in tokens[first:end]:
             if type(token) is BulkToken:
-                if token is not told and not token.done():
+                if token is not delivered and not token.done():
                     token.deliver(topic, partition, offset)
-                told = token
+                delivered = token
             elif not token.done():
                 token.set_result(
                     new(cls, (topic, partition, offset, timestamp_ms, key_size, value_size))

@@ -1,4 +1,4 @@
-"""Reads back the records that a builder wrote, to write them into other batches."""
+"""A reader of the records that a builder wrote, for writing them into other batches."""
 
 from __future__ import annotations
 

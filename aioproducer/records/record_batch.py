@@ -42,10 +42,10 @@ def next_sequence(sequence: int, count: int) -> int:
 
 
 def compress_records(builder: RecordsBuilder, compression: Compression | None) -> bytes | None:
-    """The records' compressed bytes, or None where they go as they are.
+    """The records' compressed bytes; None: the batch is not compressed.
 
-    A record batch says in its attributes how it is compressed, so a payload that grows under
-    compression still goes compressed, as the Java client does it.
+    The attributes of a batch name its compression, so a payload that grows under compression is
+    sent compressed all the same. The Java client does this as well.
     """
     return None if compression is None else compression.compress(builder.records)
 

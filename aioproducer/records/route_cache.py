@@ -1,8 +1,9 @@
-"""The routes of the fast path: the open batch that a record may join without further questions.
+"""The routes of the fast path: the open batch that a record may join at once.
 
-Nearly all records take it. It leaves what it does not know to others, and then did nothing.
+Nearly all records take a route. For any other record the cache does nothing, and the record goes
+the long way.
 
-``_speedups/fast_path.pyx`` has the same for C; what is here is the reference.
+This module is the reference; ``_speedups/fast_path.pyx`` is its compiled form.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from aioproducer.records.builder import RecordsBuilder
 class OpenBuilders:
     """The builders that records of one topic may join.
 
-    A closed builder takes nothing, so it does no harm here.
+    A closed builder takes no records, so it may stay here.
     """
 
     __slots__ = ("partitions", "sticky")

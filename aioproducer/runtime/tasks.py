@@ -1,4 +1,4 @@
-"""The owner of all tasks of a producer: it notices when one dies."""
+"""The owner of all tasks of a producer, which reports a task that dies."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 class TaskOwner:
-    """Starts tasks, and calls ``on_death`` with the error of the first that ends in one.
+    """Starts tasks, and calls ``on_death`` with the error of the first task that fails.
 
-    A cancelled task is no death, unless nobody here cancelled it: then the loop is shutting down,
-    and ``on_death`` gets the :class:`asyncio.CancelledError`.
+    A task that the owner cancels has not failed. Any other cancellation means that the loop is
+    shutting down, and ``on_death`` gets the :class:`asyncio.CancelledError`.
     """
 
     def __init__(self, on_death: Callable[[BaseException], None]) -> None:
@@ -54,7 +54,7 @@ class TaskOwner:
     async def close(self, timeout: float | None = None) -> None:
         """Cancel the tasks that still run, and wait until all have ended.
 
-        ``timeout``: seconds after which a task that goes on in spite of that is left alone.
+        ``timeout``: seconds after which a task that ignores its cancellation is left alone.
         """
         self._closed = True
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]

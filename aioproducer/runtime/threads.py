@@ -1,7 +1,8 @@
 """Threads of the producer's own, for calls that would hold up the event loop.
 
-asyncio's default executor belongs to the application, which may keep all of its threads busy; what
-runs here waits for none of them. The threads are daemons, so the interpreter's exit waits for none.
+asyncio's default executor belongs to the application, which may keep all of its threads busy. Calls
+here do not wait for those threads. The threads here are daemons: the interpreter's exit does not
+wait for them.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ _CORES: Final = (
     len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 )
 BESIDE_THE_LOOP: Final = max(1, _CORES - 1)
-"""The number of threads that may compute at the same time: of several cores, one is left to the
-event loop, which would stall."""
+"""The number of threads that may compute at the same time. Of several cores, one stays free for the
+event loop."""
 
 
 class DaemonThreads(Executor):
     """Runs calls in at most ``most`` threads, each of which begins when it is needed.
 
-    Where no thread can begin any more, at the interpreter's exit, calls are run at once.
+    At the interpreter's exit, when no thread can begin, calls run at once.
     """
 
     def __init__(self, name: str, most: int) -> None:
@@ -38,14 +39,14 @@ class DaemonThreads(Executor):
         self._most = most
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._lock = Lock()
-        """Guards what follows."""
+        """Guards the following fields."""
         self._threads: list[Thread] = []
         self._unfinished = 0
         """Calls that wait, or run."""
         self._ended = False
 
     async def run(self, call: Callable[[], _Answer]) -> _Answer:
-        """Run ``call`` in one of the threads, and return or raise what it does."""
+        """Run ``call`` in one of the threads, with its result or its error."""
         return await asyncio.get_running_loop().run_in_executor(self, call)
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -78,7 +79,7 @@ class DaemonThreads(Executor):
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             self._do(job)
-            del job  # nothing of it stays until the next one comes
+            del job  # keep no reference to the call until the next one comes
 
     def _do(self, job: _Job) -> None:
         future, call = job
@@ -93,9 +94,9 @@ class DaemonThreads(Executor):
             self._unfinished -= 1
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Begin nothing any more; each thread ends after what it does, and nobody joins it.
+        """Begin no more calls; each thread ends after its present call, and is not joined.
 
-        ``wait`` does nothing: a running call may take long, and nobody wants its result.
+        ``wait`` has no effect: a running call may take long, and its result is not needed.
         """
         with self._lock:
             self._ended = True
@@ -112,7 +113,7 @@ class DaemonThreads(Executor):
 
 
 class ThreadForEach(Executor):
-    """Runs each call in a thread of its own: for calls that may hang, and come seldom."""
+    """Runs each call in a thread of its own, for rare calls that may hang."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""Requests on behalf of a caller that waits for the answer in a future of its own."""
+"""Requests on behalf of callers, each of which waits for the response in its own future."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from aioproducer.sender.requester import Requester
 
 
 class ResponseFuture(Protocol):
-    """The caller's future, as far as it is used here."""
+    """The part of the caller's future that is used here."""
 
     def done(self) -> bool:
         """True if the caller gave up."""
 
     def set_result(self, result: Any, /) -> None:
-        """Hand over the value that was read in the answer, or a :class:`ProducerError`."""
+        """Set the value that was read from the response, or a :class:`ProducerError`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdHocRequest:
-    """A request, and the future of the caller that waits for its answer."""
+    """A request, and the future of the caller that waits for its response."""
 
     request: Request
     future: ResponseFuture
     node: Peer | None
-    """The only node to ask; None: any."""
+    """The only node for the request; None: any."""
     failure: ProducerError | None
-    """The last failure of ``node`` before it was asked."""
+    """The last failure of ``node`` before the request."""
     answered: bool = True
 
     @property
@@ -52,14 +52,14 @@ class AdHocRequest:
         """The content of the response."""
         return self.request.read(response)
 
-    def tell(self, answer: Any) -> None:
-        """Give ``answer`` to the caller, unless it gave up."""
+    def resolve(self, result: Any) -> None:
+        """Set ``result`` on the caller's future, unless the caller gave up."""
         if not self.future.done():
-            self.future.set_result(answer)
+            self.future.set_result(result)
 
 
 class AdHocRequests(Requester):
-    """The requests that wait for a connection; the client has the others."""
+    """The requests that wait for a connection; the client has the sent ones."""
 
     requests = (AdHocRequest,)
 
@@ -69,12 +69,12 @@ class AdHocRequests(Requester):
         self._waiting: list[AdHocRequest] = []
 
     def ask(self, request: Request, future: ResponseFuture, node: Peer | None) -> None:
-        """Ask ``node``, or any, as soon as it is ready."""
+        """Send a request to ``node``, or any, as soon as it is ready."""
         failure = None if node is None else self._client.failures().get(node.id)
         self._waiting.append(AdHocRequest(request, future, node, failure))
 
     def step(self, now: float) -> float | None:
-        """Send the requests that can be sent. Returns when to look again by the clock alone."""
+        """Send the requests that can be sent. Returns the time of the next round by the clock."""
         deadline: float | None = None
         for inquiry in list(self._waiting):
             later = None if inquiry.future.done() else self._try(inquiry, now)
@@ -85,9 +85,9 @@ class AdHocRequests(Requester):
         return None if deadline == float("inf") else deadline
 
     def _try(self, inquiry: AdHocRequest, now: float) -> float | None:
-        """Send it if that is possible. Returns when to try again.
+        """Send the request if possible. Returns the time of the next attempt.
 
-        None: it was sent, or has an answer. Infinite: try again when woken.
+        None: it was sent, or has a result. Infinite: try again when woken.
         """
         peers = self._metadata.peers if inquiry.node is None else [inquiry.node]
         node = inquiry.node or self._client.least_loaded(peers, now)
@@ -98,20 +98,20 @@ class AdHocRequests(Requester):
         if inquiry.node is not None:
             error = self._client.failures().get(inquiry.node.id)
         if error is not None and error is not inquiry.failure:
-            inquiry.tell(error)
+            inquiry.resolve(error)
             return None
         return self._client.next_chance(peers, now) or float("inf")
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the response to a request, or the reason that there is none."""
+        """Take the response to a request, or the error in its place."""
         inquiry: AdHocRequest = completion.request
         if isinstance(completion.error, NetworkError) and inquiry.node is None:
-            self._waiting.append(inquiry)  # another broker may answer
+            self._waiting.append(inquiry)  # another broker may respond
         else:
-            inquiry.tell(completion.result if completion.error is None else completion.error)
+            inquiry.resolve(completion.result if completion.error is None else completion.error)
 
     def close(self, error: ProducerError) -> None:
-        """Callers that wait get ``error``; no request is sent any more."""
+        """Fail all waiting callers with ``error``; no more requests are sent."""
         for inquiry in self._waiting:
-            inquiry.tell(error)
+            inquiry.resolve(error)
         self._waiting.clear()

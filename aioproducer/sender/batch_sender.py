@@ -1,4 +1,4 @@
-"""Batches go to brokers in produce requests, and the responses to the completer."""
+"""The sender of batches: produce requests to brokers, responses to the completer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ProduceRequestBuilder:
         self._transactions = transactions
 
     def build(self, batches: Sequence[ProducerBatch], now: float) -> ProduceRequest | None:
-        """The request with those of ``batches`` that have no outcome; None: all have one."""
+        """The request with the batches that have no outcome; None: all have one."""
         encoded = [self._encode(batch, now) for batch in batches if not batch.done]
         if not encoded:
             return None
@@ -90,7 +90,7 @@ class ProduceResponses:
         self._completer = completer
 
     def take(self, request: ProduceRequest, completion: Completion, now: float) -> None:
-        """Settle the batches of ``request`` by its response, or by the lack of one."""
+        """Settle the batches of ``request`` by its response, or by the error in its place."""
         for batch, _ in request.batches:
             batch.in_request = False
         waiting = [batch for batch, _ in request.batches if not batch.done]
@@ -151,7 +151,7 @@ class ProduceResponses:
 
 
 class BatchSender(Requester):
-    """Takes the batches that are ready to the brokers that lead their partitions."""
+    """Sends ready batches to the leaders of their partitions."""
 
     requests = (ProduceRequest,)
 
@@ -179,7 +179,7 @@ class BatchSender(Requester):
         self._failure_seen: dict[int, ProducerError] = {}
 
     def step(self, now: float) -> float | None:
-        """Send the batches that are ready. Returns when to look again by the clock alone."""
+        """Send the ready batches. Returns the time of the next round by the clock."""
         deadline = self._batches.release_delayed(now)
         for topic in self._batches.topics_without_leader():
             self._metadata.use(topic, now)
@@ -197,7 +197,7 @@ class BatchSender(Requester):
         return deadline
 
     def _send_to(self, node: Node, now: float) -> float | None:
-        """Send the batches that are ready for ``node``. Returns when to look again."""
+        """Send the ready batches for ``node``. Returns the time of the next attempt."""
         while True:
             idle = self._client.in_flight(node.id) == 0
             due = self._batches.ready(node.id, now, idle=idle)
@@ -217,7 +217,7 @@ class BatchSender(Requester):
             self._send(node, batches)
 
     def _doubt_leader(self, node: int) -> None:
-        """Batches wait for a node that can't be reached: maybe another one leads by now."""
+        """Request metadata for the batches of an unreachable node: the leader may have changed."""
         failure = self._client.failures().get(node)
         if failure is not None and self._failure_seen.get(node) is not failure:
             self._failure_seen[node] = failure
@@ -250,5 +250,5 @@ class BatchSender(Requester):
             self._client.send(node.id, request)
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the response to a produce request, or the reason that there is none."""
+        """Take the response to a produce request, or the error in its place."""
         self._responses.take(completion.request, completion, now)

@@ -28,10 +28,10 @@ class FoundTopic(NamedTuple):
 
     error_code: int
     leaders: frozenset[int]
-    """Those of its partitions; -1: a partition has none."""
+    """The leaders of its partitions; -1: a partition has none."""
     partitions: int
     may_write: bool | None
-    """None: the broker does not tell."""
+    """None: the broker does not report it."""
 
 
 class Found(NamedTuple):
@@ -68,7 +68,7 @@ class DescribeRequest:
         return request
 
     def read(self, response: LazyMetadataResponse) -> Found:
-        """The content of the response. Raises :class:`ProtocolError` if it can't be true."""
+        """The content of the response. Raises :class:`ProtocolError` if it contradicts itself."""
         return read_response(response.whole(), self._read)
 
     def _read(self, said: Any) -> Found:

@@ -40,7 +40,7 @@ from aioproducer.transactions.sequence_numbers import ProducerIdState, SequenceN
 logger = logging.getLogger(__name__)
 
 RECORDS_PER_SLICE: Final = 1_000
-"""The number of futures that are told before the event loop may do something else."""
+"""The number of futures that are resolved before the event loop may run other tasks."""
 
 
 class BatchCompleter:
@@ -82,7 +82,7 @@ class BatchCompleter:
 
     @property
     def _dropping(self) -> bool:
-        """True if a batch may not fit because earlier ones were dropped with a transaction."""
+        """True if a batch's number may not fit because an abort has dropped earlier batches."""
         return self._transactions is not None and self._transactions.discards_unsent
 
     def settle(self, batch: ProducerBatch, outcome: Outcome, node: NodeId, now: float) -> None:
@@ -118,7 +118,7 @@ class BatchCompleter:
     def block_behind_gaps(self, now: float) -> None:
         """Block the partitions with a gap in their sequence numbers, until they can go on.
 
-        To be called after outcomes, before anything leaves.
+        Call this after outcomes, before batches leave.
         """
         if not self._blocked and not self._sequence_numbers.broken:
             return
@@ -135,13 +135,15 @@ class BatchCompleter:
         self._compressor.came_out_too_large(batch)
         parts = self._batches.split(batch, now)
         self._metrics.batch_split(now)
-        logger.warning("Sending a batch again as %d smaller ones: %s", parts, error)
+        logger.warning(
+            "Splitting a batch for %s into %d smaller ones: %s", batch.topic_partition, parts, error
+        )
 
     def _retry(self, batch: ProducerBatch, error: ProducerError, node: NodeId, now: float) -> None:
         topic = batch.topic_partition.topic
         batch.last_error = error
         batch.uncertain = still_uncertain(batch.uncertain, error)
-        # The coordinator still ends the transaction before, which takes milliseconds (version 2).
+        # The coordinator still ends the previous transaction, which takes milliseconds (version 2).
         soon = isinstance(error, ConcurrentTransactionsError)
         logger.log(
             logging.DEBUG if soon else logging.INFO,
@@ -169,20 +171,20 @@ class BatchCompleter:
         written = "it may have been written" if uncertain else "it was not written"
         error = DeliveryTimeoutError(
             f"{batch.topic_partition}: not acknowledged within {timeout:g} s "
-            f"(delivery_timeout_ms), {written}. See to the cause, or raise that time: "
+            f"(delivery_timeout_ms), {written}. Resolve the cause, or raise the timeout: "
             f"{batch.last_error or why_not_sent(batch)}"
         )
         self._fail(batch, error, uncertain, {}, now)
 
     def _may_have_been_written(self, batch: ProducerBatch) -> bool:
-        """True if a batch that is given up now may be in the log."""
+        """True if a batch that fails now may be in the log."""
         return batch.uncertain or self._batches.is_in_flight(batch)
 
     def abort(self, error: ProducerError, now: float, *, unsent_only: bool = False) -> int:
         """Fail every record that has no outcome. Returns their number.
 
-        ``unsent_only``: batches on their way to a broker are kept, and so are batches that have to
-        be sent again to find out whether they were written.
+        ``unsent_only``: keep the batches in flight, and the batches that must be sent again to find
+        out whether they were written.
         """
         return sum(self.abort_in_slices(error, now, unsent_only=unsent_only))
 
@@ -191,8 +193,8 @@ class BatchCompleter:
     ) -> Iterator[int]:
         """:meth:`abort` as an iterator over the numbers of records that failed in its steps.
 
-        A step takes a batch or two, or ``RECORDS_PER_SLICE``; others may have their turn between
-        two of them, while no batch leaves any more.
+        A step takes one or two batches, or ``RECORDS_PER_SLICE`` records. Other tasks may run
+        between two steps, and no batch leaves meanwhile.
         """
         kept = (
             {each for each in self._batches if self._must_be_settled(each)} if unsent_only else ()
@@ -261,7 +263,7 @@ class BatchCompleter:
             self._transactions.batch_failed(error)
 
     def _note_gap(self, batch: ProducerBatch, uncertain: bool) -> None:
-        """Note the gap in the sequence numbers, if ``batch`` failed and had some."""
+        """Note the gap in the sequence numbers, if the failed ``batch`` had some."""
         if batch.state is NO_PRODUCER_STATE:
             return
         if self._transactions is not None:
@@ -292,9 +294,9 @@ def _place_of(record: PendingRecord) -> str | TopicPartition:
 def _error_for(
     error: ProducerError, may_have_been_written: bool, place: str | TopicPartition
 ) -> ProducerError:
-    """``error`` as the records of ``place`` get it: itself, or a copy that says more.
+    """The error for the records of ``place``: ``error`` itself, or a copy that names the place.
 
-    The error of a closed producer, or of an aborted transaction, does not name a place by itself.
+    The error of a closed producer, or of an aborted transaction, names no place by itself.
     """
     nameless = isinstance(error, ProducerClosedError | TransactionAbortedError)
     if not nameless and error.may_have_been_written is may_have_been_written:

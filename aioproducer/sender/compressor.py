@@ -1,4 +1,4 @@
-"""The compression of batches: on the event loop or beside it, and what it makes of each topic."""
+"""The compression of batches, on the event loop or in a thread, and each topic's estimate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aioproducer.records.compression_ratio import CompressionRatios
 from aioproducer.runtime.tasks import TaskOwner
 
 COMPRESS_ELSEWHERE_BYTES: Final = 64 * 1024
-"""A request with more than this to compress is compressed in a thread, not on the event loop."""
+"""Bytes: a request with more to compress is compressed in a thread, not on the event loop."""
 
 
 class Compressor:
@@ -67,13 +67,13 @@ class Compressor:
     # --- topics ------------------------------------------------------------------------------
 
     def expansion(self, topic: str) -> float:
-        """The probable size of records of ``topic`` before compression, by their size after it."""
+        """The estimated ratio of a topic's bytes before compression to its bytes on the wire."""
         if self._compression is None:
             return 1.0
         return max(1.0, 1.0 / self._ratios.estimate(topic))
 
     def came_out_too_large(self, batch: ProducerBatch) -> None:
-        """Estimate the batches of its topic by ``batch``, which the broker refused as too large."""
+        """Correct the estimate of a topic by ``batch``, which the broker refused as too large."""
         self._ratios.reset(batch.topic_partition.topic, batch.compression_ratio)
 
     def forget(self, topic: str) -> None:

@@ -1,4 +1,4 @@
-"""Batches and pending records whose time is over fail, with the reason."""
+"""The expiry of batches and pending records, and the reasons in their errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REPORT_INTERVAL: Final = 1.0
 
 
 class BatchExpiry:
-    """Batches without an outcome for longer than ``delivery_timeout_ms``."""
+    """Fails batches without an outcome for longer than ``delivery_timeout_ms``."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class BatchExpiry:
             self._completer.expire(batch, timeout, self._why_not_sent, now)
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:
-        """The reason that a batch was not sent, if it met no error of its own."""
+        """The reason that a batch was not sent, if no attempt has failed."""
         leader = self._batches.leader_of(batch)
         if leader is None:
             return "the partition has no leader"
@@ -59,11 +59,11 @@ class BatchExpiry:
             return f"the coordinator did not take the partition into the transaction{said}"
         broker = self._metadata.describe(leader)
         failure = self._client.failures().get(leader)
-        return f"{broker} did not take it" if failure is None else f"last error: {failure}"
+        return f"{broker} did not take the batch" if failure is None else f"last error: {failure}"
 
 
 class RecordExpiry:
-    """Pending records that waited for metadata or memory longer than ``max_block_ms``."""
+    """Fails records that waited for metadata or memory longer than ``max_block_ms``."""
 
     def __init__(
         self,
@@ -102,11 +102,11 @@ class RecordExpiry:
         )
 
     def report(self, now: float) -> float | None:
-        """Log the expired records, one line per topic and second. Returns when to look again."""
+        """Log the expired records, one line per topic and second. Returns the next log's time."""
         if not self._unreported or now < self._report_not_before:
             return self._report_not_before if self._unreported else None
         for topic, (count, error) in self._unreported.items():
-            logger.error("%d waiting records for %s failed: %s", count, topic, error)
+            logger.error("%d pending records for %s failed: %s", count, topic, error)
         self._unreported.clear()
         self._report_not_before = now + _REPORT_INTERVAL
         return None
@@ -120,10 +120,10 @@ class Expiry:
         self._records = records
 
     def expire(self, now: float) -> None:
-        """Fail the batches and the pending records whose time is over."""
+        """Fail the expired batches and pending records."""
         self._batches.expire(now)
         self._records.expire(now)
 
     def report(self, now: float) -> float | None:
-        """Log the expired records. Returns when to look again."""
+        """Log the expired records. Returns the next log's time."""
         return self._records.report(now)

@@ -1,7 +1,7 @@
 """The outcome of a batch, decided from the broker's response. No I/O, no clock.
 
-The sender carries out the outcome that :func:`decide` returns, and nothing else. The meaning of an
-error code is in :mod:`aioproducer.errors.table`; here it meets the facts about the batch.
+The sender carries out the outcome that :func:`decide` returns. The decision combines the meaning of
+an error code (:mod:`aioproducer.errors.table`) with the facts about the batch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Retry:
     error: ProducerError
     """If ``refresh_metadata``, the leaders are out of date."""
     numbers_lost: bool = False
-    """The broker does not take its sequence number any more; it needs a new one."""
+    """True if the broker refuses the sequence number: the batch needs a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The records fail with ``error``, those in ``record_errors`` (by index) with their own."""
+    """The records fail with ``error``, or with their own error in ``record_errors``, by index."""
 
     error: ProducerError
     record_errors: dict[int, ProducerError]
@@ -65,13 +65,13 @@ class Standing:
     may_retry: bool
     """Attempts and time are left."""
     first_in_line: bool = True
-    """No earlier batch of its partition is still without outcome, or was just dropped."""
+    """True if no earlier batch of the partition lacks an outcome, or was just dropped."""
     uncertain: bool = False
-    """An earlier attempt may have been written, for nobody said that it was not."""
+    """True if an earlier attempt may have been written: no response has excluded it."""
     records: int = 1
     """The number of records in the batch."""
     may_be_numbered_anew: bool = True
-    """A batch whose number does not fit may get another one; in a transaction none does."""
+    """True if a batch whose number does not fit may get another one: not in a transaction."""
 
 
 def decide(result: PartitionResult, where: str, standing: Standing) -> Outcome:
@@ -92,9 +92,10 @@ def decide_error(
 ) -> Outcome:
     """The outcome of a batch whose request, or the batch itself, met ``error``.
 
-    A batch whose number does not fit came before an earlier one that is still on its way, or after
-    one that never will be, and then it needs a new number. It gets one only if it is surely not in
-    the log: one that may have been written is failed rather than written twice.
+    A batch's number does not fit if the batch arrived before an earlier one, which is still in
+    flight, or if an earlier one will never arrive. In the second case the batch needs a new number.
+    It gets one only if it is certainly not in the log. A batch that may have been written fails,
+    because it could be written twice.
     """
     if standing.may_retry:
         if isinstance(error, KafkaError) and error.disposition is Disposition.MISNUMBERED:
@@ -109,7 +110,7 @@ def decide_error(
 
 
 def still_uncertain(before: bool, error: ProducerError) -> bool:
-    """True if a batch may be in the log after ``error``; ``before``: True if it might before."""
+    """True if a batch may be in the log after ``error``; ``before``: the same before it."""
     return before or error.written is Written.MAYBE
 
 

@@ -27,7 +27,7 @@ from aioproducer.network.frames import Buffer, EncodedPayload, encode
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _NO_OFFSET = -1
 _LAST_VERSION_WITHOUT_ADDING = 11
-"""A later one takes its partitions into the transaction (KIP-890)."""
+"""A later version takes its partitions into the transaction (KIP-890)."""
 
 
 class EncodedBatch(NamedTuple):
@@ -39,7 +39,7 @@ class EncodedBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProduceRequest:
-    """One batch each for several partitions that one broker leads."""
+    """One batch for each of several partitions of one leader."""
 
     batches: Sequence[EncodedBatch]
     acks: int
@@ -52,7 +52,7 @@ class ProduceRequest:
 
     @property
     def answered(self) -> bool:
-        """False with ``acks=0``: the broker says nothing."""
+        """False with ``acks=0``: the broker sends no response."""
         return self.acks != 0
 
     def build(self, version: int) -> EncodedPayload:
@@ -90,12 +90,12 @@ class ProduceRequest:
         return EncodedPayload(kind, parts)
 
     def read(self, response: Any) -> ProduceResults:
-        """The content of the response. Raises :class:`ProtocolError` if it can't be true."""
+        """The content of the response. Raises :class:`ProtocolError` if it is invalid."""
         return read_produce_response(self, response)
 
 
-# Most of a request is the same as in the one before, and kio takes its time. So kio encodes each
-# part once; what changes stands last in its struct, and its length in front of it.
+# Most parts of a request equal the previous request's, and kio's encoder is slow. So kio encodes
+# each constant part once. The variable part is last in its struct, with its length in front.
 
 
 @lru_cache(maxsize=256)
@@ -157,9 +157,9 @@ class PartitionResult(NamedTuple):
     """-1 unless the topic uses ``LogAppendTime``."""
     message: str | None = None
     record_errors: Mapping[int, str | None] | None = None
-    """The broker's words by the index of the record in its batch (KIP-467)."""
+    """The broker's messages, by the index of the record in its batch (KIP-467)."""
     leader: PartitionLeader | None = None
-    """The new leader, where the broker knows it (KIP-951)."""
+    """The new leader, if the broker knows it (KIP-951)."""
 
 
 class ProduceResults(NamedTuple):
@@ -173,8 +173,8 @@ class ProduceResults(NamedTuple):
 def read_produce_response(request: ProduceRequest, response: Any) -> ProduceResults:
     """The results in ``response``, kio's ``ProduceResponse`` of any version from 7.
 
-    A partition that it leaves out has no result, as nobody knows what became of the batch. A
-    partition that was not asked for, or that it mentions twice, makes all of it unbelievable.
+    A partition that the response leaves out has no result: the outcome of its batch is unknown. A
+    partition that was not in the request, or occurs twice, invalidates the whole response.
     """
     names = {topic_id: name for name, topic_id in request.topic_ids.items() if topic_id}
     by_id = response.__version__ >= _FIRST_VERSION_WITH_TOPIC_IDS
@@ -187,8 +187,8 @@ def read_produce_response(request: ProduceRequest, response: Any) -> ProduceResu
             if batch is None:
                 called = topic.topic_id if by_id else repr(topic.name)
                 raise ProtocolError(
-                    f"an answer for partition {each.index} of topic {called}, "
-                    "which was not asked for, or is answered already"
+                    f"the response has partition {each.index} of topic {called}, "
+                    "which was not in the request, or has it twice"
                 )
             results[batch] = _result(each)
     nodes = {
@@ -203,7 +203,7 @@ def _result(partition: Any) -> PartitionResult:
     appended: datetime.datetime | None = partition.log_append_time
     appended_ms = -1 if appended is None else round(appended.timestamp() * 1000)
     if partition.base_offset < _NO_OFFSET:
-        raise ProtocolError(f"an answer with base offset {partition.base_offset}")
+        raise ProtocolError(f"the response has the impossible base offset {partition.base_offset}")
     if not partition.error_code:
         return PartitionResult(0, int(partition.base_offset), appended_ms)
     leader = getattr(partition, "current_leader", None)

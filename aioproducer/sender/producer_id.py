@@ -41,11 +41,11 @@ class ProducerIdRequester:
 
     @property
     def idle(self) -> bool:
-        """True if nothing is left to be asked: a producer that ends needs no id."""
+        """True if no request is left to send: a producer that ends needs no id."""
         return True
 
     def step(self, now: float) -> float | None:
-        """Send a request if one is needed. Returns when to look again by the clock alone."""
+        """Send a request if one is needed. Returns the time of the next round by the clock."""
         numbers = self._sequence_numbers
         if numbers.state is not ProducerIdState.NEEDED or not self._accumulator.batches:
             return None
@@ -63,7 +63,7 @@ class ProducerIdRequester:
         return None
 
     def _doubt_addresses(self) -> None:
-        """Ask for metadata if a broker can't be reached: its address may be out of date."""
+        """Request metadata if a broker can't be reached: its address may be out of date."""
         brokers, failures = self._metadata.snapshot.brokers, self._client.failures()
         found = [failures[number] for number in brokers if number in failures]
         if found and found != self._failures_seen:
@@ -71,7 +71,7 @@ class ProducerIdRequester:
         self._failures_seen = found
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the response to a request, or the reason that there is none."""
+        """Take the response to a request, or the error in its place."""
         error = completion.error
         assigned: AssignedIdentity | None = completion.result
         if assigned is not None:

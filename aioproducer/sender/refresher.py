@@ -33,14 +33,14 @@ from aioproducer.sender.requests import MetadataRequest
 logger = logging.getLogger(__name__)
 
 STEPS_AT_ONCE: Final = 100
-"""The number of partitions or topics of a response that are taken in before others have their turn.
+"""The number of partitions or topics of a response that are processed before other tasks may run.
 Each takes some microseconds."""
 
 
 class MetadataRefresher(Requester):
     """One metadata request at a time, to the least loaded broker.
 
-    The sender takes in its answer bit by bit, some steps in each round.
+    The sender processes the response in parts, some steps in each round.
     """
 
     requests = (MetadataRequest,)
@@ -60,7 +60,7 @@ class MetadataRefresher(Requester):
         self._pending = accumulator.pending
         self._compressor = compressor
         self._refusal: ProducerError | None = None
-        """The last request's error if a broker was reached; else None."""
+        """The last request's error, if a broker has sent it; else None."""
         self._taking: Generator[None, None, None] | None = None
         """The rest of the work with a response."""
         self._now = 0.0
@@ -68,7 +68,7 @@ class MetadataRefresher(Requester):
     def step(self, now: float) -> float | None:
         """Go on with a response, or send a request if one is due.
 
-        Returns when to look again by the clock alone: ``now`` while more of a response is left.
+        Returns the time of the next round by the clock: ``now`` while a response has parts left.
         """
         self._now = now
         if self._client.has_refused_logins:
@@ -85,7 +85,7 @@ class MetadataRefresher(Requester):
         node = self._client.least_loaded(peers, now)
         gone = node is None and not self._client.reaches(peers)
         if (gone or self._metadata.rebootstrap_due(now)) and self._metadata.may_rebootstrap:
-            logger.warning("No known broker answers: starting again from bootstrap_servers")
+            logger.warning("No known broker responds: starting again from bootstrap_servers")
             self._metadata.rebootstrap(now)
             return now
         if node is None:
@@ -97,7 +97,7 @@ class MetadataRefresher(Requester):
         return None
 
     def _refuse_waiting(self) -> None:
-        """Fail the records and callers that wait for metadata if no broker lets the producer in."""
+        """Fail the records and callers that wait for metadata if every broker refuses the login."""
         refusal = self._client.refusal(self._metadata.peers)
         if refusal is None:
             return
@@ -119,10 +119,10 @@ class MetadataRefresher(Requester):
                 self._compressor.forget(topic)
                 self._client.metrics.forget_topic(topic)
 
-    # --- answers ---------------------------------------------------------------------------
+    # --- responses -------------------------------------------------------------------------
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the response to a request, or the reason that there is none."""
+        """Take the response to a request, or the error in its place."""
         request: MetadataRequest = completion.request
         self._now = now
         if completion.error is not None:
@@ -155,7 +155,7 @@ class MetadataRefresher(Requester):
         self._refusal = None
         for topic, error in news.errors.items():
             if error.retriable and topic not in self._metadata.errors:
-                logger.warning("%s; its records wait", error)
+                logger.warning("%s; records for the topic stay pending", error)
         yield from self._apply(news, asked)
         servers = (server.id for server in self._metadata.bootstrap)
         self._client.forget_except([*self._metadata.snapshot.brokers, *servers])
@@ -174,7 +174,7 @@ class MetadataRefresher(Requester):
         return bool(self._pending.awaiting(topic))
 
     def _follow(self, topic: str) -> Generator[None, None, None]:
-        """Prepare the accumulator for a topic, then tell it the topic's newest state."""
+        """Prepare the accumulator for a topic, then give it the topic's newest state."""
         topics = self._metadata.snapshot.topics
         fresh = yield from self._accumulator.prepare(topics[topic])
         info: TopicInfo | None = topics.get(topic)
@@ -188,7 +188,7 @@ class MetadataRefresher(Requester):
         failed = self._pending.fail(waiting, error)
         if failed:
             self._client.metrics.records_failed(topic, failed, self._now)
-            logger.error("%d waiting records for %s failed: %s", failed, topic, error)
+            logger.error("%d pending records for %s failed: %s", failed, topic, error)
 
     def _failed(self, error: ProducerError) -> None:
         logger.debug("Metadata request failed: %s", error)
@@ -205,20 +205,19 @@ class MetadataRefresher(Requester):
         if self._metadata.last_update is None:
             reasons = self._client.failures()
             listed = "; ".join(
-                str(reasons.get(node.id) or f"{node}: no answer yet")
+                str(reasons.get(node.id) or f"{node}: no response yet")
                 for node in self._metadata.bootstrap
             )
-            refused = f". Last answer: {self._refusal}" if self._refusal is not None else ""
+            refused = f". Last response: {self._refusal}" if self._refusal is not None else ""
             return BootstrapError(
-                f"no bootstrap server answered {waited}, so nothing is known of topic "
-                f"{topic!r}. Check bootstrap_servers. {listed}{refused}"
+                f"no bootstrap server answered {waited}, so topic {topic!r} is unknown. "
+                f"Check bootstrap_servers. {listed}{refused}"
             )
-        known = self._metadata.errors.get(topic)
-        told = known or self._refusal
-        reason = f": {told}" if told is not None else ""
+        error = self._metadata.errors.get(topic) or self._refusal
+        reason = f": {error}" if error is not None else ""
         return MetadataTimeoutError(
             f"topic {topic!r} did not become known {waited}. Check its name and that it "
-            f"exists, or raise that time{reason}"
+            f"exists, or raise the timeout{reason}"
         )
 
     def why_no_partition(

@@ -8,7 +8,7 @@ from aioproducer.network.request import Completion
 
 
 class Requester(Protocol):
-    """Has its turn in each round of the sender, and takes the responses to its requests."""
+    """Sends its requests in each round of the sender, and takes their responses."""
 
     @property
     def requests(self) -> tuple[type, ...]:
@@ -16,11 +16,11 @@ class Requester(Protocol):
 
     @property
     def idle(self) -> bool:
-        """False while the sender may not end, because something is left to be asked."""
+        """False while a request is left to send, so that the sender may not end."""
         return True
 
     def step(self, now: float) -> float | None:
-        """Send what is due. Returns when to look again by the clock alone."""
+        """Send the requests that are due. Returns the time of the next round by the clock."""
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the response to a request, or the reason that there is none."""
+        """Take the response to a request, or the error in its place."""

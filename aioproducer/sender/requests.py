@@ -23,11 +23,11 @@ _FIRST_METADATA_WITH_TOPIC_IDS = 10
 
 @dataclass(frozen=True, slots=True)
 class MetadataRequest:
-    """Ask for the brokers and for topics, which are created where the brokers do that."""
+    """Request the brokers and topics. Brokers that create topics create missing ones."""
 
     asked: Asked
     detailed: frozenset[str] = frozenset()
-    """The topics whose replicas are wanted."""
+    """The topics to return with replicas."""
     api: Api = Api.METADATA
     answered: bool = True
 
@@ -42,11 +42,11 @@ class MetadataRequest:
         )
 
     def read(self, response: LazyMetadataResponse) -> Generator[None, None, MetadataNews]:
-        """The news in the response, read in steps. They raise :class:`ProtocolError`."""
+        """The content of the response, read in steps. A step may raise :class:`ProtocolError`."""
         return response.read(self.asked.topics, self.detailed)
 
 
-# For thousands of topics kio takes its time, so it encodes each of them once.
+# kio's encoder is slow for thousands of topics, so it encodes each of them once.
 
 
 @lru_cache(maxsize=65_536)
@@ -70,7 +70,7 @@ def _encoded_rest(version: int) -> bytes:
 
 
 class AssignedIdentity(NamedTuple):
-    """The answer to a request for a producer id."""
+    """The response to a request for a producer id."""
 
     error_code: int
     producer_id: int
@@ -79,7 +79,7 @@ class AssignedIdentity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InitProducerIdRequest:
-    """Ask for a producer id and epoch (KIP-98)."""
+    """Request a producer id and epoch (KIP-98)."""
 
     api: Api = Api.INIT_PRODUCER_ID
     answered: bool = True
@@ -94,7 +94,7 @@ class InitProducerIdRequest:
         return request
 
     def read(self, response: Any) -> AssignedIdentity:
-        """The content of the response. Raises :class:`ProtocolError` if it can't be true."""
+        """The content of the response. Raises :class:`ProtocolError` for an impossible id."""
         code = int(response.error_code)
         if code:
             return AssignedIdentity(code, -1, -1)

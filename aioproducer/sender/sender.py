@@ -1,6 +1,6 @@
-"""The one coroutine that moves batches: it sends them, and gives answered ones their outcome.
+"""The one coroutine that sends batches, and gives them their outcomes.
 
-Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until something happens.
+Source: Kafka's ``Sender``. Its thread is a task here; its poll is a sleep until an event.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from aioproducer.sender.wakeup import Wakeup
 class Sender:
     """Runs from the producer's start until every record has its outcome.
 
-    ``requesters`` have their turn in this order, in each round.
+    ``requesters`` send their requests in this order, in each round.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Sender:
             self._expiry.report(float("inf"))
 
     def _round(self, now: float) -> float | None:
-        """Do one round of work. Returns when to look again by the clock alone."""
+        """Do one round of work. Returns the time of the next round by the clock."""
         for completion in self._client.take_completed():
             self._requester_of[type(completion.request)].completed(completion, now)
         self._expiry.expire(now)
@@ -69,14 +69,14 @@ class Sender:
         return _earliest(
             self._serve_memory(now),
             *[each.step(now) for each in self._requesters],
-            self._refresher.step(now),  # again: only now it is known which leaders are missing
+            self._refresher.step(now),  # again: only now the missing leaders are known
             self._client.poll(now),
             self._accumulator.next_deadline(),
             self._expiry.report(now),
         )
 
     def _serve_memory(self, now: float) -> float | None:
-        """Give memory that has come back to pending records, then to callers of ``drain()``."""
+        """Give returned memory to pending records, then to callers of ``drain()``."""
         for waited in self._pending.admit(now):
             self._metrics.buffer_waited(waited, now)
         return self._waiters.serve(now)
@@ -95,7 +95,7 @@ class Sender:
     def giving_up(self, error: ProducerError) -> Iterator[int]:
         """Fail every record that has no outcome, when :meth:`run` has ended, in steps.
 
-        Each step gives the number of records that failed in it.
+        Each step yields the number of records that failed in it.
         """
         return self._completer.abort_in_slices(error, self._wakeup.clock())
 

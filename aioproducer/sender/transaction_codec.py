@@ -1,6 +1,7 @@
-"""A request to a coordinator as a request of the network. No I/O.
+"""The network form of a request to a coordinator. No I/O.
 
-Each request builds and reads itself (``transactions/requests/``); here it gets kio's messages.
+Each request builds and reads itself (``transactions/requests/``); this module supplies kio's
+messages.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class TransactionRequest:
     def build(self, version: int) -> RequestPayload:
         """The request in ``version``, or the highest below it that version 1 of the protocol has.
 
-        Raises :class:`UnsupportedVersionError` where the broker is too old for the request.
+        Raises :class:`UnsupportedVersionError` if the broker is too old for the request.
         """
         highest = self.request.highest_version_in_protocol_1
         if self.handle.version == 1 and highest is not None:
@@ -44,5 +45,5 @@ class TransactionRequest:
         return payload
 
     def read(self, response: Any) -> Response:
-        """The content of the response. Raises :class:`ProtocolError` if it can't be true."""
+        """The content of the response. Raises :class:`ProtocolError` if it is impossible."""
         return self.request.read(response)

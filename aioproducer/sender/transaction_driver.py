@@ -42,11 +42,11 @@ class _Channel:
     """The failed attempts since the last success."""
     not_before: float = 0.0
     failure: ProducerError | None = None
-    """The last failed connection to a coordinator that the source knows of."""
+    """The last failed connection to a coordinator that was reported to the source."""
 
 
 class TransactionDriver:
-    """Sends the requests of a producer's transactions, and beside them those of group offsets.
+    """Sends the requests of a producer's transactions, and the requests of group offsets.
 
     ``on_change`` is called when state or offsets may have changed.
     """
@@ -84,11 +84,11 @@ class TransactionDriver:
         return self._manager.state not in ending
 
     def step(self, now: float) -> float | None:
-        """Send the next requests, discard records not to be sent. Returns when to look again."""
+        """Send the next requests, discard records of aborts. Returns the time of the next round."""
         manager = self._manager
         manager.offered_version = self._client.features.transaction_version
         if self._accumulator.closing and not manager.joined:
-            manager.abort_if_failed()  # nobody else will
+            manager.abort_if_failed()  # no caller is left to abort it
         discard_error = manager.discard_error
         if discard_error is not None:
             self._completer.abort(discard_error, now, unsent_only=True)
@@ -119,7 +119,7 @@ class TransactionDriver:
     # --- requests --------------------------------------------------------------------------
 
     def _send(self, channel: _Channel, request: CoordinatorRequest, now: float) -> float | None:
-        """Send ``request`` if that is possible now. Returns when to look again."""
+        """Send ``request`` if possible. Returns the time of the next attempt."""
         if channel.not_before > now:
             return channel.not_before
         node: Peer | None = channel.source.node_for(request)
@@ -153,7 +153,7 @@ class TransactionDriver:
     # --- responses -------------------------------------------------------------------------
 
     def completed(self, completion: Completion, now: float) -> None:
-        """Take the response to a request, or the reason that there is none."""
+        """Take the response to a request, or the error in its place."""
         if completion.request is self._offsets_channel.in_flight:
             self._complete(self._offsets_channel, completion, now)
             self._on_change()
@@ -171,7 +171,7 @@ class TransactionDriver:
             self._report_changes()
 
     def _complete(self, channel: _Channel, completion: Completion, now: float) -> Reaction:
-        """Hand the end of the request in flight to its source, and set the backoff."""
+        """Hand the result of the request in flight to its source, and set the backoff."""
         assert channel.in_flight is not None
         request, channel.in_flight = channel.in_flight.request, None
         reaction = self._hand_over(channel.source, request, completion)

@@ -1,4 +1,4 @@
-"""The sender's sleep, until something happens or until a moment."""
+"""The sender's sleep, until an event or a deadline."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 
 class Wakeup:
-    """One coroutine sleeps in :meth:`wait`; anything may :meth:`wake` it, also before it sleeps.
+    """One coroutine sleeps in :meth:`wait`; any code may :meth:`wake` it, also before it sleeps.
 
-    A timer outlives the sleep it was made for, because most sleeps end before their deadline and
-    the next one has nearly the same. It is set anew only when it rings too late, or early.
+    A timer outlives its sleep, because most sleeps end before their deadline, and the next deadline
+    is nearly the same. It is set anew only if it would fire too late, or has fired too early.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -60,9 +60,9 @@ def send_values(
         result.cancel()
         thread.call_soon(take_back)
         raise
-    except Exception as error:  # the producer's end, or what the values raised
+    except Exception as error:  # the producer's end, or the error of the iterable
         carry(error, result)
-        with suppress(errors.ProducerError):  # closed: all have their outcome by then
+        with suppress(errors.ProducerError):  # closed: all records have their outcome by then
             thread.ask(end)
         note(error)
         raise
@@ -88,7 +88,7 @@ def send_columns(
         return thread.ask(send)
     except (errors.ProducerError, KeyboardInterrupt) as error:
         if thread.ended:
-            thread.join()  # then the call has raised, too
+            thread.join()  # then the call has raised as well
         report = SendReport.of(raised[0]) if raised else None
         if report is not None and SendReport.of(error) is None:
             carry(error, report)

@@ -1,7 +1,7 @@
 """Records on their way from threads to an event loop: bounded, in order, and fair to each thread.
 
-Records keep the order in which they came, whichever thread they came from. Only where a thread has
-to wait for room, its later records *stall*: they stand behind, and other threads' records pass.
+Records of all threads keep the order of their arrival, with one exception: if a thread has to wait
+for room, its later records *stall*, and the records of other threads overtake them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class Item(NamedTuple):
 
 
 class Marker:
-    """Resolves ``future`` when all items that came before have left, stalled or not."""
+    """Resolves ``future`` when all earlier items have left, stalled or not."""
 
     def __init__(self, future: Future[None]) -> None:
         self.future = future
         self._missing = 1
 
     def stall(self) -> None:
-        """Count one more place where it has to be reached."""
+        """Count one more queue in which earlier items are left."""
         self._missing += 1
 
     def reached(self) -> None:
-        """Count one place where all earlier items have left."""
+        """Count one queue that all earlier items have left."""
         self._missing -= 1
         if not self._missing and self.future.set_running_or_notify_cancel():
             self.future.set_result(None)
@@ -47,10 +47,10 @@ class Marker:
 
 
 class Inbox:
-    """Holds items of up to ``capacity`` bytes, and as many that stalled; one may be larger.
+    """Holds items of up to ``capacity`` bytes, and as many stalled ones; one may be larger.
 
-    Of the room for stalled items, each thread may use as much as the others leave free, so that
-    there is always some for one more. :attr:`lock` guards all of it.
+    Each thread may use as much of the room for stalled items as the others leave free, so there is
+    always room for one more thread. :attr:`lock` guards the whole inbox.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -80,9 +80,10 @@ class Inbox:
         return not fresh or size <= self.capacity - self._fresh_total
 
     def wait(self, thread: Thread, size: int, timeout: float | None) -> bool:
-        """Wait until a record of ``size`` bytes fits, with the lock held; False: in vain.
+        """Wait until a record of ``size`` bytes fits, with the lock held; False: it never did.
 
-        Only a thread that is served is woken: others would take the interpreter from the loop.
+        A thread wakes only when there is room for it: others would take the interpreter from the
+        loop.
         """
         condition = Condition(self.lock)
         self._waiting[thread] = size, condition
@@ -133,7 +134,7 @@ class Inbox:
                 self._stalled_bytes[thread] = 0
 
     def keep(self, item: Item | Marker) -> bool:
-        """Keep an item that was taken, if it has to wait; else False."""
+        """Keep a taken item that has to wait; False: the item need not wait."""
         if not self._stalled:
             return False
         if isinstance(item, Marker):

@@ -1,8 +1,8 @@
 """The thread of a blocking producer: its event loop, and the way of records into it.
 
-``send()`` puts a record into the :class:`Inbox`; one coroutine, the *pump*, takes the inbox whole
-and puts its records into their batches. So the loop is woken once for a burst of records. A thread
-whose records have to wait for their broker stalls alone.
+``send()`` puts a record into the :class:`Inbox`. One coroutine, the *pump*, takes all items of the
+inbox and puts their records into batches, so a burst of records wakes the loop once. A thread whose
+records have to wait for a broker stalls alone.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _Answer = TypeVar("_Answer")
 
 _BOOKKEEPING: Final = 512  # bytes that a record in the inbox counts for beside its value
 _RECORDS_PER_TURN: Final = 500  # records after which the loop may do something else
-_AT_EXIT: Final = 10.0  # seconds to deliver, at the interpreter's exit, for who was not closed
-GRACE: Final = 5.0  # seconds over its bound after which close() no longer believes in the thread
+_AT_EXIT: Final = 10.0  # seconds to deliver at the interpreter's exit, for an open producer
+GRACE: Final = 5.0  # seconds over its bound after which close() gives the thread up
 
 
 class LoopThread:
-    """Runs the event loop of ``core``. Any thread may :meth:`enter` records, and :meth:`ask`."""
+    """Runs the event loop of ``core``. Any thread may call :meth:`enter` and :meth:`ask`."""
 
     def __init__(self, core: ProducerCore) -> None:
         self._core = core
@@ -66,7 +66,9 @@ class LoopThread:
         """Start the thread. Raises :class:`IllegalStateError` if it was started before."""
         with self._lock:
             if self._thread.ident or isinstance(self._refusal, errors.ProducerClosedError):
-                raise errors.IllegalStateError(f"{self._core!r} can be started once; make another")
+                raise errors.IllegalStateError(
+                    f"the producer {self._core.client_id!r} can be started once; make another"
+                )
             self._process = os.getpid()
             self._loop = asyncio.new_event_loop()
             self._thread.start()
@@ -108,7 +110,7 @@ class LoopThread:
     def enter(self, fields: RecordFields, future: Any, timeout: float | None = None) -> None:
         """Put a record into the inbox, waiting ``timeout`` seconds for room there.
 
-        Raises :class:`BufferExhaustedError`, or the reason why the producer takes no record.
+        Raises :class:`BufferExhaustedError`, or the error of a producer that takes no records.
         """
         value = fields[1]
         if fields[5] is None:
@@ -152,14 +154,17 @@ class LoopThread:
         if self._ended.done():
             raise errors.anew(self._refusal)
         raise errors.ProducerTimeoutError(
-            f"{self._core.client_id!r} was not done within {timeout} s"
+            f"the call of producer {self._core.client_id!r} was not done within {timeout} s"
         )
 
     def _check(self, *, waits: bool) -> None:
         if os.getpid() != self._process:
             raise errors.WrongLoopError(f"{self._core!r} was made before a fork; make another")
         if waits and get_ident() == self._thread.ident:
-            raise errors.IllegalStateError("callbacks and hooks may only send(), and not wait")
+            raise errors.IllegalStateError(
+                f"a callback or hook of the producer {self._core.client_id!r} may call send() "
+                "alone: it must not wait"
+            )
 
     def _close_at_exit(self) -> None:
         if os.getpid() == self._process:
@@ -212,7 +217,7 @@ class LoopThread:
                 return
 
     def _put(self, item: Item | Marker) -> asyncio.Future[None] | None:
-        """Put a record into its batch, or in line; returns a future if its thread has to wait."""
+        """Put a record into a batch, or let it wait; a future: its thread has to wait for that."""
         if isinstance(item, Marker):
             item.reached()
         elif item.future.set_running_or_notify_cancel():
@@ -222,12 +227,14 @@ class LoopThread:
                 item.future.set_exception(error)
                 self._core.record_failed(error)
             else:
-                with suppress(errors.ProducerError):  # it has ended, as the pump will find out
+                with suppress(
+                    errors.ProducerError
+                ):  # the producer has ended; the pump notices it next
                     return self._core.turn(item.thread)
         return None
 
     async def catch_up(self) -> None:
-        """Wait until the pump has all that was sent before."""
+        """Wait until the pump has all records that were sent before."""
         future: Future[None] = Future()
         with self._lock:
             self._inbox.put(Marker(future))
@@ -245,7 +252,7 @@ class LoopThread:
             self._wakeup.set()
 
     def _end(self, error: errors.ProducerError, undelivered: int) -> None:
-        """End with ``error``, which all later calls get, and all that wait."""
+        """End with ``error``, which all waiting and later calls raise."""
         with self._lock:
             closing = isinstance(self._refusal, errors.ProducerClosedError)
             self._refusal = error = self._refusal if closing else error

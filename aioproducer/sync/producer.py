@@ -33,13 +33,13 @@ from aioproducer.sync.loop_thread import LoopThread
 class Producer:
     """Sends records to Kafka from code without an event loop; any thread may use it.
 
-    Options, arguments and errors are those of :class:`aioproducer.Producer`. Serializers,
-    partitioners, interceptors and the callbacks of futures run in the producer's own thread: they
-    must not block, and whatever waits raises :class:`IllegalStateError` there. Records on their way
-    to that thread take up to a sixteenth of ``buffer_memory`` beside it.
+    Options, arguments and errors are the same as of :class:`aioproducer.Producer`. Serializers,
+    partitioners, interceptors and the callbacks of futures run in the producer's own thread. They
+    must not block: a call that would wait raises :class:`IllegalStateError` there. Records on their
+    way to that thread take up to a sixteenth of ``buffer_memory`` in addition.
 
-    Close it. The interpreter's exit closes what nobody closed, within 10 s each, but ``os._exit``
-    and signals do not. A forked child makes its own.
+    Close every producer. The interpreter's exit closes the remaining ones, within 10 s each, but
+    ``os._exit`` and signals do not. A forked child makes its own producer.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Producer:
         self._thread = LoopThread(self._core)
 
     def start(self) -> None:
-        """Start the producer's thread. Raises :class:`IllegalStateError` if it was before."""
+        """Start the producer's thread. Raises :class:`IllegalStateError` the second time."""
         self._thread.start()
 
     def __enter__(self) -> Self:
@@ -85,18 +85,19 @@ class Producer:
         headers: Headers | None = None,
         timestamp_ms: int | None = None,
     ) -> Future[RecordMetadata]:
-        """Put a record into memory to be sent; the future has its fate.
+        """Put a record into memory to be sent; the future gets its outcome.
 
         Blocks for up to ``max_block_ms`` while memory is used up. Records of one thread keep their
-        order. ``future.cancel()`` is True where the record is taken back, and False once the
-        producer's thread has it. What is wrong with the record is found there, so that is in the
-        future too; only what follows is raised here.
+        order. ``future.cancel()`` returns True if the record is taken back, and False once the
+        producer's thread has it. That thread checks the record, so an invalid record's error is set
+        on the future. The call itself raises only the following errors.
 
         Raises:
             SerializationError: a :class:`ProducerRecord` is not the only argument.
             BufferExhaustedError: no memory within ``max_block_ms``; in a callback, no memory now.
-            ProducerClosedError, ProducerBrokenError, IllegalStateError, WrongLoopError: not now,
-                not in this process, or not any more.
+            ProducerClosedError, ProducerBrokenError: the producer has ended.
+            IllegalStateError: the producer was not started.
+            WrongLoopError: the producer was made in another process.
         """
         future = _RecordFuture()
         fields: RecordFields = (topic, value, key, partition, headers, timestamp_ms)
@@ -243,7 +244,7 @@ class Producer:
 
 
 class _RecordFuture(Future[RecordMetadata]):
-    """The fate of one record; a failure may be that of its whole batch, as one object."""
+    """The outcome of one record; the records of a failed batch may share one error object."""
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         error = self.exception(timeout)

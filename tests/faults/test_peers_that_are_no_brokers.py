@@ -112,7 +112,7 @@ async def test_each_bootstrap_address_has_its_reason(start_server: StartServer) 
         assert address in text
     assert "refused" in text
     assert "HTTP" in text
-    assert "did not answer" in text or "no answer yet" in text
+    assert "did not answer" in text or "no response yet" in text
     assert "no-such-host.invalid" in text.split(unknown, 1)[1]
 
 

@@ -304,7 +304,7 @@ def test_unreachable_servers_end_it_although_input_goes_on(option: list[str]) ->
     assert "127.0.0.1:1" in told
     assert "Traceback" not in told
     assert told.endswith("aioproducer: 1 of 1 records were not delivered\n")
-    assert "waiting records" not in told, "the record's own error says the same"
+    assert "pending records" not in told, "the record's own error says the same"
 
 
 def test_a_line_without_key_names_its_number_and_ends_the_reading(cluster: MockCluster) -> None:

@@ -1,6 +1,7 @@
-"""The innermost loops for C: all of them, or an error at the import.
+"""The innermost loops, compiled: all of them, or an error at the import.
 
-``columns.pyx`` is the twin of ``records/columns.py``, and so on; ``fast_path.pyx`` is that of
+Each ``.pyx`` file is the compiled form of the Python module with its name: ``columns.pyx`` of
+``records/columns.py``, and so on. ``fast_path.pyx`` is the compiled form of
 ``aioproducer/core/fast_path.py`` and ``records/route_cache.py``.
 """
 

@@ -1,4 +1,4 @@
-"""What is asked of an array before its numbers are read as C has them."""
+"""The check of an array before C code reads its numbers."""
 
 from cpython.array cimport array
 

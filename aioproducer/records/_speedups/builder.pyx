@@ -1,8 +1,8 @@
 # cython: language_level=3, binding=False, wraparound=False
-"""The twin of ``builder``.
+"""The compiled form of ``builder``.
 
-Every record is written straight into the buffer, whose size is looked at each time: the caller may
-have replaced it. Nothing between that look and the last byte runs code of Python.
+Every record is written straight into the buffer, after a check of the buffer's size: the caller may
+have replaced the buffer. No Python code runs between that check and the last byte.
 """
 
 from cpython.array cimport array
@@ -109,12 +109,12 @@ cdef class RecordsBuilder:
                 break
         return self.count - before
 
-    def append_rows(self, span, timestamp_ms, columns, Py_ssize_t base, Py_ssize_t stop):
+    def append_rows(self, token, timestamp_ms, columns, Py_ssize_t base, Py_ssize_t stop):
         cdef int64_t timestamp = checked_time(timestamp_ms)
         cdef BinaryColumn values = columns.values
         cdef BinaryColumn keys = columns.keys
         cdef IntColumn timestamps = columns.timestamps
-        cdef array rows = span.rows
+        cdef array rows = token.rows
         cdef Py_ssize_t before = self.count
         cdef Py_ssize_t key_size = -1
         cdef const char* key = NULL
@@ -125,7 +125,7 @@ cdef class RecordsBuilder:
             raise TypeError("there is no column of values")
         if rows is not None:
             check_type_code(rows, b"q")
-        for place in range(span.first, stop):
+        for place in range(token.first, stop):
             if rows is None:
                 row = place - base
             elif 0 <= place < len(rows):
@@ -139,7 +139,7 @@ cdef class RecordsBuilder:
                 key_size = keys.read(row, &key)
             value_size = values.read(row, &value)
             if at < 0 or not self.write_fields(
-                span, at, key, key_size, value, value_size, b"\0"
+                token, at, key, key_size, value, value_size, b"\0"
             ):
                 break
         return self.count - before
@@ -168,7 +168,7 @@ cdef class RecordsBuilder:
         Py_ssize_t value_size,
         bytes tail,
     ) except -1:
-        """Write a record; a size of -1 stands for None, and ``tail`` is what comes behind."""
+        """Write a record; a size of -1 stands for None, and ``tail`` is the rest of the record."""
         cdef int64_t delta = timestamp - self.base_timestamp_ms if self.count else 0
         cdef Py_ssize_t body = (
             1
@@ -222,7 +222,7 @@ cdef class RecordsBuilder:
         self.last_key_size = key_size
         self.last_value_size = value_size
         self.runs.append((index, timestamp, key_size, value_size))
-        # To make it may have run the collector, and a finalizer that sends (in Python 3.11).
+        # Making it may have run the collector, and a finalizer that sends (in Python 3.11).
         if len(self.runs) > 1 and self.runs[len(self.runs) - 2][0] > index:
             self.runs.sort()
         return size

@@ -1,5 +1,5 @@
 # cython: language_level=3, binding=False, wraparound=False
-"""The twin of ``bulk_tokens.fill_places``."""
+"""The compiled form of ``bulk_tokens.fill_places``."""
 
 from cpython.array cimport array
 from libc.stdint cimport int64_t
@@ -8,12 +8,12 @@ from aioproducer.records._speedups.arrays cimport check_type_code
 
 
 def fill_places(
-    array partitions not None, array offsets not None, span, int partition, int64_t base_offset
+    array partitions not None, array offsets not None, token, int partition, int64_t base_offset
 ):
     """See ``bulk_tokens.fill_places``."""
-    cdef Py_ssize_t first = span.first
-    cdef Py_ssize_t count = span.count
-    cdef array rows = span.rows
+    cdef Py_ssize_t first = token.first
+    cdef Py_ssize_t count = token.count
+    cdef array rows = token.rows
     cdef Py_ssize_t records = len(partitions)
     cdef Py_ssize_t there = records if rows is None else len(rows)
     cdef Py_ssize_t place, number
@@ -27,7 +27,7 @@ def fill_places(
         or first > there
         or count > there - first
     ):
-        raise IndexError("the records of a span are beyond those that were counted")
+        raise IndexError("the bulk token's records are beyond the records that were counted")
     check_type_code(partitions, b"i")
     check_type_code(offsets, b"q")
     if rows is not None:
@@ -35,7 +35,7 @@ def fill_places(
         chosen = <int64_t*>rows.data.as_longlongs + first
         for number in range(count):
             if not 0 <= chosen[number] < records:
-                raise IndexError("the records of a span are beyond those that were counted")
+                raise IndexError("the bulk token's records are beyond the records that were counted")
     for number in range(count):
         place = first + number if chosen is NULL else chosen[number]
         partitions.data.as_ints[place] = partition

@@ -1,5 +1,5 @@
 # cython: language_level=3, binding=False, wraparound=False
-"""The twin of ``columns``: Arrow's columns, and their rows by partition."""
+"""The compiled form of ``columns``: Arrow's columns, and their rows by partition."""
 
 from cpython.array cimport array
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -12,7 +12,7 @@ from aioproducer.errors import SerializationError
 
 
 cdef class Column:
-    """See ``columns``; what all of them have."""
+    """See ``columns``: the base of all columns."""
 
     def __dealloc__(self):
         PyBuffer_Release(&self.validity)
@@ -61,7 +61,7 @@ cdef class BinaryColumn(Column):
         PyBuffer_Release(&self.offsets)
 
     cdef Py_ssize_t read(self, Py_ssize_t row, const char** at) except -2:
-        """The size of the row's bytes, and where they are; -1: it is null."""
+        """The size of the row's bytes, and their place; -1: the row is null."""
         cdef Py_ssize_t place = self.place(row)
         cdef int64_t begin, end
         if place < 0:
@@ -93,7 +93,7 @@ cdef class IntColumn(Column):
             raise SerializationError("a column has fewer numbers than rows")
 
     cdef bint read(self, Py_ssize_t row, int64_t* number) except -1:
-        """Whether the row is not null, and its number."""
+        """True if the row is not null, and the row's number."""
         cdef Py_ssize_t place = self.place(row)
         if place < 0:
             return False
@@ -111,7 +111,7 @@ cdef class IntColumn(Column):
 def partitions_of_keys(BinaryColumn keys not None, int count):
     """See ``columns.partitions_of_keys``."""
     if count < 1:
-        raise ValueError("there are partitions")
+        raise ValueError("the number of partitions must be at least 1")
     cdef array partitions = array("i", bytes(4 * keys.count))
     cdef int* partition_at = partitions.data.as_ints
     cdef const char* key = NULL
@@ -127,7 +127,7 @@ def rows_by_partition(
 ):
     """See ``columns.rows_by_partition``."""
     if count < 1 or start > stop:
-        raise ValueError("there are rows and partitions")
+        raise ValueError("the number of partitions must be at least 1, and stop not before start")
     cdef IntColumn partitions = columns.partitions
     cdef BinaryColumn keys = None if ignore_keys else columns.keys
     cdef array groups = array("q", bytes(8 * (stop - start)))

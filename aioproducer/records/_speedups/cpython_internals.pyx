@@ -7,7 +7,7 @@ measured by ``python -m benchmarks --workloads bulk`` with and without the switc
 
 - *Futures are not tracked.* The collector would visit each of thousands several times.
 - *Metadata is not tracked.* A ``RecordMetadata`` holds str and int alone, so no cycle goes through
-  it. CPython finds that out of a plain tuple by itself, and not of a subclass.
+  it. CPython notices this for a plain tuple, and not for a subclass.
 """
 
 import os
@@ -46,7 +46,7 @@ cdef void track(object each) noexcept:
 
 
 cdef object new_tuple(type cls, Py_ssize_t size):
-    """A tuple of a subclass, whose places are to be filled before anything else."""
+    """An empty tuple of a subclass; the caller must fill its places before anything else."""
     made = PyType_GenericAlloc(cls, size)
     forget_hash(made)
     return made

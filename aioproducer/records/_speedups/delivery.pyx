@@ -1,5 +1,5 @@
 # cython: language_level=3, binding=False, wraparound=False
-"""The twin of ``delivery``."""
+"""The compiled form of ``delivery``."""
 
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM

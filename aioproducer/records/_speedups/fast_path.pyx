@@ -1,7 +1,7 @@
 # cython: language_level=3, binding=False, wraparound=False
-"""The twins of ``route_cache`` and ``fast_path.PythonFastPath``.
+"""The compiled form of ``route_cache`` and ``fast_path.PythonFastPath``.
 
-They are one module because a call between modules costs more, and each record would make it.
+Both are in one module, because every record would pay for the costlier call between modules.
 """
 
 cimport cython
@@ -137,10 +137,10 @@ cdef class FastPath:
         if self.plain_future is None:
             return self.create_future()
         future = PyObject_Call(FUTURE, (), self.plain_future)
-        # Else the collector visits each of thousands several times, a quarter of all costs. While
-        # it is pending, the task that awaits it may be part of a cycle with it: the producer sees
-        # to it that none stays so while its loop runs. Done, it holds metadata and its loop, which
-        # leads back to it only by what users attach; failed, it is shown to the collector again.
+        # The collector would visit each of thousands of futures, a quarter of all costs. A pending
+        # future may be in a cycle with the task that awaits it; the producer breaks such cycles
+        # before its loop ends. A done future holds metadata and its loop, which leads back to it
+        # only through users' attributes. A failed future is shown to the collector again.
         untrack(future)
         return future
 

@@ -1,4 +1,4 @@
-"""The twins of ``partitioning.murmur2_partition`` and ``partitioning.route``."""
+"""The compiled form of ``partitioning.murmur2_partition`` and ``partitioning.route``."""
 
 from libc.stdint cimport int64_t, uint32_t
 

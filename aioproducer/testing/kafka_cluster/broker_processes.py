@@ -235,7 +235,7 @@ class BrokerProcesses:
                 if time.monotonic() > deadline:
                     raise KafkaClusterError(
                         f"broker {broker.node_id} is not ready after "
-                        f"{self.launch.start_timeout:g} s; members of the cluster it misses: "
+                        f"{self.launch.start_timeout:g} s; it does not know the brokers "
                         f"{sorted(missing)}. {_log(broker)}"
                     )
                 time.sleep(_POLL)

@@ -58,7 +58,7 @@ class Cluster(ClusterQueries):
         return self.coordinators.pop(0)
 
     def why_no_answer(self) -> str:
-        return "host2: no answer yet"
+        return "host2: no response yet"
 
     @property
     def features(self) -> Mapping[str, int]:
@@ -157,5 +157,5 @@ async def test_what_a_leader_says_is_raised(error: Exception) -> None:
 async def test_the_time_is_over_before_a_leader_was_reached() -> None:
     cluster = Cluster(orders=GOOD)
     cluster.unreachable[TWO] = None
-    with pytest.raises(BootstrapError, match=r"broker 2 .* within 0.05 s.* host2: no answer yet"):
+    with pytest.raises(BootstrapError, match=r"broker 2 .* within 0.05 s.* host2: no response yet"):
         await check(cluster, ["orders"], None, SHORT)

@@ -198,7 +198,7 @@ async def test_a_timeout_names_the_last_error() -> None:
         await world.turn()
         await world.answer(world.one(ProduceRequest), code=19)
         await world.turn(DELIVERY)
-        for part in ("NOT_ENOUGH_REPLICAS", "orders-0", "See to the cause, or raise that time"):
+        for part in ("NOT_ENOUGH_REPLICAS", "orders-0", "Resolve the cause, or raise the timeout"):
             assert part in str(future.exception())
 
 

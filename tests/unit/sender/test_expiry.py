@@ -26,7 +26,7 @@ async def test_an_unknown_topic_is_waited_for_until_max_block() -> None:
         assert isinstance(error, MetadataTimeoutError)
         for part in (
             "'orders'",
-            "raise that time",
+            "raise the timeout",
             "Check its name",
             "UNKNOWN_TOPIC_OR_PARTITION",
             "does not exist",
