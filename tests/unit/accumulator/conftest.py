@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.accumulator.world import World
+from tests.unit.accumulator.world import AccumulatorWorld
 
 
 @pytest.fixture
-def world() -> World:
-    made = World()
+def world() -> AccumulatorWorld:
+    made = AccumulatorWorld()
     made.learn(1, 1, 2)
     return made

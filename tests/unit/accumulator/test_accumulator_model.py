@@ -14,16 +14,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from aioproducer.accumulator import (
-    AccumulatorSettings,
-    ProducerBatch,
-    RecordAccumulator,
-    SerializedRecord,
-)
+from aioproducer.accumulator import ProducerBatch, SerializedRecord
 from aioproducer.accumulator.buffer_pool import NodeKey
 from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import BufferExhaustedError, DeliveryTimeoutError, KafkaError
-from aioproducer.model import RecordMetadata, TopicPartition
+from aioproducer.model import TopicPartition
+from tests.support.tokens import FlushToken, Token
+from tests.support.world import World
 
 BATCH = 500
 FEW_BATCHES = 4 * BATCH + 77
@@ -39,41 +36,11 @@ BLOCK = 2.0
 DELIVERY = 5.0
 
 
-class Token:
-    """A future that refuses a second fate."""
+class Flush(FlushToken):
+    """A flush of ``tokens``, which nothing fails."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.metadata: RecordMetadata | None = None
-        self.error: BaseException | None = None
-        self.cancelled = False
-
-    def done(self) -> bool:
-        return self.cancelled or self.metadata is not None or self.error is not None
-
-    def set_result(self, metadata: RecordMetadata, /) -> None:
-        assert not self.done()
-        self.metadata = metadata
-
-    def set_exception(self, error: BaseException, /) -> None:
-        assert not self.done()
-        self.error = error
-
-    def exception(self) -> BaseException | None:
-        return self.error
-
-
-class Flushed:
     def __init__(self, tokens: list[Token]) -> None:
         self.tokens = tokens
-        self.resolved = False
-
-    def done(self) -> bool:
-        return self.resolved
-
-    def set_result(self, _result: None, /) -> None:
-        assert not self.resolved
-        self.resolved = True
 
     def set_exception(self, error: BaseException, /) -> None:
         raise AssertionError("nobody broke the producer")
@@ -89,32 +56,28 @@ class AccumulatorMachine(RuleBasedStateMachine):
         super().__init__()
         self.now = 50.0
         self.timestamp_ms = 1_000
-        self.accumulator = RecordAccumulator(
-            AccumulatorSettings(
-                memory=self.memory,
-                pending_memory=PENDING,
-                kept_memory=self.kept,
-                batch_size=BATCH,
-                max_request_size=1_500,
-                linger=None,
-                adaptive_linger=0.005,
-                delivery_timeout=DELIVERY,
-                one_at_a_time=self.one_at_a_time,
-                in_order=not self.one_at_a_time,
-            ),
-            Random(1),
-            lambda: None,
-            lambda: None,
+        world = World(
+            random=lambda: Random(1),
+            make_future=lambda: None,
+            memory=self.memory,
+            pending_memory=PENDING,
+            kept_memory=self.kept,
+            batch_size=BATCH,
+            max_request_size=1_500,
+            linger=None,
+            delivery_timeout=DELIVERY,
+            one_at_a_time=self.one_at_a_time,
+            in_order=not self.one_at_a_time,
+            adaptive_partitioning=True,
         )
-        self.batches = self.accumulator.batches
-        self.pool = self.accumulator._pool
-        self.pending = self.accumulator.pending
-        self.records = self.accumulator._records
+        self.accumulator = world.accumulator
+        self.batches, self.pending = world.batches, world.pending
+        self.pool, self.records = world.pool, world.records
         self.memory_quota = self.accumulator._memory_quota
         self.tokens: list[Token] = []
         self.leaders: dict[str, list[int | None]] = {}
         self.on_wire: dict[ProducerBatch, int] = {}
-        self.flushes: list[Flushed] = []
+        self.flushes: list[Flush] = []
         self.was_split = False
         self.log: dict[TopicPartition, list[Token]] = defaultdict(list)
 
@@ -238,7 +201,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        flushed = Flushed([token for token in self.tokens if not (token.metadata or token.error)])
+        flushed = Flush([token for token in self.tokens if not (token.metadata or token.error)])
         self.flushes.append(flushed)
         self.accumulator.flush(flushed)
 

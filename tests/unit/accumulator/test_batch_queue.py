@@ -9,20 +9,20 @@ import pytest
 from aioproducer.errors import RecordTooLargeError
 from aioproducer.model import RecordMetadata
 from aioproducer.records.bulk_tokens import BulkToken
+from tests.support.tokens import FlushToken
+from tests.support.world import DELIVERY
 from tests.unit.accumulator.world import (
     BATCH,
-    DELIVERY,
     FULL,
     START,
     TIMESTAMP_MS,
-    Flushed,
-    World,
+    AccumulatorWorld,
 )
 
 # --- expiry ------------------------------------------------------------------------------------
 
 
-def test_batches_expire_wherever_they_are(world: World) -> None:
+def test_batches_expire_wherever_they_are(world: AccumulatorWorld) -> None:
     world.send(0)
     on_wire = world.drain_one()
     world.now += 1.0
@@ -45,7 +45,7 @@ def test_batches_expire_wherever_they_are(world: World) -> None:
     assert world.accumulator.next_deadline() is None
 
 
-def test_the_batch_behind_an_expired_one_leaves(world: World) -> None:
+def test_the_batch_behind_an_expired_one_leaves(world: AccumulatorWorld) -> None:
     world.send(0, FULL)
     world.now += 1.0
     world.send(0, FULL)
@@ -57,7 +57,7 @@ def test_the_batch_behind_an_expired_one_leaves(world: World) -> None:
 
 
 def test_the_time_in_line_counts_for_the_delivery() -> None:
-    world = World(memory=BATCH)
+    world = AccumulatorWorld(memory=BATCH)
     world.learn(1)
     world.send(0, FULL)
     world.now += 3.0
@@ -70,7 +70,7 @@ def test_the_time_in_line_counts_for_the_delivery() -> None:
 
 
 def test_a_batch_begun_later_may_expire_earlier() -> None:
-    world = World(memory=2 * BATCH)
+    world = AccumulatorWorld(memory=2 * BATCH)
     world.learn(1, 1)
     for _ in range(2):
         world.send(0, FULL)
@@ -96,8 +96,8 @@ def test_a_batch_begun_later_may_expire_earlier() -> None:
 # --- too large ---------------------------------------------------------------------------------
 
 
-def test_a_batch_is_split_in_its_place(world: World) -> None:
-    flushed = Flushed()
+def test_a_batch_is_split_in_its_place(world: AccumulatorWorld) -> None:
+    flushed = FlushToken()
     tokens = [world.send(0, 100) for _ in range(6)]
     big = world.drain_one()
     tokens.append(world.send(0, 100))
@@ -116,7 +116,7 @@ def test_a_batch_is_split_in_its_place(world: World) -> None:
 
 
 def test_a_batch_over_the_batch_size_is_split_to_it_first() -> None:
-    world = World(expansion=4.0)
+    world = AccumulatorWorld(expansion=4.0)
     world.learn(1)
     for _ in range(30):
         world.send(0, 100)
@@ -129,7 +129,7 @@ def test_a_batch_over_the_batch_size_is_split_to_it_first() -> None:
     assert sum(counts) == 30
 
 
-def test_parts_are_halved_down_to_single_records(world: World) -> None:
+def test_parts_are_halved_down_to_single_records(world: AccumulatorWorld) -> None:
     tokens = [world.send(0, 100) for _ in range(6)]
     while world.batches:
         batch = world.drain_one()
@@ -137,10 +137,10 @@ def test_parts_are_halved_down_to_single_records(world: World) -> None:
             assert world.batches.split(batch, world.now) > 1
         else:
             world.deliver(batch)
-    assert all(isinstance(token.fate, RecordMetadata) for token in tokens)
+    assert all(isinstance(token.outcome, RecordMetadata) for token in tokens)
 
 
-def test_a_retried_part_stays_in_front_of_the_next(world: World) -> None:
+def test_a_retried_part_stays_in_front_of_the_next(world: AccumulatorWorld) -> None:
     tokens = [world.send(0, 100) for _ in range(6)]
     world.batches.split(world.drain_one(), world.now)
     order: list[Any] = []
@@ -156,7 +156,9 @@ def test_a_retried_part_stays_in_front_of_the_next(world: World) -> None:
     assert order == tokens
 
 
-def test_the_futures_of_a_full_batch_are_counted_and_what_came_in_later_too(world: World) -> None:
+def test_the_futures_of_a_full_batch_are_counted_and_what_came_in_later_too(
+    world: AccumulatorWorld,
+) -> None:
     """A span stands for records without futures; a batch may be full for a large record only."""
     world.learn(1)
     for _ in range(3):
@@ -169,7 +171,7 @@ def test_the_futures_of_a_full_batch_are_counted_and_what_came_in_later_too(worl
     assert world.memory_quota.futures.used == 3
 
 
-def test_a_record_that_is_refused_does_not_end_the_counting(world: World) -> None:
+def test_a_record_that_is_refused_does_not_end_the_counting(world: AccumulatorWorld) -> None:
     world.learn(1)
     world.send(0)
     with pytest.raises(RecordTooLargeError):

@@ -10,77 +10,78 @@ import pytest
 from aioproducer.accumulator.memory_quota import STUCK_AFTER
 from aioproducer.errors import BufferExhaustedError
 from aioproducer.records.builder import BATCH_OVERHEAD
-from tests.unit.accumulator.world import BATCH, BLOCK, FULL, LINGER, START, Flushed, World, places
+from tests.support.tokens import FlushToken
+from tests.unit.accumulator.world import BATCH, BLOCK, FULL, LINGER, START, AccumulatorWorld, places
 
 # --- when batches may leave --------------------------------------------------------------------
 
 
-def nothing(world: World) -> None:
+def nothing(world: AccumulatorWorld) -> None:
     pass
 
 
-def a_record(world: World) -> None:
+def a_record(world: AccumulatorWorld) -> None:
     world.send()
 
 
-def a_full_batch(world: World) -> None:
+def a_full_batch(world: AccumulatorWorld) -> None:
     world.send(size=FULL)
     world.send(size=FULL)
 
 
-def many_records_of_one_batch(world: World) -> None:
+def many_records_of_one_batch(world: AccumulatorWorld) -> None:
     for _ in range(10):
         world.send()
 
 
-def a_record_and_no_memory_elsewhere(world: World) -> None:
+def a_record_and_no_memory_elsewhere(world: AccumulatorWorld) -> None:
     world.send()
     while len(world.pending) == 0:
         world.send(2, size=FULL)
 
 
-def a_record_and_close(world: World) -> None:
+def a_record_and_close(world: AccumulatorWorld) -> None:
     world.send()
     world.accumulator.close()
 
 
-def a_record_and_flush(world: World) -> None:
+def a_record_and_flush(world: AccumulatorWorld) -> None:
     world.send()
-    world.accumulator.flush(Flushed())
+    world.accumulator.flush(FlushToken())
 
 
-def a_record_and_an_old_flush(world: World) -> None:
-    world.accumulator.flush(Flushed())
+def a_record_and_an_old_flush(world: AccumulatorWorld) -> None:
+    world.accumulator.flush(FlushToken())
     world.send()
     world.deliver(world.drain_one())
-    world.accumulator.flush(Flushed())
+    world.accumulator.flush(FlushToken())
     world.send()
 
 
-def a_record_and_a_flush_that_ended_with_a_late_record(world: World) -> None:
+def a_record_and_a_flush_that_ended_with_a_late_record(world: AccumulatorWorld) -> None:
     world.send(topic="unknown")
-    world.accumulator.flush(Flushed())
+    world.accumulator.flush(FlushToken())
     world.now += BLOCK
     for late in world.pending.expired(world.now):
         world.accumulator.pending.fail([late], BufferExhaustedError("late"))
     world.send()
 
 
-def a_record_elsewhere(world: World) -> None:
+def a_record_elsewhere(world: AccumulatorWorld) -> None:
     world.send(2)
 
 
-def a_retry(world: World) -> None:
+def a_retry(world: AccumulatorWorld) -> None:
     world.send()
     world.retry(world.drain_one())
 
 
-def a_retry_in_backoff(world: World) -> None:
+def a_retry_in_backoff(world: AccumulatorWorld) -> None:
     world.send()
     world.retry(world.drain_one(), after=0.5)
 
 
-def a_retry_after_its_backoff(world: World) -> None:
+def a_retry_after_its_backoff(world: AccumulatorWorld) -> None:
     a_retry_in_backoff(world)
     world.now += 0.5
     world.batches.release_delayed(world.now)
@@ -105,7 +106,7 @@ def a_retry_after_its_backoff(world: World) -> None:
     ],
 )
 def test_a_node_is_ready(
-    world: World, happened: Callable[[World], None], due: float | None
+    world: AccumulatorWorld, happened: Callable[[AccumulatorWorld], None], due: float | None
 ) -> None:
     happened(world)
     assert world.ready() == due
@@ -127,7 +128,7 @@ def test_a_node_is_ready(
     ],
 )
 def test_linger(linger: float | None, idle: bool, age: float, due: float) -> None:
-    world = World(linger=linger)
+    world = AccumulatorWorld(linger=linger)
     world.learn(1)
     world.send()
     world.now += age
@@ -135,7 +136,7 @@ def test_linger(linger: float | None, idle: bool, age: float, due: float) -> Non
     assert world.ready(idle=idle) == due
 
 
-def test_the_oldest_batch_of_a_node_sets_its_time(world: World) -> None:
+def test_the_oldest_batch_of_a_node_sets_its_time(world: AccumulatorWorld) -> None:
     world.send(0)
     world.now += 0.03
     world.send(1)
@@ -145,7 +146,7 @@ def test_the_oldest_batch_of_a_node_sets_its_time(world: World) -> None:
     assert world.ready() == 0.0, "a batch that found no place in the request is not kept waiting"
 
 
-def test_a_caller_that_waits_for_room_makes_every_node_ready(world: World) -> None:
+def test_a_caller_that_waits_for_room_makes_every_node_ready(world: AccumulatorWorld) -> None:
     world.send()
     world.send(2)
     world.memory_quota.await_node(1)
@@ -154,7 +155,7 @@ def test_a_caller_that_waits_for_room_makes_every_node_ready(world: World) -> No
     assert world.ready(1) == LINGER
 
 
-def test_who_waits_for_a_stuck_node_makes_that_node_ready_alone(world: World) -> None:
+def test_who_waits_for_a_stuck_node_makes_that_node_ready_alone(world: AccumulatorWorld) -> None:
     world.now += 100 * LINGER
     for node in (1, 2):
         world.memory_quota.record_came(node, world.now)
@@ -165,13 +166,13 @@ def test_who_waits_for_a_stuck_node_makes_that_node_ready_alone(world: World) ->
     assert (world.ready(1), world.ready(2)) == (0.0, LINGER)
 
 
-def test_lingering_batches_travel_along_with_a_full_one(world: World) -> None:
+def test_lingering_batches_travel_along_with_a_full_one(world: AccumulatorWorld) -> None:
     world.send(1)
     a_full_batch(world)
     assert sorted(places(world.drain())) == [0, 1]
 
 
-def test_the_backoff_that_ends_next(world: World) -> None:
+def test_the_backoff_that_ends_next(world: AccumulatorWorld) -> None:
     for partition in (0, 1, 2):
         world.send(partition)
     first, second = world.drain()
@@ -188,7 +189,7 @@ def test_the_backoff_that_ends_next(world: World) -> None:
 # --- what leaves -------------------------------------------------------------------------------
 
 
-def test_one_batch_of_each_partition(world: World) -> None:
+def test_one_batch_of_each_partition(world: AccumulatorWorld) -> None:
     for _ in range(3):
         world.send(0, FULL)
         world.send(1, FULL)
@@ -198,13 +199,13 @@ def test_one_batch_of_each_partition(world: World) -> None:
     assert places(world.drain(2)) == [2]
 
 
-def test_a_drained_batch_takes_no_more_records(world: World) -> None:
+def test_a_drained_batch_takes_no_more_records(world: AccumulatorWorld) -> None:
     world.send()
     batch = world.drain_one()
     world.send()
     assert batch.count == 1
     assert world.drain_one() is not batch
-    keyless = World()
+    keyless = AccumulatorWorld()
     keyless.learn(1)
     keyless.send(None)
     batch = keyless.drain_one()
@@ -218,7 +219,7 @@ def test_a_drained_batch_takes_no_more_records(world: World) -> None:
 def test_a_request_is_filled_up_to_its_limit_but_takes_one_batch_at_least(
     max_size: int, drained: int
 ) -> None:
-    world = World()
+    world = AccumulatorWorld()
     world.learn(1, 1, 1)
     for partition in range(3):
         world.send(partition, 700 - BATCH_OVERHEAD - 9)
@@ -228,7 +229,7 @@ def test_a_request_is_filled_up_to_its_limit_but_takes_one_batch_at_least(
 
 
 def test_no_partition_starves_however_many_there_are() -> None:
-    world = World(memory=1_000 * BATCH)
+    world = AccumulatorWorld(memory=1_000 * BATCH)
     world.learn(*[1] * 20)
     drained: Counter[int] = Counter()
     for _ in range(40):
@@ -241,7 +242,7 @@ def test_no_partition_starves_however_many_there_are() -> None:
 
 
 def test_a_batch_too_large_for_this_request_is_first_in_the_next() -> None:
-    world = World()
+    world = AccumulatorWorld()
     world.learn(1, 1, 1)
     for partition, size in enumerate((FULL, 5_000, FULL)):
         world.send(partition, size)
@@ -251,7 +252,7 @@ def test_a_batch_too_large_for_this_request_is_first_in_the_next() -> None:
     assert places(world.drain(max_size=2 * BATCH)) == [2, 0]
 
 
-def test_no_batch_in_backoff_and_none_behind_it(world: World) -> None:
+def test_no_batch_in_backoff_and_none_behind_it(world: AccumulatorWorld) -> None:
     world.send(0, FULL)
     world.send(0, FULL)
     world.send(1)
@@ -269,7 +270,7 @@ def test_no_batch_in_backoff_and_none_behind_it(world: World) -> None:
 
 
 def test_without_a_leader_the_topic_is_named_and_nothing_is_ready() -> None:
-    world = World()
+    world = AccumulatorWorld()
     world.learn(None, 1)
     world.learn(None, topic="idle")
     world.send(1)
@@ -282,7 +283,7 @@ def test_without_a_leader_the_topic_is_named_and_nothing_is_ready() -> None:
     assert places(world.drain(2)) == [0]
 
 
-def test_a_new_leader_takes_the_whole_queue_at_once(world: World) -> None:
+def test_a_new_leader_takes_the_whole_queue_at_once(world: AccumulatorWorld) -> None:
     world.send(0, FULL)
     world.send(0, FULL)
     world.retry(world.drain_one(), after=60.0)
@@ -293,7 +294,7 @@ def test_a_new_leader_takes_the_whole_queue_at_once(world: World) -> None:
     assert [world.drain_one(2).order for _ in range(2)] == [0, 1]
 
 
-def test_the_same_leader_again_ends_no_backoff(world: World) -> None:
+def test_the_same_leader_again_ends_no_backoff(world: AccumulatorWorld) -> None:
     world.send()
     world.retry(world.drain_one(), after=60.0)
     world.learn(1, 1, 2)
@@ -301,7 +302,7 @@ def test_the_same_leader_again_ends_no_backoff(world: World) -> None:
     assert world.ready() is None
 
 
-def test_losing_the_leader_ends_no_backoff(world: World) -> None:
+def test_losing_the_leader_ends_no_backoff(world: AccumulatorWorld) -> None:
     world.send()
     world.retry(world.drain_one(), after=60.0)
     world.learn(None, 1, 2)
@@ -311,7 +312,7 @@ def test_losing_the_leader_ends_no_backoff(world: World) -> None:
     assert world.batches.topics_without_leader() == {"t"}
 
 
-def test_an_answer_of_the_old_leader_counts_after_the_move(world: World) -> None:
+def test_an_answer_of_the_old_leader_counts_after_the_move(world: AccumulatorWorld) -> None:
     world.send(0, FULL)
     world.send(0, FULL)
     batch = world.drain_one(1)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.model import TopicPartition
 from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState
-from tests.unit.accumulator.world import FULL, World, places
+from tests.unit.accumulator.world import FULL, AccumulatorWorld, places
 
 # --- retries keep their order ------------------------------------------------------------------
 
 
-def three_on_the_wire(world: World) -> list[ProducerBatch]:
+def three_on_the_wire(world: AccumulatorWorld) -> list[ProducerBatch]:
     for _ in range(4):
         world.send(0, FULL)
     return [world.drain_one() for _ in range(3)]
 
 
-def test_retries_leave_in_their_first_order(world: World) -> None:
+def test_retries_leave_in_their_first_order(world: AccumulatorWorld) -> None:
     batches = three_on_the_wire(world)
     assert [batch.order for batch in batches] == [0, 1, 2]
     for batch in (batches[2], batches[0], batches[1]):
@@ -30,7 +30,7 @@ def test_retries_leave_in_their_first_order(world: World) -> None:
     assert world.drain_one().order == 3
 
 
-def test_a_retry_waits_for_an_earlier_batch_on_the_wire(world: World) -> None:
+def test_a_retry_waits_for_an_earlier_batch_on_the_wire(world: AccumulatorWorld) -> None:
     first, second, third = three_on_the_wire(world)
     world.retry(second)
     world.retry(third)
@@ -45,7 +45,7 @@ def test_a_retry_waits_for_an_earlier_batch_on_the_wire(world: World) -> None:
 
 
 def test_without_sequence_numbers_a_retry_leaves_when_it_can() -> None:
-    world = World(in_order=False)
+    world = AccumulatorWorld(in_order=False)
     world.learn(1)
     _, second, _ = three_on_the_wire(world)
     world.retry(second)
@@ -53,7 +53,7 @@ def test_without_sequence_numbers_a_retry_leaves_when_it_can() -> None:
 
 
 def test_one_at_a_time_mutes_a_partition_until_its_answer() -> None:
-    world = World(one_at_a_time=True, in_order=False)
+    world = AccumulatorWorld(one_at_a_time=True, in_order=False)
     world.learn(1, 1)
     for _ in range(3):
         world.send(0, FULL)
@@ -68,7 +68,7 @@ def test_one_at_a_time_mutes_a_partition_until_its_answer() -> None:
     assert places(world.drain()) == [0]
 
 
-def test_nothing_follows_a_batch_that_may_be_written_already(world: World) -> None:
+def test_nothing_follows_a_batch_that_may_be_written_already(world: AccumulatorWorld) -> None:
     first, second, third = three_on_the_wire(world)
     world.deliver(first, third)
     second.uncertain = True
@@ -81,7 +81,7 @@ def test_nothing_follows_a_batch_that_may_be_written_already(world: World) -> No
     assert world.drain_one().order == 3, "it is surely not written: new batches may follow"
 
 
-def test_a_later_retry_does_not_shorten_the_backoff(world: World) -> None:
+def test_a_later_retry_does_not_shorten_the_backoff(world: AccumulatorWorld) -> None:
     first, second, _ = three_on_the_wire(world)
     world.retry(first, after=0.5)
     world.batches.put_back(second, world.now, world.now)
@@ -91,7 +91,7 @@ def test_a_later_retry_does_not_shorten_the_backoff(world: World) -> None:
     assert world.drain() == [first]
 
 
-def test_first_in_line_is_whom_no_earlier_batch_precedes(world: World) -> None:
+def test_first_in_line_is_whom_no_earlier_batch_precedes(world: AccumulatorWorld) -> None:
     batches = three_on_the_wire(world)
     first_in_line = world.batches.is_first_in_line
     assert [first_in_line(batch) for batch in batches] == [True, False, False]
@@ -101,7 +101,7 @@ def test_first_in_line_is_whom_no_earlier_batch_precedes(world: World) -> None:
     assert [first_in_line(batch) for batch in batches[1:]] == [True, False]
 
 
-def test_put_back_is_no_attempt(world: World) -> None:
+def test_put_back_is_no_attempt(world: AccumulatorWorld) -> None:
     world.send()
     batch = world.drain_one()
     assert world.batches.is_in_flight(batch)
@@ -115,7 +115,7 @@ def test_put_back_is_no_attempt(world: World) -> None:
 
 
 def test_nothing_follows_the_first_batch_before_it_is_acknowledged() -> None:
-    world = World()
+    world = AccumulatorWorld()
     world.acknowledged = False
     world.learn(1)
     for _ in range(3):
@@ -134,7 +134,7 @@ def test_nothing_follows_the_first_batch_before_it_is_acknowledged() -> None:
     assert world.drain() == [], "nor the first of a new epoch"
 
 
-def test_behind_a_barrier_only_what_is_numbered_before_it_leaves(world: World) -> None:
+def test_behind_a_barrier_only_what_is_numbered_before_it_leaves(world: AccumulatorWorld) -> None:
     first, second, third = three_on_the_wire(world)
     for number, batch in enumerate((first, second, third)):
         batch.state = ProducerState(7, 0, number)
@@ -161,7 +161,7 @@ def test_behind_a_barrier_only_what_is_numbered_before_it_leaves(world: World) -
     assert world.drain() == [third]
 
 
-def test_a_barrier_that_is_lifted_lets_everything_go_on(world: World) -> None:
+def test_a_barrier_that_is_lifted_lets_everything_go_on(world: AccumulatorWorld) -> None:
     first, second, third = three_on_the_wire(world)
     place = first.topic_partition
     world.send(0, FULL)
@@ -172,7 +172,7 @@ def test_a_barrier_that_is_lifted_lets_everything_go_on(world: World) -> None:
     assert world.drain_one().order == 3
 
 
-def test_a_partition_that_is_gone_needs_no_barrier(world: World) -> None:
+def test_a_partition_that_is_gone_needs_no_barrier(world: AccumulatorWorld) -> None:
     gone = (TopicPartition("other", 0), TopicPartition("orders", 99))
     world.send()
     for place in gone:
@@ -182,7 +182,7 @@ def test_a_partition_that_is_gone_needs_no_barrier(world: World) -> None:
 
 
 def test_nothing_goes_to_a_new_leader_while_an_earlier_batch_is_at_the_old_one() -> None:
-    world = World()
+    world = AccumulatorWorld()
     world.learn(1)
     world.send(0, FULL)
     world.send(0, FULL)
@@ -206,7 +206,7 @@ def test_a_batch_waits_until_its_partition_is_admitted() -> None:
         asked.append(place)
         return place in inside
 
-    world = World(admits=admits)
+    world = AccumulatorWorld(admits=admits)
     world.learn(1, 1)
     one, two = TopicPartition("t", 0), TopicPartition("t", 1)
     world.send(0, FULL)
@@ -234,7 +234,7 @@ def test_a_partition_without_a_batch_is_not_asked_for() -> None:
         asked.append(place)
         return True
 
-    world = World(admits=admits)
+    world = AccumulatorWorld(admits=admits)
     world.learn(1, 1)
     world.batches.release([TopicPartition("t", 0)], world.now)
     assert asked == []
@@ -242,7 +242,9 @@ def test_a_partition_without_a_batch_is_not_asked_for() -> None:
     assert asked == [TopicPartition("t", 0)]
 
 
-def test_under_another_producer_id_the_first_batch_goes_alone_again(world: World) -> None:
+def test_under_another_producer_id_the_first_batch_goes_alone_again(
+    world: AccumulatorWorld,
+) -> None:
     world.batches.forget_acknowledged()
     for _ in range(2):
         world.send(0, FULL)

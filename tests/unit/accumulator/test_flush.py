@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from aioproducer.errors import ProducerError
-from tests.unit.accumulator.world import BATCH, FULL, LINGER, Flushed, World
+from tests.support.tokens import FlushToken
+from tests.unit.accumulator.world import BATCH, FULL, LINGER, AccumulatorWorld
 
 
 def test_flush_of_nothing_is_done_at_once() -> None:
-    world, flushed = World(), Flushed()
+    world, flushed = AccumulatorWorld(), FlushToken()
     world.accumulator.flush(flushed)
     assert flushed.resolved
 
 
 def test_flush_waits_for_what_was_there_and_for_nothing_later() -> None:
-    world, flushed = World(memory=2 * BATCH), Flushed()
+    world, flushed = AccumulatorWorld(memory=2 * BATCH), FlushToken()
     world.learn(1, 1)
     for partition in (0, 1):
         world.send(partition, FULL)
@@ -36,8 +37,8 @@ def test_flush_waits_for_what_was_there_and_for_nothing_later() -> None:
     assert not later.done()
 
 
-def test_flushes_can_be_ended_with_an_error(world: World) -> None:
-    going_on, given_up = Flushed(), Flushed()
+def test_flushes_can_be_ended_with_an_error(world: AccumulatorWorld) -> None:
+    going_on, given_up = FlushToken(), FlushToken()
     world.send()
     for flushed in (going_on, given_up):
         world.accumulator.flush(flushed)
@@ -50,7 +51,7 @@ def test_flushes_can_be_ended_with_an_error(world: World) -> None:
 
 
 def test_a_record_withdrawn_from_the_line_ends_its_flush() -> None:
-    world, flushed = World(), Flushed()
+    world, flushed = AccumulatorWorld(), FlushToken()
     token = world.send(topic="unknown")
     world.accumulator.flush(flushed)
     assert not flushed.resolved
@@ -59,8 +60,8 @@ def test_a_record_withdrawn_from_the_line_ends_its_flush() -> None:
     assert not world.pending
 
 
-def test_several_flushes_end_each_at_its_own_time(world: World) -> None:
-    flushes = [Flushed(), Flushed(), Flushed()]
+def test_several_flushes_end_each_at_its_own_time(world: AccumulatorWorld) -> None:
+    flushes = [FlushToken(), FlushToken(), FlushToken()]
     for partition, flushed in enumerate(flushes):
         world.send(partition)
         world.accumulator.flush(flushed)

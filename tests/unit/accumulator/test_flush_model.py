@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from aioproducer.accumulator.batch_queue import Flushes
 from aioproducer.errors import ProducerError
-from tests.unit.accumulator.world import Flushed
+from tests.support.tokens import FlushToken
 
 
 class Item:
@@ -24,7 +24,7 @@ class Reference:
 
     def __init__(self, pending: set[Item]) -> None:
         self.pending = set(pending)
-        self.flushed = Flushed()
+        self.flushed = FlushToken()
 
 
 class FlushMachine(RuleBasedStateMachine):
@@ -137,7 +137,7 @@ def test_a_flush_costs_the_same_with_thousands_of_others(items: int) -> None:
             item = Item()
             pending.append(item)
             flushes.began(item)
-            flushes.begin(Flushed())
+            flushes.begin(FlushToken())
         for item in pending:
             flushes.done(item)
     finally:
@@ -150,7 +150,7 @@ def test_flushes_that_gave_up_are_not_kept() -> None:
     flushes, item = Flushes(), Item()
     flushes.began(item)
     for _ in range(1_000):
-        flushed = Flushed()
+        flushed = FlushToken()
         flushes.begin(flushed)
         flushed.given_up = True
         flushes.give_up(flushed)

@@ -22,8 +22,8 @@ SPARE = TOTAL // 2
 NODES = 4
 
 
-class World:
-    """Every one of ``nodes`` leads a partition, beside those that tests make."""
+class QuotaUsers:
+    """Partitions that use one quota; each of ``nodes`` leads one beside those that tests make."""
 
     def __init__(self, total: int = TOTAL, nodes: int = 0) -> None:
         self.pool = BufferPool(total, BATCH)
@@ -70,14 +70,14 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World(nodes=NODES)
+def world() -> QuotaUsers:
+    return QuotaUsers(nodes=NODES)
 
 
 # --- quotas ----------------------------------------------------------------------------------
 
 
-def test_nodes_that_return_nothing_leave_the_last_one_its_part(world: World) -> None:
+def test_nodes_that_return_nothing_leave_the_last_one_its_part(world: QuotaUsers) -> None:
     for node in range(1, NODES):
         world.fill(world.partition(node))
     last = world.partition(NODES)
@@ -85,19 +85,19 @@ def test_nodes_that_return_nothing_leave_the_last_one_its_part(world: World) -> 
     assert last.held == SPARE // NODES
 
 
-def test_many_partitions_of_one_node_share_its_part(world: World) -> None:
+def test_many_partitions_of_one_node_share_its_part(world: QuotaUsers) -> None:
     partitions = [world.partition(1) for _ in range(TOTAL // BATCH)]
     taken = sum(world.take(partition, BATCH) for partition in partitions)
     assert taken == (SPARE + SPARE // NODES) // BATCH
 
 
-def test_partitions_without_leader_use_what_is_kept_for_nobody(world: World) -> None:
+def test_partitions_without_leader_use_what_is_kept_for_nobody(world: QuotaUsers) -> None:
     homeless = world.partition(None)
     world.fill(homeless)
     assert homeless.held == SPARE
 
 
-def test_memory_moves_with_its_partition(world: World) -> None:
+def test_memory_moves_with_its_partition(world: QuotaUsers) -> None:
     hog, other = world.partition(1), world.partition(2)
     world.fill(hog)
     world.move(hog, 2)
@@ -107,7 +107,7 @@ def test_memory_moves_with_its_partition(world: World) -> None:
 
 
 def test_a_node_that_leads_nothing_any_more_keeps_no_part() -> None:
-    world = World()
+    world = QuotaUsers()
     only, moving = world.partition(1), world.partition(2)
     world.move(moving, 1)
     world.fill(only)
@@ -117,7 +117,7 @@ def test_a_node_that_leads_nothing_any_more_keeps_no_part() -> None:
 # --- who waits -------------------------------------------------------------------------------
 
 
-def test_the_one_that_holds_least_is_served_first(world: World) -> None:
+def test_the_one_that_holds_least_is_served_first(world: QuotaUsers) -> None:
     rich, poor = world.partition(1), world.partition(1)
     world.take(rich)
     world.wait(rich)
@@ -127,7 +127,7 @@ def test_the_one_that_holds_least_is_served_first(world: World) -> None:
     assert world.granted() is None
 
 
-def test_so_it_is_among_nodes(world: World) -> None:
+def test_so_it_is_among_nodes(world: QuotaUsers) -> None:
     rich, poor = world.partition(1), world.partition(2)
     world.take(rich)
     for partition in (rich, poor, world.partition(1)):
@@ -135,7 +135,7 @@ def test_so_it_is_among_nodes(world: World) -> None:
     assert world.granted() is poor
 
 
-def test_who_waits_no_more_is_passed_over(world: World) -> None:
+def test_who_waits_no_more_is_passed_over(world: QuotaUsers) -> None:
     gone, there = world.partition(1), world.partition(2)
     world.wait(gone)
     world.wait(there)
@@ -144,7 +144,7 @@ def test_who_waits_no_more_is_passed_over(world: World) -> None:
     assert world.take(world.partition(1)), "nobody of its node waits any more"
 
 
-def test_a_hog_waits_without_keeping_others_from_their_part(world: World) -> None:
+def test_a_hog_waits_without_keeping_others_from_their_part(world: QuotaUsers) -> None:
     hog, other = world.partition(1), world.partition(2)
     world.fill(hog)
     world.wait(hog)
@@ -155,7 +155,7 @@ def test_a_hog_waits_without_keeping_others_from_their_part(world: World) -> Non
     assert world.granted() is hog
 
 
-def test_new_batches_do_not_overtake_those_of_their_node_that_wait(world: World) -> None:
+def test_new_batches_do_not_overtake_those_of_their_node_that_wait(world: QuotaUsers) -> None:
     hog, late = world.partition(1), world.partition(1)
     world.fill(hog)
     world.wait(hog, 3 * BATCH)
@@ -168,7 +168,7 @@ def test_new_batches_do_not_overtake_those_of_their_node_that_wait(world: World)
     assert not world.take(late)
 
 
-def test_a_large_record_gets_what_becomes_spare(world: World) -> None:
+def test_a_large_record_gets_what_becomes_spare(world: QuotaUsers) -> None:
     """Others take their own parts meanwhile, and no more."""
     large, busy = world.partition(1), world.partition(2)
     world.take(large)
@@ -185,7 +185,7 @@ def test_a_large_record_gets_what_becomes_spare(world: World) -> None:
     assert world.pool.quota.used_by(3) == SPARE // NODES
 
 
-def test_a_large_record_that_is_taken_back_claims_nothing(world: World) -> None:
+def test_a_large_record_that_is_taken_back_claims_nothing(world: QuotaUsers) -> None:
     large, busy = world.partition(1), world.partition(2)
     world.take(large)
     world.fill(busy)
@@ -198,7 +198,7 @@ def test_a_large_record_that_is_taken_back_claims_nothing(world: World) -> None:
     assert world.take(busy)
 
 
-def test_what_waits_moves_with_its_partition(world: World) -> None:
+def test_what_waits_moves_with_its_partition(world: QuotaUsers) -> None:
     hog, moving = world.partition(1), world.partition(1)
     world.fill(hog)
     world.wait(moving)
@@ -208,7 +208,7 @@ def test_what_waits_moves_with_its_partition(world: World) -> None:
     assert world.granted() is moving
 
 
-def test_a_grant_tells_how_long_it_was_waited_for(world: World) -> None:
+def test_a_grant_tells_how_long_it_was_waited_for(world: QuotaUsers) -> None:
     world.wait(world.partition(1))
     grant = world.memory_quota.grant(START + 7.0)
     assert grant is not None
@@ -218,7 +218,7 @@ def test_a_grant_tells_how_long_it_was_waited_for(world: World) -> None:
 # --- pressure --------------------------------------------------------------------------------
 
 
-def test_a_full_node_presses_and_the_others_do_not(world: World) -> None:
+def test_a_full_node_presses_and_the_others_do_not(world: QuotaUsers) -> None:
     assert not world.memory_quota.pressure(1)
     world.fill(world.partition(1))
     assert world.memory_quota.pressure(1) is Pressure.FULL
@@ -226,7 +226,7 @@ def test_a_full_node_presses_and_the_others_do_not(world: World) -> None:
 
 
 def test_a_node_that_leads_all_partitions_is_not_stuck() -> None:
-    world = World()
+    world = QuotaUsers()
     only = world.partition(1)
     assert world.take(only)
     assert not world.memory_quota.is_stuck(1, START + 10 * STUCK_AFTER), "it leads all"
@@ -234,7 +234,7 @@ def test_a_node_that_leads_all_partitions_is_not_stuck() -> None:
     assert world.memory_quota.is_stuck(1, START + 10 * STUCK_AFTER)
 
 
-def test_a_node_is_stuck_when_it_has_delivered_nothing_for_long(world: World) -> None:
+def test_a_node_is_stuck_when_it_has_delivered_nothing_for_long(world: QuotaUsers) -> None:
     hog = world.partition(1)
     assert not world.memory_quota.is_stuck(1, START + 1_000), "it has nothing to deliver"
     world.fill(hog)
@@ -245,7 +245,7 @@ def test_a_node_is_stuck_when_it_has_delivered_nothing_for_long(world: World) ->
     assert world.memory_quota.is_stuck(1, START + 0.9 + STUCK_AFTER)
 
 
-def test_what_expires_is_no_sign_of_life(world: World) -> None:
+def test_what_expires_is_no_sign_of_life(world: QuotaUsers) -> None:
     hog = world.partition(1)
     world.fill(hog)
     world.memory_quota.release(hog, bytearray(BATCH))
@@ -253,7 +253,7 @@ def test_what_expires_is_no_sign_of_life(world: World) -> None:
     assert world.memory_quota.is_stuck(1, START + STUCK_AFTER)
 
 
-def test_an_idle_node_begins_anew(world: World) -> None:
+def test_an_idle_node_begins_anew(world: QuotaUsers) -> None:
     partition = world.partition(1)
     world.take(partition)
     world.give_back(partition, START)
@@ -261,7 +261,7 @@ def test_an_idle_node_begins_anew(world: World) -> None:
     assert not world.memory_quota.is_stuck(1, START + 100.9)
 
 
-def test_who_waits_makes_batches_leave_but_not_for_a_stuck_node(world: World) -> None:
+def test_who_waits_makes_batches_leave_but_not_for_a_stuck_node(world: QuotaUsers) -> None:
     hog = world.partition(1)
     world.fill(hog)
     world.wait(hog)
@@ -278,7 +278,7 @@ MANY_FUTURES = TOTAL // (2 * FUTURE_BYTES)
 
 
 def test_many_futures_leave_no_room_though_there_is_memory() -> None:
-    world = World()
+    world = QuotaUsers()
     partition = world.partition(1)
     world.take(partition)
     world.memory_quota.count_futures(partition, MANY_FUTURES - 1)
@@ -291,7 +291,7 @@ def test_many_futures_leave_no_room_though_there_is_memory() -> None:
     assert not world.memory_quota.pressure(1)
 
 
-def test_the_futures_of_one_node_leave_room_to_the_others(world: World) -> None:
+def test_the_futures_of_one_node_leave_room_to_the_others(world: QuotaUsers) -> None:
     stuck, other = world.partition(1), world.partition(2)
     world.take(stuck)
     world.memory_quota.count_futures(stuck, 10 * MANY_FUTURES)
@@ -302,7 +302,7 @@ def test_the_futures_of_one_node_leave_room_to_the_others(world: World) -> None:
     assert world.memory_quota.pressure(2) is Pressure.FULL
 
 
-def test_futures_move_with_their_partition(world: World) -> None:
+def test_futures_move_with_their_partition(world: QuotaUsers) -> None:
     moving = world.partition(1)
     world.take(moving)
     world.memory_quota.count_futures(moving, MANY_FUTURES)
@@ -315,14 +315,14 @@ def test_futures_move_with_their_partition(world: World) -> None:
 
 
 def test_few_partitions_have_full_batches_however_little_memory_there_is() -> None:
-    world = World(16 * BATCH)
+    world = QuotaUsers(16 * BATCH)
     for _ in range(16):
         world.take(world.partition(1))
         assert world.memory_quota.fair_size(BATCH) == BATCH
 
 
 def test_no_batch_is_larger_than_what_a_node_is_guaranteed() -> None:
-    world = World(nodes=32)
+    world = QuotaUsers(nodes=32)
     assert world.memory_quota.fair_size(BATCH) == SPARE // 32
     for node in range(2, 31):
         partition = world.partition(node)
@@ -332,7 +332,7 @@ def test_no_batch_is_larger_than_what_a_node_is_guaranteed() -> None:
 
 
 def test_many_partitions_have_smaller_batches_so_that_each_can_have_one() -> None:
-    world = World()
+    world = QuotaUsers()
     partitions = [world.partition(number % 3) for number in range(100)]
     for round_number in range(3):
         sizes = {}
@@ -348,7 +348,7 @@ def test_many_partitions_have_smaller_batches_so_that_each_can_have_one() -> Non
 
 
 def test_a_partition_counts_once_whatever_it_holds() -> None:
-    world = World()
+    world = QuotaUsers()
     one = world.partition(1)
     for _ in range(10):
         world.take(one)
@@ -360,7 +360,7 @@ def test_a_partition_counts_once_whatever_it_holds() -> None:
 
 
 def test_partitions_that_hold_memory_no_more_are_forgotten_in_time() -> None:
-    world = World()
+    world = QuotaUsers()
     partitions = [world.partition(1) for _ in range(64)]
     for partition in partitions:
         world.take(partition, 10)

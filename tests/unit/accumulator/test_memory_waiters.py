@@ -8,13 +8,14 @@ from random import Random
 
 import pytest
 
-from aioproducer.accumulator import AccumulatorSettings, RecordAccumulator, SerializedRecord
+from aioproducer.accumulator import SerializedRecord
 from aioproducer.accumulator.memory_quota import STUCK_AFTER, Pressure
 from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import BufferExhaustedError, ProducerClosedError
 from aioproducer.interceptors import InterceptedFuture, Interceptors
 from aioproducer.model import ProducerRecord, RecordMetadata
 from aioproducer.sender.drain import drain
+from tests.support.world import World
 
 BATCH = 1000
 MAX_BLOCK = 60.0
@@ -24,33 +25,21 @@ class Caller:
     """Stands for a task or a thread."""
 
 
-class World:
+class DrainingWorld(World):
     """Partitions led by ``leaders``; the sender's rounds are calls of :meth:`round`."""
 
     def __init__(self, batches: int, *leaders: int, pending: int = 20_000) -> None:
-        self.now = 0.0
-        self.rounds_asked_for = 0
-        self.accumulator = RecordAccumulator(
-            AccumulatorSettings(
-                memory=batches * BATCH,
-                pending_memory=pending,
-                kept_memory=batches * BATCH,
-                batch_size=BATCH,
-                max_request_size=100_000,
-                linger=0.0,
-                adaptive_linger=0.0,
-                delivery_timeout=120.0,
-                adaptive_partitioning=False,
-            ),
-            Random(1),
-            self.wake,
-            lambda: asyncio.get_running_loop().create_future(),
+        super().__init__(
+            now=0.0,
+            random=lambda: Random(1),
+            memory=batches * BATCH,
+            pending_memory=pending,
+            batch_size=BATCH,
+            max_request_size=100_000,
+            adaptive_linger=0.0,
+            in_order=True,
         )
-        self.batches = self.accumulator.batches
         self.waiters = self.accumulator.waiters
-        self.pool = self.accumulator._pool
-        self.pending = self.accumulator.pending
-        self.records = self.accumulator._records
         self.learn(*leaders or (1, 1, 1, 1))
 
     def learn(self, *leaders: int) -> None:
@@ -58,7 +47,8 @@ class World:
         self.accumulator.update_topic(TopicInfo("orders", None, partitions), self.now)
 
     def wake(self) -> None:
-        self.rounds_asked_for += 1
+        """There is no sender to wake."""
+        self.wakes += 1
 
     def send(
         self, partition: int = 0, size: int = 900, *, caller: object = None, topic: str = "orders"
@@ -114,7 +104,7 @@ class World:
 
 
 async def test_a_record_in_line_gets_the_memory_that_comes_back() -> None:
-    world = World(1)
+    world = DrainingWorld(1)
     first, second = world.send(), world.send()
     await world.settle()
     assert len(world.pending) == 1
@@ -127,7 +117,7 @@ async def test_a_record_in_line_gets_the_memory_that_comes_back() -> None:
 
 
 async def test_records_of_one_partition_keep_their_order() -> None:
-    world = World(1)
+    world = DrainingWorld(1)
     futures = [world.send() for _ in range(4)]
     done = []
     for index, future in enumerate(futures):
@@ -140,7 +130,7 @@ async def test_records_of_one_partition_keep_their_order() -> None:
 
 
 async def test_a_cancelled_record_takes_no_memory() -> None:
-    world = World(1)
+    world = DrainingWorld(1)
     world.send()
     cancelled, last = world.send(), world.send()
     await world.settle()
@@ -158,7 +148,7 @@ async def test_a_record_with_interceptors_may_be_taken_back_too() -> None:
         def on_acknowledgement(self, metadata: object, error: object) -> None:
             fates.append(metadata)
 
-    world = World(1)
+    world = DrainingWorld(1)
     world.send()
     future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
     token = InterceptedFuture(future, Interceptors([Hook()]), ProducerRecord("orders"))
@@ -173,7 +163,7 @@ async def test_a_record_with_interceptors_may_be_taken_back_too() -> None:
 
 
 async def test_drain_waits_while_there_is_no_room_and_goes_on_when_there_is() -> None:
-    world = World(1)
+    world = DrainingWorld(1)
     world.send()
     draining = asyncio.get_running_loop().create_task(world.drain(asyncio.current_task()))
     await world.settle()
@@ -183,7 +173,7 @@ async def test_drain_waits_while_there_is_no_room_and_goes_on_when_there_is() ->
 
 
 async def test_records_in_line_come_before_drains_and_drains_in_turn() -> None:
-    world = World(1)
+    world = DrainingWorld(1)
     world.send()
     world.send()
     order: list[int] = []
@@ -206,7 +196,7 @@ async def test_records_in_line_come_before_drains_and_drains_in_turn() -> None:
 
 
 async def test_a_cancelled_drain_lets_the_next_one_go() -> None:
-    world = World(1)
+    world = DrainingWorld(1)
     world.send()
     tasks = [
         asyncio.get_running_loop().create_task(world.drain(asyncio.current_task()))
@@ -221,7 +211,7 @@ async def test_a_cancelled_drain_lets_the_next_one_go() -> None:
 
 
 async def test_close_wakes_every_drain_with_the_error() -> None:
-    world = World(1)
+    world = DrainingWorld(1)
     world.send()
     tasks = [
         asyncio.get_running_loop().create_task(world.drain(asyncio.current_task()))
@@ -237,7 +227,7 @@ async def test_close_wakes_every_drain_with_the_error() -> None:
 
 
 async def test_drains_that_gave_up_leave_the_line() -> None:
-    world = World(1)
+    world = DrainingWorld(1)
     world.fill(0)
     for _ in range(1_000):
         with pytest.raises(TimeoutError):
@@ -252,7 +242,7 @@ async def test_drains_that_gave_up_leave_the_line() -> None:
 
 
 async def test_a_caller_waits_for_the_node_of_its_last_record_alone() -> None:
-    world = World(32, 1, 2)
+    world = DrainingWorld(32, 1, 2)
     me = Caller()
     world.fill(0, caller=me)
     assert world.turn(me) is not None
@@ -262,7 +252,7 @@ async def test_a_caller_waits_for_the_node_of_its_last_record_alone() -> None:
 
 
 async def test_a_caller_waits_for_every_node_where_its_records_stand_in_line() -> None:
-    world = World(32, 1, 2, 3)
+    world = DrainingWorld(32, 1, 2, 3)
     me = Caller()
     world.fill(0, caller=me)
     world.fill(1, caller=me)
@@ -274,7 +264,7 @@ async def test_a_caller_waits_for_every_node_where_its_records_stand_in_line() -
 
 
 async def test_a_task_that_is_done_is_forgotten() -> None:
-    world = World(32, 1, 2)
+    world = DrainingWorld(32, 1, 2)
 
     async def send() -> None:
         world.fill(0, caller=asyncio.current_task())
@@ -287,7 +277,7 @@ async def test_a_task_that_is_done_is_forgotten() -> None:
 
 async def test_memory_that_comes_back_serves_whom_it_can() -> None:
     """One node waits for its first batch; another may have what is free."""
-    world = World(32, 1, 2)
+    world = DrainingWorld(32, 1, 2)
     world.fill(0)
     dead = len(world.pending)
     alive = [world.send(1) for _ in range(20)]
@@ -302,7 +292,7 @@ async def test_memory_that_comes_back_serves_whom_it_can() -> None:
 
 
 async def test_nobody_else_waits_for_a_node_that_is_stuck() -> None:
-    world = World(32, 1, 2)
+    world = DrainingWorld(32, 1, 2)
     owner, other = Caller(), Caller()
     world.crowd(0, caller=owner)
     turns = [world.turn(caller) for caller in (owner, other, None)]
@@ -316,7 +306,7 @@ async def test_nobody_else_waits_for_a_node_that_is_stuck() -> None:
 
 
 async def test_a_stuck_node_is_not_waited_for_before_its_line_is_half_full() -> None:
-    world = World(32, 1, 2)
+    world = DrainingWorld(32, 1, 2)
     owner = Caller()
     world.fill(0, caller=owner)
     turn = world.turn(owner)
@@ -329,7 +319,7 @@ async def test_a_stuck_node_is_not_waited_for_before_its_line_is_half_full() -> 
 
 
 async def test_a_caller_that_need_not_wait_for_a_stuck_node_lets_others_have_their_turn() -> None:
-    world = World(32, 1, 2)
+    world = DrainingWorld(32, 1, 2)
     task = asyncio.current_task()
     world.fill(0, caller=task)
     world.now = STUCK_AFTER
@@ -347,7 +337,7 @@ async def test_a_caller_that_need_not_wait_for_a_stuck_node_lets_others_have_the
 
 
 async def test_a_patient_caller_waits_for_a_stuck_node_until_it_has_room() -> None:
-    world = World(32, 1, 2)
+    world = DrainingWorld(32, 1, 2)
     thread = Caller()
     world.fill(0, caller=thread)
     turn = world.turn(thread, patient=True)
@@ -361,7 +351,7 @@ async def test_a_patient_caller_waits_for_a_stuck_node_until_it_has_room() -> No
 
 
 async def test_a_delivery_shows_that_a_node_is_not_stuck() -> None:
-    world = World(32, 1, 2)
+    world = DrainingWorld(32, 1, 2)
     world.crowd(0, caller=world)
     world.now = STUCK_AFTER
     await world.deliver_first()
@@ -370,7 +360,7 @@ async def test_a_delivery_shows_that_a_node_is_not_stuck() -> None:
 
 
 async def test_a_record_beyond_the_capacity_stands_in_line_while_its_node_is_waited_for() -> None:
-    world = World(32, 1, 2, pending=4_000)
+    world = DrainingWorld(32, 1, 2, pending=4_000)
     world.crowd(0)
     future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
     record = SerializedRecord("orders", 0, 1, None, bytes(5_000), (), future)
@@ -381,7 +371,7 @@ async def test_a_record_beyond_the_capacity_stands_in_line_while_its_node_is_wai
 
 
 async def test_who_waits_for_a_partition_that_moves_finds_out_where() -> None:
-    world = World(32, 1, 2)
+    world = DrainingWorld(32, 1, 2)
     world.fill(0)
     turn = world.turn(None)
     assert turn is not None
@@ -391,7 +381,7 @@ async def test_who_waits_for_a_partition_that_moves_finds_out_where() -> None:
 
 
 async def test_records_for_an_unknown_topic_make_only_their_own_callers_wait() -> None:
-    world = World(32, 1, 2, pending=4_000)
+    world = DrainingWorld(32, 1, 2, pending=4_000)
     owner = Caller()
     while not world.records.is_half_full(None):
         world.send(0, topic="unknown", caller=owner)
@@ -402,7 +392,7 @@ async def test_records_for_an_unknown_topic_make_only_their_own_callers_wait() -
 
 async def test_it_is_asked_for_a_round_as_long_as_callers_can_go_on() -> None:
     """Four batches are free: four go on at once, and the rest in later rounds."""
-    world = World(32, 1)
+    world = DrainingWorld(32, 1)
     world.fill(0)
     turns = [world.turn(None) for _ in range(6)]
     for _ in range(5):
@@ -411,7 +401,7 @@ async def test_it_is_asked_for_a_round_as_long_as_callers_can_go_on() -> None:
         world.batches.complete(batch, world.now)
     world.round()
     assert sum(turn is not None and turn.done() for turn in turns) == 4
-    asked = world.rounds_asked_for
+    asked = world.wakes
     world.round()
-    assert world.rounds_asked_for > asked
+    assert world.wakes > asked
     assert all(turn is not None and turn.done() for turn in turns)

@@ -8,7 +8,7 @@ from aioproducer.accumulator import PendingRecord, ProducerBatch, SerializedReco
 from aioproducer.accumulator.partition import Partition
 from aioproducer.model import TopicPartition
 from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState
-from tests.unit.accumulator.world import Token
+from tests.support.tokens import Token
 
 NAME = TopicPartition("t", 0)
 

@@ -6,11 +6,11 @@ import pytest
 
 from aioproducer.errors import BufferExhaustedError, ProducerError
 from aioproducer.model import RecordMetadata
-from tests.unit.accumulator.world import BATCH, BLOCK, FULL, START, World
+from tests.unit.accumulator.world import BATCH, BLOCK, FULL, START, AccumulatorWorld
 
 
 def test_a_full_line_refuses_at_once_and_keeps_what_it_has() -> None:
-    world = World(pending=200)
+    world = AccumulatorWorld(pending_memory=200)
     sent = [world.send(topic="unknown", size=10) for _ in range(2)]
     with pytest.raises(BufferExhaustedError, match=r"2 records \(184 bytes\).*drain\(\)"):
         world.send(topic="unknown", size=10)
@@ -20,14 +20,14 @@ def test_a_full_line_refuses_at_once_and_keeps_what_it_has() -> None:
 
 
 def test_one_record_larger_than_the_line_may_wait_alone() -> None:
-    world = World(pending=200)
+    world = AccumulatorWorld(pending_memory=200)
     world.send(topic="unknown", size=500)
     with pytest.raises(BufferExhaustedError):
         world.send(topic="unknown", size=0)
 
 
 def test_a_withdrawn_record_makes_place_in_a_full_line() -> None:
-    world = World(pending=200)
+    world = AccumulatorWorld(pending_memory=200)
     first, second = (world.send(topic="unknown", size=10) for _ in range(2))
     with pytest.raises(BufferExhaustedError):
         world.send(topic="unknown", size=10)
@@ -40,7 +40,7 @@ def test_a_withdrawn_record_makes_place_in_a_full_line() -> None:
     ]
 
 
-def test_a_record_that_was_placed_is_not_withdrawn(world: World) -> None:
+def test_a_record_that_was_placed_is_not_withdrawn(world: AccumulatorWorld) -> None:
     token = world.send(topic="later")
     (record,) = world.pending
     world.learn(1, topic="later")
@@ -51,7 +51,7 @@ def test_a_record_that_was_placed_is_not_withdrawn(world: World) -> None:
 
 
 def test_the_line_borrows_what_batches_leave() -> None:
-    world = World(memory=20 * BATCH, pending=BATCH, keep=5 * BATCH)
+    world = AccumulatorWorld(memory=20 * BATCH, pending_memory=BATCH, kept_memory=5 * BATCH)
     sent = [world.send(topic="unknown", size=FULL) for _ in range(16)]
     with pytest.raises(BufferExhaustedError):
         world.send(topic="unknown", size=FULL)
@@ -65,12 +65,12 @@ def test_the_line_borrows_what_batches_leave() -> None:
         for node in (1, 2, 3):
             for batch in world.drain(node) if node in world.batches.nodes() else ():
                 world.deliver(batch)
-    assert all(isinstance(token.fate, RecordMetadata) for token in sent)
+    assert all(isinstance(token.outcome, RecordMetadata) for token in sent)
     assert world.pool.available == world.pool.total
 
 
 def test_records_leave_the_line_when_their_time_is_over() -> None:
-    world = World()
+    world = AccumulatorWorld()
     world.send(topic="unknown")
     world.now += 1.0
     token = world.send(topic="unknown")
@@ -84,7 +84,7 @@ def test_records_leave_the_line_when_their_time_is_over() -> None:
 
 
 def test_records_that_all_failed_leave_no_trace_of_their_topic() -> None:
-    world = World()
+    world = AccumulatorWorld()
     for _ in range(3):
         world.send(topic="typo")
     world.now += BLOCK
@@ -99,7 +99,7 @@ def test_records_that_all_failed_leave_no_trace_of_their_topic() -> None:
         world.accumulator.pending.fail(world.accumulator.pending.awaiting("forbidden"), refused)
         == 1
     )
-    assert token.fate is refused
+    assert token.outcome is refused
     assert world.accumulator.pending.awaiting("forbidden") == []
     assert world.accumulator.forget_topic("forbidden", world.now)
     assert world.records.bytes == 0

@@ -7,10 +7,11 @@ import pytest
 from aioproducer.accumulator import SerializedRecord
 from aioproducer.errors import ProducerError
 from aioproducer.model import RecordMetadata
-from tests.unit.accumulator.world import TIMESTAMP_MS, Token, World
+from tests.support.tokens import Token
+from tests.unit.accumulator.world import TIMESTAMP_MS, AccumulatorWorld
 
 
-def test_delivery_tells_each_record_its_offset_time_and_sizes(world: World) -> None:
+def test_delivery_tells_each_record_its_offset_time_and_sizes(world: AccumulatorWorld) -> None:
     def send(timestamp_ms: int, key: bytes | None, value: bytes | None) -> Token:
         token = Token()
         assert world.accumulator.append(
@@ -28,7 +29,7 @@ def test_delivery_tells_each_record_its_offset_time_and_sizes(world: World) -> N
     ]
     batch = world.drain_one()
     batch.deliver(100, -1)
-    assert [token.fate for token in tokens] == [
+    assert [token.outcome for token in tokens] == [
         RecordMetadata("t", 0, 100, 5, -1, 2),
         RecordMetadata("t", 0, 101, 5, -1, 2),
         RecordMetadata("t", 0, 102, 5, -1, 2),
@@ -36,7 +37,7 @@ def test_delivery_tells_each_record_its_offset_time_and_sizes(world: World) -> N
         RecordMetadata("t", 0, 104, 5, -1, 2),
         RecordMetadata("t", 0, 105, 5, 0, 0),
     ]
-    assert isinstance(tokens[0].fate, RecordMetadata)
+    assert isinstance(tokens[0].outcome, RecordMetadata)
 
 
 @pytest.mark.parametrize(
@@ -44,24 +45,28 @@ def test_delivery_tells_each_record_its_offset_time_and_sizes(world: World) -> N
     [(7, -1, [7, 8], TIMESTAMP_MS), (-1, -1, [-1, -1], TIMESTAMP_MS), (0, 99, [0, 1], 99)],
 )
 def test_delivery_without_offsets_or_with_the_brokers_time(
-    world: World, base_offset: int, log_append_time_ms: int, offsets: list[int], time: int
+    world: AccumulatorWorld,
+    base_offset: int,
+    log_append_time_ms: int,
+    offsets: list[int],
+    time: int,
 ) -> None:
     tokens = [world.send(), world.send()]
     world.drain_one().deliver(base_offset, log_append_time_ms)
-    assert [token.fate for token in tokens] == [
+    assert [token.outcome for token in tokens] == [
         RecordMetadata("t", 0, offset, time, -1, 10) for offset in offsets
     ]
 
 
-def test_each_record_may_fail_with_its_own_error(world: World) -> None:
+def test_each_record_may_fail_with_its_own_error(world: AccumulatorWorld) -> None:
     tokens = [world.send() for _ in range(4)]
     tokens[3].cancelled = True
     own, others = ProducerError("own"), ProducerError("others")
     world.drain_one().fail_records({1: own, 3: own}, others)
-    assert [token.fate for token in tokens] == [others, own, others, None]
+    assert [token.outcome for token in tokens] == [others, own, others, None]
 
 
-def test_a_finished_batch_lets_go_of_its_records(world: World) -> None:
+def test_a_finished_batch_lets_go_of_its_records(world: AccumulatorWorld) -> None:
     world.send()
     batch = world.drain_one()
     world.deliver(batch)
@@ -70,7 +75,7 @@ def test_a_finished_batch_lets_go_of_its_records(world: World) -> None:
     assert batch.release() is None
 
 
-def test_while_a_request_has_the_buffer_another_one_is_released(world: World) -> None:
+def test_while_a_request_has_the_buffer_another_one_is_released(world: AccumulatorWorld) -> None:
     """Else the next batch would be written into bytes that have not left yet."""
     world.send()
     batch = world.drain_one()

@@ -10,21 +10,23 @@ from aioproducer.errors import ProducerError
 from aioproducer.interceptors import InterceptedFuture, Interceptors
 from aioproducer.model import ProducerRecord, RecordMetadata
 from aioproducer.partitioning import murmur2_partition
+from tests.support.tokens import Token
+from tests.support.world import DELIVERY
 from tests.unit.accumulator.world import (
     BATCH,
     BLOCK,
-    DELIVERY,
     FULL,
     START,
     TIMESTAMP_MS,
-    Token,
-    World,
+    AccumulatorWorld,
 )
 
 # --- when batches may leave --------------------------------------------------------------------
 
 
-def test_a_new_batch_wakes_the_sender_and_a_record_in_an_old_one_does_not(world: World) -> None:
+def test_a_new_batch_wakes_the_sender_and_a_record_in_an_old_one_does_not(
+    world: AccumulatorWorld,
+) -> None:
     world.send()
     assert world.wakes == 1
     world.send()
@@ -36,7 +38,7 @@ def test_a_new_batch_wakes_the_sender_and_a_record_in_an_old_one_does_not(world:
 # --- expiry ------------------------------------------------------------------------------------
 
 
-def test_the_next_deadline_is_the_earliest_of_batches_and_line(world: World) -> None:
+def test_the_next_deadline_is_the_earliest_of_batches_and_line(world: AccumulatorWorld) -> None:
     assert world.accumulator.next_deadline() is None
     world.send()
     assert world.accumulator.next_deadline() == START + DELIVERY
@@ -52,7 +54,7 @@ def test_the_next_deadline_is_the_earliest_of_batches_and_line(world: World) -> 
 
 
 def test_records_of_an_unknown_topic_are_placed_in_order() -> None:
-    world = World()
+    world = AccumulatorWorld()
     tokens = [world.send(None, key=b"%d" % (number % 3)) for number in range(30)]
     assert len(world.pending) == 30
     assert world.accumulator.pending.awaiting("t") == list(world.pending)
@@ -72,7 +74,7 @@ def test_records_of_an_unknown_topic_are_placed_in_order() -> None:
 
 
 def test_a_record_never_overtakes_one_in_line_for_its_partition() -> None:
-    world = World(memory=2 * BATCH)
+    world = AccumulatorWorld(memory=2 * BATCH)
     world.learn(1, 1)
     sent = [world.send(0, size) for size in (FULL, FULL, FULL, 10, 10, FULL, 10)]
     assert len(world.pending) == 5
@@ -94,7 +96,7 @@ def test_a_record_never_overtakes_one_in_line_for_its_partition() -> None:
 
 
 def test_the_short_way_in_is_closed_while_records_wait() -> None:
-    world = World(memory=BATCH)
+    world = AccumulatorWorld(memory=BATCH)
     world.learn(1)
     sent = [world.send(None, size) for size in (FULL, FULL, 10)]
     assert not world.accumulator.routes.append(Token(), TIMESTAMP_MS, "t", b"", None, None)
@@ -107,7 +109,7 @@ def test_the_short_way_in_is_closed_while_records_wait() -> None:
 
 
 def test_who_holds_least_memory_is_served_first() -> None:
-    world = World(memory=6 * BATCH)
+    world = AccumulatorWorld(memory=6 * BATCH)
     world.learn(1, 2, 2)
     for _ in range(4):
         world.send(0, FULL)
@@ -121,7 +123,7 @@ def test_who_holds_least_memory_is_served_first() -> None:
 
 
 def test_a_dead_partition_does_not_keep_memory_from_the_others() -> None:
-    world = World(memory=4 * BATCH)
+    world = AccumulatorWorld(memory=4 * BATCH)
     world.learn(1, 2)
     dead = [world.send(0, FULL) for _ in range(8)]
     alive = [world.send(1, FULL) for _ in range(8)]
@@ -129,12 +131,12 @@ def test_a_dead_partition_does_not_keep_memory_from_the_others() -> None:
     for _ in range(8):
         assert world.admit()
         world.deliver(world.drain_one(2))
-    assert all(isinstance(token.fate, RecordMetadata) for token in alive)
+    assert all(isinstance(token.outcome, RecordMetadata) for token in alive)
     assert sum(token.done() for token in dead) == 1
 
 
 def test_a_cancelled_record_in_line_is_not_sent() -> None:
-    world = World(memory=BATCH)
+    world = AccumulatorWorld(memory=BATCH)
     world.learn(1)
     early = world.send(topic="unknown")
     first, second, third, fourth = (world.send(0, FULL) for _ in range(4))
@@ -143,12 +145,12 @@ def test_a_cancelled_record_in_line_is_not_sent() -> None:
     world.learn(1, topic="unknown")
     world.deliver_all()
     assert [first.done(), third.done()] == [True, True]
-    assert [second.fate, fourth.fate, early.fate] == [None] * 3
+    assert [second.outcome, fourth.outcome, early.outcome] == [None] * 3
     assert (world.records.bytes, len(world.pending)) == (0, 0)
 
 
 def test_a_record_is_cancelled_by_its_caller_not_by_its_token() -> None:
-    world = World(memory=BATCH)
+    world = AccumulatorWorld(memory=BATCH)
     told: list[object] = []
 
     class Hook:
@@ -170,17 +172,17 @@ def test_a_record_is_cancelled_by_its_caller_not_by_its_token() -> None:
     assert isinstance(error, ProducerError), "interceptors are told"
 
 
-def test_a_cancelled_record_in_a_batch_is_sent_and_counted(world: World) -> None:
+def test_a_cancelled_record_in_a_batch_is_sent_and_counted(world: AccumulatorWorld) -> None:
     tokens = [world.send() for _ in range(3)]
     tokens[1].cancelled = True
     batch = world.drain_one()
     assert batch.count == 3
     batch.deliver(70, -1)
-    assert [token.fate and token.fate[2] for token in tokens] == [70, None, 72]  # type: ignore[index]
+    assert [token.outcome and token.outcome[2] for token in tokens] == [70, None, 72]  # type: ignore[index]
 
 
 def test_a_larger_record_does_not_get_the_buffer_of_one_that_gave_up() -> None:
-    world = World(memory=6 * BATCH)
+    world = AccumulatorWorld(memory=6 * BATCH)
     world.learn(1)
     for _ in range(6):
         world.send(0, FULL)
@@ -191,12 +193,12 @@ def test_a_larger_record_does_not_get_the_buffer_of_one_that_gave_up() -> None:
     assert all(batch.count for batch in world.batches)
     assert world.memory_quota.skips_linger(2, world.now), "it waits still"
     world.deliver_all()
-    assert isinstance(large.fate, RecordMetadata)
+    assert isinstance(large.outcome, RecordMetadata)
     assert world.pool.available == world.pool.total
 
 
 def test_admission_without_anybody_left_uses_nothing() -> None:
-    world = World(memory=BATCH)
+    world = AccumulatorWorld(memory=BATCH)
     world.learn(1)
     world.send(0, FULL)
     token = world.send(0, FULL)
@@ -207,27 +209,27 @@ def test_admission_without_anybody_left_uses_nothing() -> None:
 
 
 def test_whom_no_memory_was_found_for_stays_in_line() -> None:
-    world = World(memory=BATCH)
+    world = AccumulatorWorld(memory=BATCH)
     world.learn(1)
     world.send(0, FULL)
     token = world.send(0, FULL)
     assert not world.admit()
     assert not world.admit()
     world.deliver_all()
-    assert isinstance(token.fate, RecordMetadata)
+    assert isinstance(token.outcome, RecordMetadata)
 
 
 def test_keyless_records_in_line_spread_over_the_partitions() -> None:
-    world = World(memory=2 * BATCH, pending=100 * BATCH)
+    world = AccumulatorWorld(memory=2 * BATCH, pending_memory=100 * BATCH)
     world.learn(*[1] * 6)
     tokens = [world.send(None, FULL) for _ in range(60)]
     world.deliver_all()
-    assert len({token.partition for token in tokens}) == 6
-    assert max(Counter(token.partition for token in tokens).values()) < 30
+    assert len({token.delivered_to for token in tokens}) == 6
+    assert max(Counter(token.delivered_to for token in tokens).values()) < 30
 
 
 def test_a_full_accumulator_tells_when_to_wait() -> None:
-    world = World(memory=3 * BATCH, pending=2 * BATCH)
+    world = AccumulatorWorld(memory=3 * BATCH, pending_memory=2 * BATCH)
     world.learn(1)
     accumulator = world.accumulator
     full = []
@@ -244,12 +246,14 @@ def test_a_full_accumulator_tells_when_to_wait() -> None:
     world.send(topic="unknown", size=900)
     accumulator.waiters.update()
     assert accumulator.waiters.is_full
-    closed = World()
+    closed = AccumulatorWorld()
     closed.accumulator.close()
     assert closed.accumulator.waiters.is_full
 
 
-def test_small_records_crowd_by_their_futures_until_they_have_their_fate(world: World) -> None:
+def test_small_records_crowd_by_their_futures_until_they_have_their_fate(
+    world: AccumulatorWorld,
+) -> None:
     """Not those of the batch that is being filled, which is one for each partition."""
     world.learn(1)
     most = world.memory_quota.futures.room(1)

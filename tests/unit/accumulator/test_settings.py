@@ -6,11 +6,11 @@ import pytest
 
 from aioproducer.errors import RecordTooLargeError
 from aioproducer.records.builder import BATCH_OVERHEAD, MAX_RECORD_OVERHEAD, batch_size_bound
-from tests.unit.accumulator.world import BATCH, World
+from tests.unit.accumulator.world import BATCH, AccumulatorWorld
 
 
 def test_a_record_over_the_limits_is_refused_and_the_option_named() -> None:
-    world = World(max_request_size=2 * BATCH)
+    world = AccumulatorWorld(max_request_size=2 * BATCH)
     world.learn(1)
     most = 2 * BATCH - BATCH_OVERHEAD - MAX_RECORD_OVERHEAD
     world.send(0, most)
@@ -18,7 +18,7 @@ def test_a_record_over_the_limits_is_refused_and_the_option_named() -> None:
         world.send(0, most + 1)
     with pytest.raises(RecordTooLargeError, match="max_request_size"):
         world.send(topic="unknown", size=most + 1)
-    small = World(memory=2 * BATCH)
+    small = AccumulatorWorld(memory=2 * BATCH)
     small.learn(1)
     with pytest.raises(RecordTooLargeError, match="buffer_memory"):
         small.send(0, most + 1)
@@ -26,7 +26,7 @@ def test_a_record_over_the_limits_is_refused_and_the_option_named() -> None:
 
 
 def test_a_large_record_has_a_batch_of_its_own_size() -> None:
-    world = World()
+    world = AccumulatorWorld()
     world.learn(1)
     world.send(0, 5 * BATCH)
     (batch,) = world.batches
@@ -43,7 +43,7 @@ def test_a_large_record_has_a_batch_of_its_own_size() -> None:
 def test_batches_are_larger_where_compression_will_make_them_smaller(
     expansion: float, max_request_size: int, size: int
 ) -> None:
-    world = World(expansion=expansion, max_request_size=max_request_size)
+    world = AccumulatorWorld(expansion=expansion, max_request_size=max_request_size)
     world.learn(1)
     world.send()
     assert world.pool.total - world.pool.available == size

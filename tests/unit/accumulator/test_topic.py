@@ -9,13 +9,14 @@ import pytest
 
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.partitioning import murmur2_partition
-from tests.unit.accumulator.world import BATCH, DELIVERY, FULL, World, places
+from tests.support.world import DELIVERY
+from tests.unit.accumulator.world import BATCH, FULL, AccumulatorWorld, places
 
 # --- topics come, grow, shrink and go ----------------------------------------------------------
 
 
 def test_more_partitions_are_used_as_soon_as_they_are_known() -> None:
-    world = World()
+    world = AccumulatorWorld()
     world.learn(1)
     early = [world.send(3), world.send(2), world.send(3)]
     world.send(0)
@@ -32,7 +33,7 @@ def test_more_partitions_are_used_as_soon_as_they_are_known() -> None:
 
 
 def test_a_topic_made_anew_with_fewer_partitions_gets_no_more_records_in_the_others() -> None:
-    world = World(memory=8 * BATCH)
+    world = AccumulatorWorld(memory=8 * BATCH)
     world.learn(1, 1, 1, 1)
     old = [world.send(partition, FULL) for partition in range(4) for _ in range(2)]
     in_flight = world.drain()
@@ -60,8 +61,8 @@ def test_a_topic_made_anew_with_fewer_partitions_gets_no_more_records_in_the_oth
         if batch.topic_partition.partition >= 2:
             world.fail(batch)
     world.deliver_all(2)
-    assert {token.partition for token in keyless} <= {0, 1}
-    assert {n: token.partition for n, token in keyed.items()} == {
+    assert {token.delivered_to for token in keyless} <= {0, 1}
+    assert {n: token.delivered_to for n, token in keyed.items()} == {
         n: murmur2_partition(b"%d" % n, 2) for n in keyed
     }
     assert all(token.done() for token in old)
@@ -71,7 +72,7 @@ def test_a_topic_made_anew_with_fewer_partitions_gets_no_more_records_in_the_oth
 
 
 def test_keyless_records_leave_a_partition_that_is_gone() -> None:
-    world = World()
+    world = AccumulatorWorld()
     world.learn(None, 1)
     first = world.send(None, 10)
     world.learn(1)
@@ -84,7 +85,7 @@ def test_keyless_records_leave_a_partition_that_is_gone() -> None:
 
 
 def test_partitions_that_come_back_take_their_batches_up_again() -> None:
-    world = World()
+    world = AccumulatorWorld()
     world.learn(1, 1, 1)
     tokens = [world.send(2, FULL) for _ in range(2)]
     first = world.drain_one()
@@ -94,11 +95,11 @@ def test_partitions_that_come_back_take_their_batches_up_again() -> None:
     tokens.append(world.send(2, FULL))
     world.deliver(first)
     world.deliver_all()
-    assert [token.partition for token in tokens] == [2, 2, 2]
+    assert [token.delivered_to for token in tokens] == [2, 2, 2]
     assert world.pool.available == world.pool.total
 
 
-def test_a_topic_is_forgotten_once_nothing_of_it_is_left(world: World) -> None:
+def test_a_topic_is_forgotten_once_nothing_of_it_is_left(world: AccumulatorWorld) -> None:
     forget = partial(world.accumulator.forget_topic, now=world.now)
     world.send(None)
     assert not forget("t")
@@ -125,7 +126,7 @@ def test_a_partitioner_of_the_users_sees_the_topic_and_is_obeyed() -> None:
         seen.append((topic, key, value, partitions.count, list(partitions.available)))
         return 2
 
-    world = World(partitioner=choose)
+    world = AccumulatorWorld(partitioner=choose)
     waiting = world.send(None, 1, key=b"k")
     assert seen == []
     world.learn(1, None, 1)
@@ -138,10 +139,10 @@ def test_a_partitioner_of_the_users_sees_the_topic_and_is_obeyed() -> None:
 
 @pytest.mark.parametrize("answer", [-1, 3, None, "1", 1.0])
 def test_a_partitioner_that_names_no_partition_fails_the_record(answer: Any) -> None:
-    world = World(partitioner=lambda *_: answer)
+    world = AccumulatorWorld(partitioner=lambda *_: answer)
     waiting, also = world.send(None), world.send(1)
     world.learn(1, 1, 1)
-    assert isinstance(waiting.fate, InvalidPartitionError)
+    assert isinstance(waiting.outcome, InvalidPartitionError)
     assert not also.done()
     with pytest.raises(InvalidPartitionError, match="returned"):
         world.send(None)
@@ -151,11 +152,11 @@ def test_a_partitioner_that_raises_fails_the_record() -> None:
     def fails(*_: Any) -> int:
         raise KeyError("oops")
 
-    world = World(partitioner=fails)
+    world = AccumulatorWorld(partitioner=fails)
     waiting, also = world.send(None), world.send(1)
     world.learn(1, 1)
-    assert isinstance(waiting.fate, InvalidPartitionError)
-    assert isinstance(waiting.fate.__cause__, KeyError)
+    assert isinstance(waiting.outcome, InvalidPartitionError)
+    assert isinstance(waiting.outcome.__cause__, KeyError)
     assert world.drain_one().builder.tokens == [also]
     with pytest.raises(InvalidPartitionError, match="KeyError"):
         world.send(None)

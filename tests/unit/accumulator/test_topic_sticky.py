@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import pairwise
 
 from aioproducer.records.builder import BATCH_OVERHEAD
-from tests.unit.accumulator.world import BATCH, FULL, World
+from tests.unit.accumulator.world import BATCH, FULL, AccumulatorWorld
 
 
 def test_keyless_records_stick_to_a_partition_until_a_batch_is_full() -> None:
-    world = World()
+    world = AccumulatorWorld()
     world.learn(*[1] * 5)
     tokens = [world.send(None, 10) for _ in range(500)]
     world.deliver_all()
-    partitions = [token.partition for token in tokens]
+    partitions = [token.delivered_to for token in tokens]
     changes = [n for n in range(1, 500) if partitions[n] != partitions[n - 1]]
     assert len(set(partitions)) == 5
     per_batch = (BATCH - BATCH_OVERHEAD) // 17
@@ -21,13 +21,13 @@ def test_keyless_records_stick_to_a_partition_until_a_batch_is_full() -> None:
 
 
 def test_small_batches_add_up_before_keyless_records_move_on() -> None:
-    world = World()
+    world = AccumulatorWorld()
     world.learn(*[1] * 50)
     partitions = []
     for _ in range(40):
         token = world.send(None, 100)
         world.deliver_all()
-        partitions.append(token.partition)
+        partitions.append(token.delivered_to)
     runs = [1]
     for before, after in pairwise(partitions):
         if before == after:
@@ -39,7 +39,7 @@ def test_small_batches_add_up_before_keyless_records_move_on() -> None:
 
 
 def test_keyless_records_join_the_batch_that_keyed_ones_began() -> None:
-    world = World()
+    world = AccumulatorWorld()
     world.learn(1, None)
     for partition in (0, 1):
         world.send(partition, 100)
@@ -51,12 +51,12 @@ def test_keyless_records_join_the_batch_that_keyed_ones_began() -> None:
 
 
 def test_ignore_keys_makes_keyed_records_stick() -> None:
-    world = World(ignore_keys=True)
+    world = AccumulatorWorld(ignore_keys=True)
     world.learn(*[1] * 12)
     for n in range(20):
         world.send(None, 1, key=b"%d" % n)
     assert len(world.batches) == 1
-    waiting = World(ignore_keys=True, memory=BATCH)
+    waiting = AccumulatorWorld(ignore_keys=True, memory=BATCH)
     waiting.learn(*[1] * 12)
     for n in range(4):
         waiting.send(None, FULL, key=b"%d" % n)
@@ -64,16 +64,16 @@ def test_ignore_keys_makes_keyed_records_stick() -> None:
 
 
 def test_keyless_records_avoid_leaderless_and_unavailable_partitions() -> None:
-    world = World(availability_timeout=1.0)
+    world = AccumulatorWorld(availability_timeout=1.0)
     world.batches.node_is_ready(3, False, world.now - 1.5)
     world.learn(None, 1, 3, None, 3)
     tokens = [world.send(None, FULL) for _ in range(20)]
     world.deliver_all(1)
-    assert {token.partition for token in tokens} == {1}
+    assert {token.delivered_to for token in tokens} == {1}
     world.learn(None, None, 3, None, 3)
     tokens = [world.send(None, FULL) for _ in range(20)]
     world.deliver_all(3)
-    assert {token.partition for token in tokens[1:]} == {2, 4}
+    assert {token.delivered_to for token in tokens[1:]} == {2, 4}
     world.learn(*[None] * 5)
     for _ in range(40):
         world.send(None, FULL)

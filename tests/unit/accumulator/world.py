@@ -1,23 +1,18 @@
-"""An accumulator with a clock that the test holds and futures that are none."""
+"""The steps of tests of the accumulator: records, rounds and deliveries by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 import pytest
 
-from aioproducer.accumulator import (
-    AccumulatorSettings,
-    ProducerBatch,
-    RecordAccumulator,
-    SerializedRecord,
-)
+from aioproducer.accumulator import ProducerBatch, SerializedRecord
 from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import ProducerError
-from aioproducer.model import RecordMetadata, TopicPartition
-from aioproducer.partitioning import PartitionFunction
+from tests.support.tokens import Token
+from tests.support.world import World
 
 START = 1_000.0
 
@@ -35,104 +30,31 @@ FULL = 900
 LINGER = 0.1
 
 
-DELIVERY = 120.0
-
-
 BLOCK = 60.0
 
 
-class Token:
-    """Stands for a future: takes one fate."""
+class AccumulatorWorld(World):
+    """An accumulator, and the steps that the sender takes with it, called by the test."""
 
-    def __init__(self) -> None:
-        self.fate: RecordMetadata | BaseException | None = None
-        self.cancelled = False
-
-    def done(self) -> bool:
-        return self.cancelled or self.fate is not None
-
-    def set_result(self, metadata: RecordMetadata, /) -> None:
-        assert not self.done()
-        self.fate = metadata
-
-    def set_exception(self, error: BaseException, /) -> None:
-        assert not self.done()
-        self.fate = error
-
-    def exception(self) -> BaseException | None:
-        return self.fate if isinstance(self.fate, BaseException) else None
-
-    @property
-    def partition(self) -> int:
-        assert isinstance(self.fate, RecordMetadata)
-        return self.fate.partition
-
-
-class Flushed:
-    """Stands for the future of a flush."""
-
-    resolved = False
-    given_up = False
-    error: BaseException | None = None
-
-    def done(self) -> bool:
-        return self.resolved or self.given_up or self.error is not None
-
-    def set_result(self, _result: None, /) -> None:
-        assert not self.done()
-        self.resolved = True
-
-    def set_exception(self, error: BaseException, /) -> None:
-        assert not self.done()
-        self.error = error
-
-
-class World:
-    """An accumulator and the hands that the sender and the admission lay on it."""
-
-    def __init__(
-        self,
-        *,
-        memory: int = 100 * BATCH,
-        pending: int = 25 * BATCH,
-        keep: int = 100 * BATCH,
-        linger: float | None = LINGER,
-        max_request_size: int = 100 * BATCH,
-        partitioner: PartitionFunction | None = None,
-        expansion: float = 1.0,
-        admits: Callable[[TopicPartition], bool] | None = None,
-        on_failed: Callable[[ProducerError], None] | None = None,
-        **settings: Any,
-    ) -> None:
-        self.now = START
-        self.wakes = 0
-        self.accumulator = RecordAccumulator(
-            AccumulatorSettings(
-                memory=memory,
-                pending_memory=pending,
-                kept_memory=keep,
-                batch_size=BATCH,
-                max_request_size=max_request_size,
-                linger=linger,
-                adaptive_linger=0.005,
-                delivery_timeout=DELIVERY,
-                **settings,
-            ),
-            Random(3),
-            self.wake,
-            Token,
-            lambda _topic: expansion,
-            partitioner,
-            admits,
-            on_failed,
-        )
-        self.batches = self.accumulator.batches
-        self.pool = self.accumulator._pool
-        self.pending = self.accumulator.pending
-        self.records = self.accumulator._records
+    def __init__(self, **given: Any) -> None:
+        defaults: dict[str, Any] = {
+            "now": START,
+            "random": lambda: Random(3),
+            "make_future": Token,
+            "memory": 100 * BATCH,
+            "pending_memory": 25 * BATCH,
+            "kept_memory": 100 * BATCH,
+            "batch_size": BATCH,
+            "max_request_size": 100 * BATCH,
+            "linger": LINGER,
+            "in_order": True,
+            "adaptive_partitioning": True,
+        }
+        super().__init__(**(defaults | given))
         self.memory_quota = self.accumulator._memory_quota
 
     def wake(self) -> None:
+        """There is no sender to wake."""
         self.wakes += 1
 
     def learn(self, *leaders: int | None, topic: str = "t") -> None:

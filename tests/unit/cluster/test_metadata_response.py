@@ -23,7 +23,7 @@ from aioproducer.errors import (
 )
 from aioproducer.model import Node, PartitionInfo
 from aioproducer.network.apis import SUPPORTED, Api
-from tests.unit.sender.world import metadata_answer, read_to_its_end
+from tests.support.responses import metadata_answer, read_to_its_end
 
 LOWEST, HIGHEST = SUPPORTED[Api.METADATA]
 VERSIONS = range(LOWEST, HIGHEST + 1)

@@ -19,7 +19,7 @@ from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import TransactionHandle
 from aioproducer.transactions.requests import EndTxn
 from aioproducer.transactions.states import TransactionState
-from tests.unit.transactions.world import ONE, World
+from tests.unit.transactions.world import ONE, TransactionWorld
 
 S = TransactionState
 FAILED = DeliveryTimeoutError("orders-0: not acknowledged")
@@ -31,7 +31,7 @@ class Calls(TransactionApi):
     """The calls of a producer whose sender is played."""
 
     def __init__(self, version: int = 1, joined: TransactionHandle | None = None) -> None:
-        self.world = World(version, joined)
+        self.world = TransactionWorld(version, joined)
         self.wakes = 0
         self.closings = 0
         self.delay = ""

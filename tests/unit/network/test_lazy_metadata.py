@@ -13,8 +13,8 @@ from kio.static.primitive import i32
 from aioproducer.errors import ProtocolError
 from aioproducer.network.apis import SUPPORTED, Api, response_type
 from aioproducer.network.lazy_metadata import LazyMetadataResponse
+from tests.support.responses import metadata_answer, read_to_its_end, unread
 from tests.unit.cluster.test_metadata_response import made, response
-from tests.unit.sender.world import metadata_answer, read_to_its_end, unread
 
 LOWEST, HIGHEST = SUPPORTED[Api.METADATA]
 VERSIONS = range(LOWEST, HIGHEST + 1)

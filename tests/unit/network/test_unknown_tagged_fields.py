@@ -15,8 +15,8 @@ from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.errors import ProtocolError
 from aioproducer.network import frames
 from aioproducer.network.apis import Api, response_type
+from tests.support.responses import at_once, unread
 from tests.unit.network.test_frames import EACH, body, codes, encoded, response, with_code
-from tests.unit.sender.world import at_once, unread
 
 FLEXIBLE = [each for each in EACH if response_type(*each).__flexible__]
 CLASS_VARIABLES = ("__type__", "__version__", "__flexible__", "__api_key__", "__header_schema__")

@@ -18,15 +18,9 @@ from aioproducer.errors import (
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.transactions.states import TransactionState
-from tests.unit.sender.world import (
-    BACKOFF,
-    DELIVERY,
-    identified,
-    identity_response,
-    running,
-    states,
-    transactional,
-)
+from tests.support.responses import identity_response
+from tests.support.world import BACKOFF, DELIVERY
+from tests.unit.sender.world import identified, running, states, transactional
 
 
 @pytest.mark.parametrize("error", [BrokerConnectionError("broken"), None])
@@ -259,10 +253,10 @@ async def test_in_a_transaction_a_failed_batch_leaves_no_break() -> None:
             sent[1].batches[0].batch, world.now
         ).may_be_numbered_anew
         await world.answer(sent, code=10)
-        assert not world.identity.broken
+        assert not world.sequence_numbers.broken
         assert world.manager.state is TransactionState.ABORTABLE_ERROR
         await world.turn(DELIVERY)
-        assert not world.identity.broken
+        assert not world.sequence_numbers.broken
 
 
 async def test_what_is_on_its_way_can_be_left_to_its_answer() -> None:

@@ -22,8 +22,8 @@ from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.testing.fault_proxy.damage import damaged
 from aioproducer.transactions.requests import AddPartitionsToTxn, OffsetFetch, TxnOffsetCommit
+from tests.support.responses import read_to_its_end, unread
 from tests.unit.network.test_frames import EACH, REQUESTS, TOPIC_ID, batch, body, response
-from tests.unit.sender.world import read_to_its_end, unread
 
 ROUNDS = 400
 LONGEST = 1.0

@@ -10,15 +10,14 @@ answer arrive, or breaks the connection at any point between.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from random import Random
 from struct import Struct
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from aiokafka.record import MemoryRecords  # type: ignore[import-untyped]
@@ -26,9 +25,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from aioproducer.accumulator import AccumulatorSettings, RecordAccumulator, SerializedRecord
-from aioproducer.cluster.backoff import ExponentialBackoff
-from aioproducer.cluster.metadata import Asked, Metadata
+from aioproducer.accumulator import SerializedRecord
+from aioproducer.cluster.metadata import Asked
 from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.errors import (
     BrokerConnectionError,
@@ -37,28 +35,15 @@ from aioproducer.errors import (
     ProducerError,
 )
 from aioproducer.metrics import ProducerMetrics
-from aioproducer.model import Node, RecordMetadata
-from aioproducer.network.client import NetworkClient
+from aioproducer.model import Node, NodeId
 from aioproducer.network.request import Completion
-from aioproducer.runtime.tasks import TaskOwner
-from aioproducer.sender.ad_hoc_requests import AdHocRequests
-from aioproducer.sender.batch_sender import (
-    BatchSender,
-    ProduceRequestBuilder,
-    ProduceResponses,
-    ProduceSettings,
-)
-from aioproducer.sender.completer import BatchCompleter
-from aioproducer.sender.compressor import Compressor
-from aioproducer.sender.expiry import BatchExpiry, Expiry, RecordExpiry
 from aioproducer.sender.produce import ProduceRequest
-from aioproducer.sender.producer_id import ProducerIdRequester
-from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.sender.sender import Sender
 from aioproducer.sender.wakeup import Wakeup
-from aioproducer.transactions.sequence_numbers import SequenceNumbers
-from tests.unit.sender.world import metadata_response
+from tests.support.fake_network import FakeNetwork
+from tests.support.responses import metadata_response
+from tests.support.tokens import Token
+from tests.support.world import World
 
 EXAMPLES = int(os.environ.get("AIOPRODUCER_EXAMPLES", "50"))
 TOPIC, PARTITIONS = "orders", 2
@@ -85,34 +70,6 @@ FATAL = [UNAUTHORIZED, INVALID_RECORD]
 # producer id and epoch, first sequence, count; behind base offset to maximum timestamp
 _NUMBERS = Struct(">qhii")
 _NUMBERS_AT = 43
-
-
-class Token:
-    """A future that refuses a second fate."""
-
-    def __init__(self, number: int, partition: int) -> None:
-        self.number = number
-        self.partition = partition
-        self.metadata: RecordMetadata | None = None
-        self.error: BaseException | None = None
-        self.cancelled = False
-
-    def __repr__(self) -> str:
-        return f"record {self.number} of partition {self.partition}"
-
-    def done(self) -> bool:
-        return self.cancelled or self.metadata is not None or self.error is not None
-
-    def set_result(self, metadata: RecordMetadata, /) -> None:
-        assert not self.done()
-        self.metadata = metadata
-
-    def set_exception(self, error: BaseException, /) -> None:
-        assert not self.done()
-        self.error = error
-
-    def exception(self) -> BaseException | None:
-        return self.error
 
 
 # --- the brokers ---------------------------------------------------------------------------
@@ -197,45 +154,18 @@ class InFlight:
     """What the broker answered, once it has taken the request."""
 
 
-class Network:
-    """In place of the NetworkClient: one connection for each node, with requests in order."""
+class ConnectedBrokers(FakeNetwork):
+    """One connection for each node, with requests in order."""
 
-    def __init__(self) -> None:
-        self.metrics = ProducerMetrics(now=0.0)
+    def __init__(self, metrics: ProducerMetrics, wake: Callable[[], None]) -> None:
+        super().__init__(metrics, wake)
+        self.limit = IN_FLIGHT
         self.connections: dict[int, deque[InFlight]] = {node: deque() for node in NODES}
-        self.completed: list[Completion] = []
-        self.down: set[int] = set()
 
-    def in_flight(self, node: int) -> int:
-        return len(self.connections[node])
+    def in_flight(self, node: NodeId) -> int:
+        return len(self.connections[int(node)])
 
-    def reaches(self, nodes: Iterable[Node]) -> bool:
-        return True
-
-    def can_send(self, node: int, now: float) -> bool:
-        return node not in self.down and self.in_flight(node) < IN_FLIGHT
-
-    def ready(self, node: Node, now: float) -> bool:
-        return self.can_send(node.id, now)
-
-    def not_before(self, node: int, now: float) -> float | None:
-        return None
-
-    def next_chance(self, nodes: Iterable[Node], now: float) -> float | None:
-        return None
-
-    def least_loaded(self, nodes: Iterable[Node], now: float) -> Node | None:
-        return next((node for node in nodes if self.can_send(node.id, now)), None)
-
-    has_refused_logins = False
-
-    def failures(self) -> dict[int, ProducerError]:
-        return {}
-
-    def forget_except(self, nodes: Iterable[int]) -> None:
-        pass
-
-    def send(self, node: int, request: Any) -> None:
+    def send(self, node: NodeId, request: Any) -> None:
         assert self.can_send(node, 0.0)
         data: list[tuple[int, bytes]] = []
         if isinstance(request, ProduceRequest):
@@ -243,14 +173,7 @@ class Network:
                 (each.batch.topic_partition.partition, bytes(each.data)) for each in request.batches
             ]
             assert len({partition for partition, _ in data}) == len(data)
-        self.connections[node].append(InFlight(request, data))
-
-    def take_completed(self) -> list[Completion]:
-        completed, self.completed = self.completed, []
-        return completed
-
-    def poll(self, now: float) -> float | None:
-        return None
+        self.connections[int(node)].append(InFlight(request, data))
 
 
 class Pause:
@@ -260,11 +183,8 @@ class Pause:
         yield
 
 
-class Rounds:
+class Rounds(Wakeup):
     """In place of the sender's Wakeup: each sleep is the end of a round."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock = clock
 
     async def wait(self, deadline: float | None) -> None:
         await Pause()
@@ -274,13 +194,6 @@ class Rounds:
 
     def close(self) -> None:
         pass
-
-
-class MiddleOfJitter(Random):
-    """Every delay is what it is on average."""
-
-    def random(self) -> float:
-        return 0.5
 
 
 # --- the machine ---------------------------------------------------------------------------
@@ -295,7 +208,6 @@ class DeliveryMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 1000.0
-        self.network = Network()
         self.old = False
         self.too_large_from = 10**9
         self.partitions = [PartitionLog(1 + number % len(NODES)) for number in range(PARTITIONS)]
@@ -306,75 +218,34 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.build()
 
     def build(self) -> None:
-        client = cast(NetworkClient, self.network)
-        wakeup = cast(Wakeup, Rounds(lambda: self.now))
-        backoff = ExponentialBackoff(RETRY_BACKOFF, 1.0, MiddleOfJitter())
-        metadata = Metadata(
-            (),
-            max_age=300.0,
+        world = World(
+            now=self.now,
+            idempotent=True,
+            retries=2**31 - 1,
+            bootstrap=(),
             max_idle=FOREVER,
-            backoff=backoff,
-            rebootstrap_after=None,
+            random=lambda: Random(1),
+            network=ConnectedBrokers,
+            wakeup=lambda _clock: Rounds(lambda: self.now),
+            make_future=lambda: None,
+            memory=MEMORY,
+            pending_memory=PENDING,
+            kept_memory=4 * BATCH,
+            batch_size=BATCH,
+            max_request_size=1_500,
+            linger=None,
+            delivery_timeout=self.delivery_timeout,
+            adaptive_partitioning=True,
         )
-        list(metadata.update(MetadataNews(NODES), Asked(frozenset(), full=False), 0.0))
-        self.accumulator = RecordAccumulator(
-            AccumulatorSettings(
-                memory=MEMORY,
-                pending_memory=PENDING,
-                kept_memory=4 * BATCH,
-                batch_size=BATCH,
-                max_request_size=1_500,
-                linger=None,
-                adaptive_linger=0.005,
-                delivery_timeout=self.delivery_timeout,
-            ),
-            Random(1),
-            wakeup.wake,
-            lambda: None,
-        )
-        self.batches = self.accumulator.batches
-        self.pool = self.accumulator._pool
-        self.pending = self.accumulator.pending
-        self.records = self.accumulator._records
-        self.identity = SequenceNumbers(idempotent=True)
-        compressor = Compressor(None, TaskOwner(self.died), asyncio.to_thread)
-        metrics = self.network.metrics
-        refresher = MetadataRefresher(metadata, client, self.accumulator, compressor)
-        completer = BatchCompleter(
-            self.accumulator, metadata, self.identity, metrics, compressor, backoff, 2**31 - 1
-        )
-        producer_id = ProducerIdRequester(
-            self.identity, self.accumulator, client, metadata, completer, RETRY_BACKOFF
-        )
-        batch_sender = BatchSender(
-            self.accumulator,
-            client,
-            metadata,
-            self.identity,
-            compressor,
-            ProduceRequestBuilder(ProduceSettings(-1, 30_000), metadata, compressor, metrics),
-            ProduceResponses(self.accumulator, metadata, completer),
-            wakeup,
-        )
-        expiry = Expiry(
-            BatchExpiry(self.accumulator, completer, client, metadata, self.identity),
-            RecordExpiry(self.accumulator, metadata, refresher, metrics),
-        )
-        self.sender = Sender(
-            self.accumulator,
-            client,
-            completer,
-            expiry,
-            refresher,
-            (producer_id, AdHocRequests(client, metadata), batch_sender),
-            metrics,
-            wakeup,
-        )
-        self.metadata = metadata
+        assert isinstance(world.network, ConnectedBrokers)
+        self.network = world.network
+        self.metadata = world.metadata
+        list(self.metadata.update(MetadataNews(NODES), Asked(frozenset(), full=False), 0.0))
+        self.accumulator = world.accumulator
+        self.batches, self.pending = world.batches, world.pending
+        self.pool, self.records = world.pool, world.records
+        self.sender = world.sender
         self.life = self.sender.run()
-
-    def died(self, cause: BaseException) -> None:
-        raise AssertionError("no task is started here") from cause
 
     # --- what the producer does ------------------------------------------------------------
 
@@ -483,8 +354,8 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     @rule(node=st.sampled_from(sorted(NODES)))
     def a_broker_is_away_or_back(self, node: int) -> None:
-        self.network.down ^= {node}
-        if node in self.network.down:
+        self.network.unreachable ^= {node}
+        if node in self.network.unreachable:
             self.cut(node)
 
     @rule(partition=st.integers(0, PARTITIONS - 1), leader=st.sampled_from(sorted(NODES)))
@@ -575,7 +446,7 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     def settle_all(self) -> None:
         """No more trouble: everything gets its fate, within a bound."""
-        self.network.down.clear()
+        self.network.unreachable.clear()
         for _ in range(len(self.tokens) * 8 + 120):
             if self.accumulator.is_empty:
                 return

@@ -15,6 +15,7 @@ from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.transactions.requests import AddPartitionsToTxn, InitProducerId
 from aioproducer.transactions.states import TransactionState
+from tests.support.world import DELIVERY
 from tests.unit.sender.transactions import (
     ABORT,
     NOT_ENOUGH,
@@ -26,9 +27,8 @@ from tests.unit.sender.transactions import (
     written,
 )
 from tests.unit.sender.world import (
-    DELIVERY,
     MAX_BLOCK,
-    World,
+    SenderWorld,
     answered,
     coordinator_answer,
     transactional,
@@ -87,8 +87,8 @@ async def test_when_a_batch_has_failed_those_that_have_not_left_are_dropped(vers
         assert after.exception() is None
 
 
-def _mixed(world: World, codes: dict[TopicPartition, int]) -> object:
-    from tests.unit.sender.world import produce_response
+def _mixed(world: SenderWorld, codes: dict[TopicPartition, int]) -> object:
+    from tests.support.responses import produce_response
 
     whole = produce_response(codes)
     for topic in whole.responses:

@@ -11,7 +11,9 @@ from aioproducer.errors import (
     code_name,
 )
 from aioproducer.sender.requests import MetadataRequest
-from tests.unit.sender.world import BACKOFF, BROKERS, MAX_BLOCK, metadata_response, running
+from tests.support.responses import metadata_response
+from tests.support.world import BACKOFF, BROKERS
+from tests.unit.sender.world import MAX_BLOCK, running
 
 
 async def test_an_unknown_topic_is_waited_for_until_max_block() -> None:

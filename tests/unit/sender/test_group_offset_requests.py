@@ -7,6 +7,7 @@ from aioproducer.model import TopicPartition
 from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.transactions.requests import AddPartitionsToTxn, FindCoordinator, OffsetFetch
 from aioproducer.transactions.states import TransactionState
+from tests.support.world import BACKOFF
 from tests.unit.sender.transactions import (
     COMMIT,
     LOADING,
@@ -16,7 +17,7 @@ from tests.unit.sender.transactions import (
     silent,
     written,
 )
-from tests.unit.sender.world import BACKOFF, World, answered, coordinator_answer, transactional
+from tests.unit.sender.world import SenderWorld, answered, coordinator_answer, transactional
 
 S = TransactionState
 
@@ -25,7 +26,7 @@ READ = frozenset({TopicPartition("events", 0)})
 UNSTABLE = 88
 
 
-async def asked_for_offsets(world: World) -> None:
+async def asked_for_offsets(world: SenderWorld) -> None:
     """Their coordinator is found, and they are asked for."""
     await world.turn()
     assert isinstance(await answered(world), FindCoordinator)
@@ -36,7 +37,7 @@ async def test_offsets_are_asked_for_beside_a_request_of_the_transaction(version
     async with transactional(version) as world:
         world.manager.begin()
         await written(world)
-        pending = world.offsets.fetch("readers", READ)
+        pending = world.group_offsets.fetch("readers", READ)
         await asked_for_offsets(world)
         fetch = world.one(TransactionRequest)
         assert fetch[1].request is pending.request
@@ -57,7 +58,7 @@ async def test_offsets_are_asked_for_beside_a_request_of_the_transaction(version
 async def test_a_pause_before_offsets_are_asked_for_again_is_none_of_the_transaction() -> None:
     async with transactional() as world:
         world.manager.begin()
-        world.offsets.fetch("readers", READ)
+        world.group_offsets.fetch("readers", READ)
         await asked_for_offsets(world)
         assert isinstance(await answered(world, UNSTABLE), OffsetFetch)
         assert await silent(world)
@@ -75,7 +76,7 @@ async def test_a_pause_of_the_transaction_is_none_of_offsets() -> None:
         world.send()
         await world.turn()
         assert await answered(world, LOADING) == AddPartitionsToTxn(frozenset({ONE}))
-        pending = world.offsets.fetch("readers", READ)
+        pending = world.group_offsets.fetch("readers", READ)
         await asked_for_offsets(world)
         await answered(world)
         assert pending.offsets == {}
@@ -85,12 +86,12 @@ async def test_a_pause_of_the_transaction_is_none_of_offsets() -> None:
 async def test_a_coordinator_of_a_group_that_can_t_be_reached_is_looked_for_again() -> None:
     async with transactional() as world:
         world.network.unreachable = {2}
-        pending = world.offsets.fetch("readers", READ)
+        pending = world.group_offsets.fetch("readers", READ)
         await asked_for_offsets(world)
         assert await silent(world), "it is being connected to"
         world.network.reasons = {2: BrokerConnectionError("refused")}
         assert await silent(world)
-        assert world.offsets.last_error is world.network.reasons[2]
+        assert world.group_offsets.last_error is world.network.reasons[2]
         assert world.manager.last_error is None
         await world.turn(BACKOFF * 1.01)
         assert isinstance(await answered(world, node=1), FindCoordinator)
@@ -100,7 +101,7 @@ async def test_a_coordinator_of_a_group_that_can_t_be_reached_is_looked_for_agai
 
 async def test_offsets_that_brokers_can_t_be_asked_for_are_no_end_of_the_producer() -> None:
     async with transactional() as world:
-        pending = world.offsets.fetch("readers", READ)
+        pending = world.group_offsets.fetch("readers", READ)
         await asked_for_offsets(world)
         error = UnsupportedVersionError("OFFSET_FETCH: too old")
         await world.complete(world.one(TransactionRequest), error=error)
@@ -110,6 +111,6 @@ async def test_offsets_that_brokers_can_t_be_asked_for_are_no_end_of_the_produce
 
 async def test_a_producer_that_ends_does_not_wait_for_offsets() -> None:
     async with transactional() as world:
-        world.offsets.fetch("readers", READ)
+        world.group_offsets.fetch("readers", READ)
         await asked_for_offsets(world)
         assert requester(world).idle

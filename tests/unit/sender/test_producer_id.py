@@ -10,15 +10,9 @@ from aioproducer.errors import BrokerConnectionError, DeliveryTimeoutError, Kafk
 from aioproducer.model import NodeId
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest
-from tests.unit.sender.world import (
-    BACKOFF,
-    DELIVERY,
-    identified,
-    identity_response,
-    produce_response,
-    running,
-    states,
-)
+from tests.support.responses import identity_response, produce_response
+from tests.support.world import BACKOFF, DELIVERY
+from tests.unit.sender.world import identified, running, states
 
 
 async def test_no_identity_is_asked_for_until_there_is_something_to_send() -> None:

@@ -23,15 +23,9 @@ from aioproducer.network.request import Completion
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.refresher import STEPS_AT_ONCE
 from aioproducer.sender.requests import MetadataRequest
-from tests.unit.sender.world import (
-    BACKOFF,
-    BOOT,
-    BROKERS,
-    MAX_BLOCK,
-    metadata_response,
-    running,
-    unread,
-)
+from tests.support.responses import metadata_response, unread
+from tests.support.world import BACKOFF, BOOT, BROKERS
+from tests.unit.sender.world import MAX_BLOCK, running
 
 
 @pytest.mark.parametrize("code", [17, 29])
@@ -253,7 +247,7 @@ async def test_a_partition_beyond_the_known_ones_is_asked_for_and_waited_for() -
 
 
 async def test_a_partition_that_never_comes() -> None:
-    async with running(pending=1_000_000) as world:
+    async with running(pending_memory=1_000_000) as world:
         began = world.now
         asked = 0
         future = world.send(partition=7)

@@ -3,113 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import importlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i32Timedelta
 
 from aioproducer import BufferExhaustedError, Producer, RecordMetadata
 from aioproducer.core.environment import Environment
-from aioproducer.errors import BrokerConnectionError, ProducerError
-from aioproducer.model import Node
+from aioproducer.errors import BrokerConnectionError
 from aioproducer.network.apis import Api, response_type
-from aioproducer.network.request import Completion
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import MetadataRequest
 from aioproducer.sender.wakeup import Wakeup
+from tests.support.fake_network import FakeNetwork
 from tests.support.inside import accumulator_of, in_environment
-from tests.unit.sender.world import metadata_answer
+from tests.support.responses import NOTHING, metadata_answer
+from tests.support.settling import settle
+from tests.support.world import BROKERS
 
-NOTHING = i32Timedelta.parse(datetime.timedelta(0))
 START, LINGER, MAX_AGE, MAX_BLOCK, DELIVERY = 1000.0, 2.0, 300.0, 60.0, 5000.0
-BROKERS = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
 
 
-class Network:
-    """Stands in for the NetworkClient: keeps what is sent, and the test answers."""
-
-    def barriers(self) -> list[Any]:
-        return []
-
-    def __init__(self, wake: Callable[[], None], metrics: Any) -> None:
-        self.wake = wake
-        self.metrics = metrics
-        self.sent: list[tuple[int, Any]] = []
-        self.completed: list[Completion] = []
-        self.unreachable: set[int] = set()
-        self.reasons: dict[int, ProducerError] = {}
-        self.due: float | None = None
-        self.asks_nobody = False
-
-    def in_flight(self, node: int) -> int:
-        return 0
-
-    def total_in_flight(self) -> int:
-        return 0
-
-    def reaches(self, nodes: Iterable[Node]) -> bool:
-        return True
-
-    def can_send(self, node: int, now: float) -> bool:
-        return node not in self.unreachable
-
-    def ready(self, node: Node, now: float) -> bool:
-        return self.can_send(node.id, now)
-
-    def not_before(self, node: int, now: float) -> float | None:
-        return None
-
-    def next_chance(self, nodes: Iterable[Node], now: float) -> float | None:
-        return None
-
-    def least_loaded(self, nodes: Iterable[Node], now: float) -> Node | None:
-        if self.asks_nobody:
-            return None
-        return next((node for node in nodes if self.can_send(node.id, now)), None)
-
-    has_refused_logins = False
-
-    def failures(self) -> dict[int, ProducerError]:
-        return self.reasons
-
-    def forget_except(self, nodes: Iterable[int]) -> None:
-        pass
-
-    def send(self, node: int, request: Any) -> None:
-        self.sent.append((node, request))
-        if not request.answered:
-            self.completed.append(Completion(request, node, None, None, 0.0))
-            self.wake()
-
-    def take_completed(self) -> list[Completion]:
-        completed, self.completed = self.completed, []
-        return completed
-
-    def poll(self, now: float) -> float | None:
-        return self.due
-
-    def close(self) -> None:
-        pass
-
-
-class World:
+class WatchedProducer:
     """A producer, its clock, and what it does with both."""
 
     def __init__(self) -> None:
         self.now = START
         self.sleeps: list[float | None] = []
-        self.network: Network
+        self.network: FakeNetwork
         self.producer: Producer
 
-        def connect(*given: Any) -> Network:
+        def connect(*given: Any) -> FakeNetwork:
             *_, wake, metrics = given
-            self.network = Network(wake, metrics)
+            self.network = FakeNetwork(metrics, wake)
             return self.network
 
         sleeps = self.sleeps
@@ -131,22 +61,18 @@ class World:
 
     async def settle(self) -> None:
         """Let the sender do what it does by itself."""
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await settle(20)
 
     def kinds(self) -> list[type]:
         """What kinds of requests were sent since the last call, in their order."""
-        sent, self.network.sent = self.network.sent, []
-        return [type(request) for _, request in sent]
+        return [type(request) for _, request in self.network.take_sent()]
 
     async def tell_metadata(self, leaders: Sequence[int] = (1, 1), *, code: int = 0) -> None:
         """Answer the metadata request that is on its way."""
         await self.settle()
-        asked = [each for each in self.network.sent if isinstance(each[1], MetadataRequest)]
-        self.network.sent = [each for each in self.network.sent if each not in asked]
-        ((node, request),) = asked
-        said = request.read(metadata_response(leaders if not code else (), code))
-        self.network.completed.append(Completion(request, node, said, None, 0.1))
+        (sent,) = self.network.take_sent(MetadataRequest)
+        response = metadata_response(leaders if not code else (), code)
+        self.network.complete(sent, sent[1].read(response))
         self.network.wake()
         await self.settle()
 
@@ -191,9 +117,9 @@ async def running(
     known: bool = True,
     leaders: Sequence[int] = (1, 1),
     **options: Any,
-) -> AsyncIterator[World]:
+) -> AsyncIterator[WatchedProducer]:
     """``known``: the producer knows the topic ``orders`` and its ``leaders`` since START."""
-    world = World()
+    world = WatchedProducer()
     config: dict[str, Any] = {
         "bootstrap_servers": "boot:9092",
         "enable_idempotence": False,
@@ -318,10 +244,10 @@ async def test_metadata_is_refreshed_when_a_connection_ends_with_requests_on_it(
         world.now += 1.0
         future = world.send()
         await world.settle()
-        ((node, request),) = world.network.sent
+        (sent,) = world.network.sent
         assert world.kinds() == [ProduceRequest]
         gone = BrokerConnectionError("broker 1 closed the connection")
-        world.network.completed.append(Completion(request, node, None, gone, 0.1))
+        world.network.complete(sent, error=gone)
         await world.turn()
         assert world.kinds() == [MetadataRequest]
         assert not future.done(), "it is sent again"

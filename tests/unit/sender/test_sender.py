@@ -12,17 +12,9 @@ from aioproducer.model import RecordMetadata
 from aioproducer.records.compression import compression
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
-from tests.unit.sender.world import (
-    BACKOFF,
-    BOOT,
-    BROKERS,
-    World,
-    identity_response,
-    metadata_response,
-    produce_response,
-    running,
-    states,
-)
+from tests.support.responses import identity_response, metadata_response, produce_response
+from tests.support.world import BACKOFF, BOOT, BROKERS
+from tests.unit.sender.world import SenderWorld, running, states
 
 # --- there and back -----------------------------------------------------------------------------
 
@@ -78,7 +70,7 @@ async def test_memory_goes_back_and_callers_that_wait_for_it_go_on() -> None:
 
 
 async def test_run_ends_when_all_have_their_fate_and_no_more_will_come() -> None:
-    world = World()
+    world = SenderWorld()
     task = world.owner.start(world.sender.run(), name="sender")
     world.metadata.use("orders", world.now)
     await world.tell_metadata()

@@ -23,6 +23,7 @@ from aioproducer.transactions.requests import (
     TxnOffsetCommit,
 )
 from aioproducer.transactions.states import TransactionState
+from tests.support.world import BACKOFF
 from tests.unit.sender.transactions import (
     COMMIT,
     CONCURRENT,
@@ -37,7 +38,7 @@ from tests.unit.sender.transactions import (
     silent,
     written,
 )
-from tests.unit.sender.world import BACKOFF, answered, coordinator_answer, states, transactional
+from tests.unit.sender.world import answered, coordinator_answer, states, transactional
 
 S = TransactionState
 

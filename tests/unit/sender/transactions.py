@@ -9,7 +9,7 @@ from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.sender.transaction_driver import TransactionDriver
 from aioproducer.transactions.requests import EndTxn
-from tests.unit.sender.world import World, answered
+from tests.unit.sender.world import SenderWorld, answered
 
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 COMMIT, ABORT = EndTxn(committed=True), EndTxn(committed=False)
@@ -17,12 +17,12 @@ CONCURRENT, LOADING, NOT_COORDINATOR, FENCED, TOO_LARGE, NOT_ENOUGH = 51, 14, 16
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
 
 
-def requester(world: World) -> TransactionDriver:
+def requester(world: SenderWorld) -> TransactionDriver:
     assert isinstance(world.requester, TransactionDriver)
     return world.requester
 
 
-async def written(world: World, *partitions: int) -> None:
+async def written(world: SenderWorld, *partitions: int) -> None:
     """A record for each of ``partitions`` is in the log, and in the transaction."""
     futures = [world.send(partition=partition) for partition in partitions or (0,)]
     await world.turn()
@@ -33,7 +33,7 @@ async def written(world: World, *partitions: int) -> None:
     assert all(future.done() for future in futures)
 
 
-async def silent(world: World, seconds: float = 0.0) -> bool:
+async def silent(world: SenderWorld, seconds: float = 0.0) -> bool:
     """Whether no coordinator is asked, for ``seconds``."""
     await world.turn(seconds)
     return world.requests(TransactionRequest) == []

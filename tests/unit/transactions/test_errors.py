@@ -30,7 +30,7 @@ from tests.unit.transactions.world import (
     ONE,
     READERS,
     VERSIONS,
-    World,
+    TransactionWorld,
     is_offsets,
     kinds,
     opened,
@@ -40,7 +40,7 @@ S = TransactionState
 
 
 # --- failures --------------------------------------------------------------------------------
-def doomed_in_transaction(world: World) -> None:
+def doomed_in_transaction(world: TransactionWorld) -> None:
     world.write(ONE)
     world.manager.batch_failed(FAILED)
 
@@ -153,7 +153,7 @@ def test_a_commit_drops_nothing() -> None:
 
 
 # --- fencing ---------------------------------------------------------------------------------
-def asked_to(world: World, what: str) -> None:
+def asked_to(world: TransactionWorld, what: str) -> None:
     """The next request is what is to be fenced."""
     manager = world.manager
     wanted: dict[str, Callable[[], object]] = {
@@ -234,7 +234,7 @@ def test_an_abort_of_what_is_not_open_any_more_is_one(version: int, code: int) -
 
 # --- calls in the wrong state ----------------------------------------------------------------
 def in_state(state: TransactionState) -> TransactionManager:
-    world = World()
+    world = TransactionWorld()
     manager = world.manager
     if state is S.UNINITIALIZED:
         return manager

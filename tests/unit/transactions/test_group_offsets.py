@@ -37,8 +37,8 @@ INVALID_REQUEST = 42
 LOST = BrokerConnectionError("lost")
 
 
-class World(GroupOffsets):
-    """And what is asked."""
+class GroupOffsetsExchange(GroupOffsets):
+    """The offsets of groups, with the requests that the test sends and answers."""
 
     def __init__(self) -> None:
         super().__init__("shop")
@@ -61,7 +61,7 @@ class World(GroupOffsets):
         return request, self.handle_response(request, answer, HERE)
 
 
-def fetch(world: World, group_id: str = "readers") -> PendingFetch:
+def fetch(world: GroupOffsetsExchange, group_id: str = "readers") -> PendingFetch:
     return world.fetch(group_id, PLACES)
 
 
@@ -70,7 +70,7 @@ def known(*fetches: PendingFetch) -> list[PendingFetch]:
 
 
 def test_the_coordinator_is_found_once_and_asked_for_each() -> None:
-    world = World()
+    world = GroupOffsetsExchange()
     assert world.next_request() is None
     one, two = fetch(world), fetch(world)
     world.find()
@@ -87,7 +87,7 @@ def test_the_coordinator_is_found_once_and_asked_for_each() -> None:
 
 
 def test_no_offsets_are_an_answer() -> None:
-    world = World()
+    world = GroupOffsetsExchange()
     pending = fetch(world)
     world.find()
     world.exchange(Response())
@@ -95,7 +95,7 @@ def test_no_offsets_are_an_answer() -> None:
 
 
 def test_offsets_that_a_transaction_would_change_are_asked_for_again_and_hold_up_nobody() -> None:
-    world = World()
+    world = GroupOffsetsExchange()
     unstable, stable = fetch(world), fetch(world, "others")
     world.find()
     world.find("others")
@@ -117,7 +117,7 @@ def test_offsets_that_a_transaction_would_change_are_asked_for_again_and_hold_up
 
 
 def test_a_coordinator_that_is_not_found_holds_up_no_other_group() -> None:
-    world = World()
+    world = GroupOffsetsExchange()
     fetch(world)
     other = fetch(world, "others")
     assert world.exchange(Response(LOADING))[1] is Reaction.RETRY
@@ -130,7 +130,7 @@ def test_a_coordinator_that_is_not_found_holds_up_no_other_group() -> None:
 
 @pytest.mark.parametrize("how", ["moved", "unanswered", "unreachable"])
 def test_a_coordinator_that_is_none_any_more_is_looked_for(how: str) -> None:
-    world = World()
+    world = GroupOffsetsExchange()
     pending = fetch(world)
     world.find()
     request = world.ask()
@@ -151,7 +151,7 @@ def test_a_coordinator_that_is_none_any_more_is_looked_for(how: str) -> None:
 
 
 def test_a_search_without_an_answer_is_asked_again() -> None:
-    world = World()
+    world = GroupOffsetsExchange()
     fetch(world)
     request = world.ask()
     world.response_lost(request, LOST)
@@ -160,7 +160,7 @@ def test_a_search_without_an_answer_is_asked_again() -> None:
 
 
 def test_what_a_coordinator_refuses_fails_that_fetch_alone() -> None:
-    world = World()
+    world = GroupOffsetsExchange()
     refused, other = fetch(world), fetch(world)
     world.find()
     assert world.exchange(Response(INVALID_REQUEST))[1] is Reaction.ABORT
@@ -171,7 +171,7 @@ def test_what_a_coordinator_refuses_fails_that_fetch_alone() -> None:
 
 
 def test_a_group_that_may_not_be_looked_for_fails_all_its_fetches_and_no_others() -> None:
-    world = World()
+    world = GroupOffsetsExchange()
     refused = [fetch(world), fetch(world)]
     other = fetch(world, "others")
     world.exchange(Response(GROUP_UNAUTHORIZED))
@@ -182,7 +182,7 @@ def test_a_group_that_may_not_be_looked_for_fails_all_its_fetches_and_no_others(
 
 
 def test_brokers_that_know_no_such_request_fail_the_fetch() -> None:
-    world = World()
+    world = GroupOffsetsExchange()
     pending = fetch(world)
     world.find()
     error = UnsupportedVersionError("too old")
@@ -192,7 +192,7 @@ def test_brokers_that_know_no_such_request_fail_the_fetch() -> None:
 
 
 def test_nobody_asks_for_who_gave_up_and_a_late_answer_is_nothing_to_the_next() -> None:
-    world = World()
+    world = GroupOffsetsExchange()
     gone = fetch(world)
     world.find()
     late = world.ask()

@@ -21,7 +21,7 @@ from tests.unit.transactions.world import (
     ONE,
     OTHER,
     VERSIONS,
-    World,
+    TransactionWorld,
     opened,
 )
 
@@ -84,7 +84,7 @@ def test_what_may_be_read_late_must_not_change_the_next_transaction(
 
 
 def test_a_lost_search_for_a_coordinator_is_begun_again() -> None:
-    world = World()
+    world = TransactionWorld()
     world.manager.initialize()
     world.manager.unreachable(world.ask(), LOST)
     assert world.next() == TRANSACTIONS
@@ -97,7 +97,7 @@ def test_a_lost_search_for_a_coordinator_is_begun_again() -> None:
 def test_what_passes_is_asked_again_and_changes_nothing(
     version: int, code: int, reaction: Reaction
 ) -> None:
-    world = World(version)
+    world = TransactionWorld(version)
     world.manager.initialize()
     for _ in range(3):
         request = world.next()

@@ -16,7 +16,7 @@ from aioproducer.transactions.sequence_numbers import (
     ProducerIdState,
     SequenceNumbers,
 )
-from tests.unit.accumulator.world import Token
+from tests.support.tokens import Token
 
 LAST = 2**31 - 1
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)

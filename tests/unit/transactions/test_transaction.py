@@ -23,7 +23,7 @@ from tests.unit.transactions.world import (
     INVALID_STATE,
     ONE,
     VERSIONS,
-    World,
+    TransactionWorld,
     kinds,
     opened,
 )
@@ -150,7 +150,7 @@ def test_a_shared_transaction_begins_in_an_epoch_that_nobody_has_used() -> None:
     assert world.run() == [InitProducerId(epoch_bump=True)]
     assert world.manager.begin(shared=True)
     assert world.manager.handle.epoch == 1
-    assert world.identity.fresh
+    assert world.sequence_numbers.fresh
 
 
 def test_in_version_2_every_epoch_between_transactions_is_unused() -> None:
@@ -162,10 +162,10 @@ def test_in_version_2_every_epoch_between_transactions_is_unused() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_whoever_joins_writes_and_ends_with_the_handle_alone(version: int) -> None:
-    world = World(version, TransactionHandle("payments", 9, 4, version))
+    world = TransactionWorld(version, TransactionHandle("payments", 9, 4, version))
     assert world.manager.state is S.IN_TRANSACTION
     world.write(ONE)
-    assert world.identity.stamp(ONE, 1) == ProducerState(9, 4, 1, transactional=True)
+    assert world.sequence_numbers.stamp(ONE, 1) == ProducerState(9, 4, 1, transactional=True)
     ending = world.end(committed=True)
     assert ending.done
     added = ["AddPartitionsToTxn"] if version == 1 else []

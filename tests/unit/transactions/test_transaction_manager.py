@@ -29,7 +29,7 @@ from tests.unit.transactions.world import (
     TWO,
     UNAUTHORIZED,
     VERSIONS,
-    World,
+    TransactionWorld,
     kinds,
     opened,
 )
@@ -41,7 +41,7 @@ TRANSACTIONS = FindCoordinator(Coordinator(CoordinatorType.TRANSACTION, "payment
 # --- the way in ------------------------------------------------------------------------------
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_coordinator_is_found_and_then_asked_for_an_identity(version: int) -> None:
-    world = World(version)
+    world = TransactionWorld(version)
     assert world.next() is None
     world.manager.initialize()
     assert world.exchange() == TRANSACTIONS
@@ -50,19 +50,19 @@ def test_the_coordinator_is_found_and_then_asked_for_an_identity(version: int) -
     world.exchange(producer_id=7, epoch=3)
     assert world.manager.state is S.READY
     assert world.manager.handle == TransactionHandle("payments", 7, 3, version)
-    assert world.identity.stamp(ONE, 5) == ProducerState(7, 3, 0, transactional=True)
+    assert world.sequence_numbers.stamp(ONE, 5) == ProducerState(7, 3, 0, transactional=True)
     assert world.next() is None
 
 
 def test_any_broker_says_who_the_coordinator_is() -> None:
-    world = World()
+    world = TransactionWorld()
     world.manager.initialize()
     assert world.manager.node_for(world.ask()) is None
 
 
 @pytest.mark.parametrize("code", [UNAUTHORIZED, 31, 50, 42, ABORTABLE])
 def test_a_producer_that_is_refused_is_so_for_good(code: int) -> None:
-    world = World()
+    world = TransactionWorld()
     world.manager.initialize()
     world.exchange()
     world.exchange(code)
@@ -77,7 +77,7 @@ def test_a_producer_that_is_refused_is_so_for_good(code: int) -> None:
 
 @pytest.mark.parametrize("code", [GROUP_UNAUTHORIZED, ABORTABLE])
 def test_without_a_transaction_to_abort_what_is_abortable_elsewhere_is_fatal(code: int) -> None:
-    world = World()
+    world = TransactionWorld()
     world.manager.initialize()
     world.exchange(code)
     assert world.manager.state is S.FATAL_ERROR
@@ -119,7 +119,7 @@ def test_in_version_1_a_transaction_goes_as_in_kafka_and_the_next_one_has_the_sa
     world.begin()
     assert not world.manager.admit(ONE), "it is not in this one yet"
     world.write(ONE)
-    assert world.identity.stamp(ONE, 1).base_sequence == 2, "the numbers go on"
+    assert world.sequence_numbers.stamp(ONE, 1).base_sequence == 2, "the numbers go on"
 
 
 def test_a_commit_waits_for_partitions_that_are_not_taken_in_yet() -> None:
@@ -159,7 +159,7 @@ def test_in_version_2_batches_leave_at_once_and_the_end_brings_an_epoch() -> Non
     before = world.manager.handle
     assert world.manager.admit(ONE)
     assert world.next() is None
-    assert world.identity.stamp(ONE, 3) == ProducerState(70, 0, 0, transactional=True)
+    assert world.sequence_numbers.stamp(ONE, 3) == ProducerState(70, 0, 0, transactional=True)
     ending = world.manager.commit()
     world.settled = False
     assert world.next() is None
@@ -170,7 +170,7 @@ def test_in_version_2_batches_leave_at_once_and_the_end_brings_an_epoch() -> Non
     assert world.manager.handle == TransactionHandle("payments", 71, 0, 2)
     assert world.manager.handle != before
     world.begin()
-    assert world.identity.stamp(ONE, 1) == ProducerState(71, 0, 0, transactional=True)
+    assert world.sequence_numbers.stamp(ONE, 1) == ProducerState(71, 0, 0, transactional=True)
 
 
 @pytest.mark.parametrize("committed", [True, False])
@@ -230,7 +230,7 @@ def test_after_a_failure_the_next_transaction_has_a_new_epoch() -> None:
     assert world.state() is S.READY
     assert world.manager.handle.epoch == 1
     world.begin()
-    assert world.identity.stamp(ONE, 1) == ProducerState(70, 1, 0, transactional=True)
+    assert world.sequence_numbers.stamp(ONE, 1) == ProducerState(70, 1, 0, transactional=True)
 
 
 def test_a_numbered_batch_that_was_given_up_costs_an_epoch_too() -> None:

@@ -12,8 +12,6 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
-from aioproducer.transactions.group_offsets import GroupOffsets
-from aioproducer.transactions.manager import TransactionManager
 from aioproducer.transactions.requests import (
     CoordinatorRequest,
     EndTxn,
@@ -23,9 +21,9 @@ from aioproducer.transactions.requests import (
     Response,
     TxnOffsetCommit,
 )
-from aioproducer.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.transactions.states import TransactionState
 from aioproducer.transactions.transaction import Ending, PendingOffsets
+from tests.support.world import World
 
 VERSIONS = [1, 2]
 COMMIT, ABORT = EndTxn(committed=True), EndTxn(committed=False)
@@ -41,14 +39,12 @@ LOADING, NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT = 14, 15, 16, 51
 GROUP_UNAUTHORIZED, ILLEGAL_GENERATION, UNAUTHORIZED, UNSTABLE = 30, 22, 53, 88
 
 
-class World:
-    """The manager, and what was asked of its coordinators; every batch has its outcome."""
+class TransactionWorld(World):
+    """The manager, and the requests to its coordinators; every batch has its outcome."""
 
     def __init__(self, version: int = 1, joined: TransactionHandle | None = None) -> None:
-        self.identity = SequenceNumbers(idempotent=True, transactional=True)
-        self.manager = TransactionManager("payments", self.identity, joined)
+        super().__init__(idempotent=True, transactional_id="payments", joined=joined)
         self.manager.offered_version = version
-        self.group_offsets = GroupOffsets("transactional id 'payments'")
         self.version = version
         self.settled = True
         self.asked: list[CoordinatorRequest] = []
@@ -109,7 +105,7 @@ class World:
                 assert self.manager.handle.version == 1
                 self.run()
             assert self.manager.admit(partition)
-            self.identity.stamp(partition, 1)
+            self.sequence_numbers.stamp(partition, 1)
 
     def offsets(self, group: ConsumerGroupMetadata = READERS) -> PendingOffsets:
         return self.manager.add_offsets(CONSUMED, group)
@@ -121,15 +117,15 @@ class World:
         return ending
 
 
-def ready(version: int = 1) -> World:
+def ready(version: int = 1) -> TransactionWorld:
     """No transaction is open."""
-    world = World(version)
+    world = TransactionWorld(version)
     world.manager.initialize()
     world.run()
     return world
 
 
-def opened(version: int = 1, *, shared: bool = False) -> World:
+def opened(version: int = 1, *, shared: bool = False) -> TransactionWorld:
     """A transaction is open, and nothing is in it."""
     world = ready(version)
     world.begin(shared=shared)

@@ -1,0 +1,109 @@
+"""A network without sockets: requests are kept, and the test completes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from aioproducer.errors import ProducerError
+from aioproducer.metrics import ProducerMetrics
+from aioproducer.model import NodeId, Peer
+from aioproducer.network.apis import NO_FEATURES, Features
+from aioproducer.network.request import Completion
+
+
+class FakeNetwork:
+    """In place of a ``NetworkClient``: every broker takes requests unless the test says no."""
+
+    def __init__(self, metrics: ProducerMetrics, wake: Callable[[], None] = lambda: None) -> None:
+        self.metrics = metrics
+        self.wake = wake
+        self.sent: list[tuple[NodeId, Any]] = []
+        self.completed: list[Completion] = []
+        self.waiting: dict[NodeId, int] = {}
+        """By node, the number of requests without a response."""
+        self.limit = 5
+        """The most requests in flight to one node."""
+        self.unreachable: set[NodeId] = set()
+        self.reasons: dict[NodeId, ProducerError] = {}
+        """The errors that :meth:`failures` returns."""
+        self.asks_nobody = False
+        """No broker is free for a request that any of them may answer."""
+        self.due: float | None = None
+        """The time of the next request timeout."""
+        self.features: Features = NO_FEATURES
+        self.has_refused_logins = False
+        self.refused: ProducerError | None = None
+
+    def in_flight(self, node: NodeId) -> int:
+        return self.waiting.get(node, 0)
+
+    def total_in_flight(self) -> int:
+        return sum(self.waiting.values())
+
+    def reaches(self, nodes: Iterable[Peer]) -> bool:
+        return True
+
+    def can_send(self, node: NodeId, now: float) -> bool:
+        return node not in self.unreachable and self.in_flight(node) < self.limit
+
+    def ready(self, node: Peer, now: float) -> bool:
+        return self.can_send(node.id, now)
+
+    def not_before(self, node: NodeId, now: float) -> float | None:
+        return None
+
+    def next_chance(self, nodes: Iterable[Peer], now: float) -> float | None:
+        return None
+
+    def least_loaded(self, nodes: Iterable[Peer], now: float) -> Peer | None:
+        if self.asks_nobody:
+            return None
+        return next((node for node in nodes if self.can_send(node.id, now)), None)
+
+    def refusal(self, nodes: Iterable[Peer]) -> ProducerError | None:
+        return self.refused
+
+    def failures(self) -> dict[NodeId, ProducerError]:
+        return self.reasons
+
+    def forget_except(self, nodes: Iterable[NodeId]) -> None:
+        pass
+
+    def send(self, node: NodeId, request: Any) -> None:
+        self.sent.append((node, request))
+        if request.answered:
+            self.waiting[node] = self.in_flight(node) + 1
+        else:
+            self.completed.append(Completion(request, node, None, None, 0.0))
+            self.wake()
+
+    def take_completed(self) -> list[Completion]:
+        completed, self.completed = self.completed, []
+        return completed
+
+    def poll(self, now: float) -> float | None:
+        return self.due
+
+    def barriers(self) -> list[Any]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+    # --- what the test does ----------------------------------------------------------------
+
+    def take_sent(self, kind: type[Any] = object) -> list[tuple[NodeId, Any]]:
+        """The requests of this kind that were sent since the last call."""
+        found = [each for each in self.sent if isinstance(each[1], kind)]
+        self.sent = [each for each in self.sent if each not in found]
+        return found
+
+    def complete(
+        self, sent: tuple[NodeId, Any], result: Any = None, error: ProducerError | None = None
+    ) -> None:
+        """End a request with what was read from its response, or with an error."""
+        node, request = sent
+        if request.answered:
+            self.waiting[node] -= 1
+        self.completed.append(Completion(request, node, result, error, 0.1))

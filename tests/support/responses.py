@@ -1,0 +1,158 @@
+"""Responses of brokers, in kio's types or as bytes, and their reading without an event loop."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import io
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_writer
+from kio.static.primitive import i32, i32Timedelta
+
+from aioproducer.cluster.metadata_response import MetadataNews
+from aioproducer.errors import ProtocolError
+from aioproducer.model import Node
+from aioproducer.network.apis import Api, response_type
+from aioproducer.network.lazy_metadata import LazyMetadataResponse
+
+_T = TypeVar("_T")
+
+NOTHING = i32Timedelta.parse(datetime.timedelta(0))
+
+
+def metadata_response(
+    topic: str,
+    leaders: Sequence[int],
+    code: int,
+    brokers: Mapping[int, Node],
+    epoch: int | Sequence[int],
+    *,
+    partition_code: int = 0,
+    whole_code: int = 0,
+) -> LazyMetadataResponse:
+    parts: Any = importlib.import_module(response_type(Api.METADATA, 13).__module__)
+    partitions = tuple(
+        parts.MetadataResponsePartition(
+            error_code=_Code(partition_code),
+            partition_index=index,
+            leader_id=leader,
+            leader_epoch=epoch if isinstance(epoch, int) else epoch[index],
+        )
+        for index, leader in enumerate(leaders if not code else ())
+    )
+    response = parts.MetadataResponse(
+        throttle_time=NOTHING,
+        brokers=tuple(
+            parts.MetadataResponseBroker(node_id=each.id, host=each.host, port=each.port)
+            for each in brokers.values()
+        ),
+        topics=(
+            parts.MetadataResponseTopic(
+                error_code=_Code(code), name=topic, topic_id=UUID(int=1), partitions=partitions
+            ),
+        ),
+        error_code=_Code(whole_code),
+    )
+    return metadata_answer(response)
+
+
+class _Code(NamedTuple):
+    """An error code to be written, of which kio need not know."""
+
+    value: int
+
+
+def metadata_answer(response: Any) -> LazyMetadataResponse:
+    """``response``, one of kio's, as it comes from a connection; refusing it fails the test."""
+    wire = io.BytesIO()
+    kind = type(response)
+    entity_writer(kind.__header_schema__)(wire, kind.__header_schema__(correlation_id=i32(1)))
+    entity_writer(kind)(wire, response)
+    return unread(kind, wire.getvalue())
+
+
+def unread(
+    kind: Any, body: bytes, on_refusal: Any = None, on_left_over: Any = lambda: None
+) -> LazyMetadataResponse:
+    """An answer of these bytes; refusing it fails the test unless somebody hears of that."""
+
+    def fail(error: ProtocolError) -> None:
+        raise AssertionError(error)
+
+    return LazyMetadataResponse(
+        kind, body, on_refusal=on_refusal or fail, on_left_over=on_left_over
+    )
+
+
+def read_to_its_end(
+    answer: LazyMetadataResponse, asked: Collection[str], detailed: Collection[str] = ()
+) -> MetadataNews:
+    """What it says. Raises the :class:`ProtocolError` for which its connection ends."""
+    refused: list[ProtocolError] = []
+    said: MetadataNews | None = None
+    with suppress(ProtocolError):
+        said = at_once(unread(answer._kind, answer._body, refused.append).read(asked, detailed))
+    for error in refused:
+        raise error
+    assert said is not None, "it raised, and its connection stays"
+    return said
+
+
+def at_once(steps: Generator[None, None, _T]) -> _T:
+    """What the last of them returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            said: _T = end.value
+            return said
+
+
+def produce_response(
+    places: Iterable[tuple[str, int]],
+    *,
+    code: int = 0,
+    offset: int = 42,
+    leader: tuple[int, int] = (-1, -1),
+    record_errors: Mapping[int, str] | None = None,
+) -> Any:
+    parts: Any = importlib.import_module(response_type(Api.PRODUCE, 12).__module__)
+    wrong = tuple(
+        parts.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
+        for index, text in (record_errors or {}).items()
+    )
+    return parts.ProduceResponse(
+        responses=tuple(
+            parts.TopicProduceResponse(
+                name=topic,
+                partition_responses=(
+                    parts.PartitionProduceResponse(
+                        index=partition,
+                        error_code=ErrorCode(code),
+                        base_offset=offset,
+                        record_errors=wrong,
+                        current_leader=parts.LeaderIdAndEpoch(
+                            leader_id=leader[0], leader_epoch=leader[1]
+                        ),
+                    ),
+                ),
+            )
+            for topic, partition in places
+        ),
+        throttle_time=NOTHING,
+    )
+
+
+def identity_response(producer_id: int, code: int = 0) -> Any:
+    parts: Any = importlib.import_module(response_type(Api.INIT_PRODUCER_ID, 4).__module__)
+    return parts.InitProducerIdResponse(
+        throttle_time=NOTHING,
+        error_code=ErrorCode(code),
+        producer_id=producer_id,
+        producer_epoch=0,
+    )

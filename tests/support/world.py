@@ -1,0 +1,316 @@
+"""The parts of a producer around fakes: no socket, and time is a number that the test sets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property
+from random import Random
+from typing import Any, cast
+
+from aioproducer.accumulator import AccumulatorSettings, RecordAccumulator
+from aioproducer.accumulator.batch_queue import BatchQueue
+from aioproducer.accumulator.buffer_pool import BufferPool
+from aioproducer.accumulator.pending_queue import PendingQueue
+from aioproducer.accumulator.pending_records import PendingRecords
+from aioproducer.cluster.backoff import ExponentialBackoff
+from aioproducer.cluster.metadata import Metadata
+from aioproducer.errors import ProducerError
+from aioproducer.metrics import ProducerMetrics
+from aioproducer.model import (
+    BootstrapId,
+    BootstrapServer,
+    Node,
+    TopicPartition,
+    TransactionHandle,
+)
+from aioproducer.network.client import NetworkClient
+from aioproducer.partitioning import PartitionFunction
+from aioproducer.records.compression import Compression
+from aioproducer.runtime.tasks import TaskOwner
+from aioproducer.sender.ad_hoc_requests import AdHocRequests
+from aioproducer.sender.batch_sender import (
+    BatchSender,
+    ProduceRequestBuilder,
+    ProduceResponses,
+    ProduceSettings,
+)
+from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.compressor import Compressor
+from aioproducer.sender.expiry import BatchExpiry, Expiry, RecordExpiry
+from aioproducer.sender.producer_id import ProducerIdRequester
+from aioproducer.sender.refresher import MetadataRefresher
+from aioproducer.sender.sender import Sender
+from aioproducer.sender.transaction_driver import DriverSettings, TransactionDriver
+from aioproducer.sender.wakeup import Wakeup
+from aioproducer.transactions.group_offsets import GroupOffsets
+from aioproducer.transactions.manager import TransactionManager
+from aioproducer.transactions.sequence_numbers import SequenceNumbers
+from tests.support.chance import NoJitter
+from tests.support.fake_network import FakeNetwork
+
+BOOT = BootstrapServer(BootstrapId("-1"), "boot", 9092)
+BROKERS = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
+BACKOFF, BACKOFF_MAX = 0.1, 1.0
+DELIVERY = 120.0
+
+
+def loop_future() -> asyncio.Future[Any]:
+    return asyncio.get_running_loop().create_future()
+
+
+@dataclass(frozen=True)
+class WorldOptions:
+    """Everything but the settings of the accumulator; times are seconds."""
+
+    now: float = 1000.0
+    acks: int = -1
+    retries: int = 100
+    codec: Compression | None = None
+    idempotent: bool = False
+    transactional_id: str | None = None
+    joined: TransactionHandle | None = None
+    """The transaction of another producer."""
+    bootstrap: tuple[BootstrapServer, ...] = (BOOT,)
+    max_idle: float = 300.0
+    random: Callable[[], Random] = NoJitter
+    network: Callable[[ProducerMetrics, Callable[[], None]], FakeNetwork] = FakeNetwork
+    wakeup: Callable[[Callable[[], float]], Wakeup] = Wakeup
+    make_future: Callable[[], Any] = loop_future
+    expansion: float = 1.0
+    partitioner: PartitionFunction | None = None
+    admits: Callable[[TopicPartition], bool] | None = None
+    on_failed: Callable[[ProducerError], None] | None = None
+
+
+_OPTIONS = frozenset(each.name for each in fields(WorldOptions))
+
+
+class World:
+    """All parts below the core of a producer; each is made when a test first uses it.
+
+    ``given``: the fields of :class:`WorldOptions` and of :class:`AccumulatorSettings` that matter
+    to the test.
+    """
+
+    def __init__(self, **given: Any) -> None:
+        named = {name: given.pop(name) for name in _OPTIONS & given.keys()}
+        self.options = WorldOptions(**named)
+        self._settings = given
+        self.now = self.options.now
+        self.wakes = 0
+        self.changes = 0
+        """How often the transaction driver reported a change."""
+        self.deaths: list[BaseException] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    def wake(self) -> None:
+        self.wakes += 1
+        self.wakeup.wake()
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    # --- the fakes -------------------------------------------------------------------------
+
+    @cached_property
+    def network(self) -> FakeNetwork:
+        return self.options.network(self.metrics, self.wake)
+
+    @cached_property
+    def wakeup(self) -> Wakeup:
+        return self.options.wakeup(self.clock)
+
+    # --- the accumulator -------------------------------------------------------------------
+
+    @cached_property
+    def settings(self) -> AccumulatorSettings:
+        memory = self._settings.get("memory", 100_000)
+        defaults: dict[str, Any] = {
+            "memory": memory,
+            "pending_memory": 10_000,
+            "kept_memory": memory,
+            "batch_size": 1000,
+            "max_request_size": 1_000_000,
+            "linger": 0.0,
+            "adaptive_linger": 0.005,
+            "delivery_timeout": DELIVERY,
+            "in_order": self.options.idempotent,
+            "adaptive_partitioning": False,
+        }
+        return AccumulatorSettings(**(defaults | self._settings))
+
+    @cached_property
+    def accumulator(self) -> RecordAccumulator:
+        options, manager = self.options, self.transactions
+        return RecordAccumulator(
+            self.settings,
+            options.random(),
+            self.wake,
+            options.make_future,
+            lambda _topic: options.expansion,
+            options.partitioner,
+            options.admits if manager is None else manager.admit,
+            options.on_failed if manager is None else manager.batch_failed,
+        )
+
+    @property
+    def batches(self) -> BatchQueue:
+        return self.accumulator.batches
+
+    @property
+    def pending(self) -> PendingQueue:
+        return self.accumulator.pending
+
+    @property
+    def pool(self) -> BufferPool:
+        return self.accumulator._pool
+
+    @property
+    def records(self) -> PendingRecords:
+        return self.accumulator._records
+
+    # --- sequence numbers and transactions -------------------------------------------------
+
+    @cached_property
+    def sequence_numbers(self) -> SequenceNumbers:
+        options = self.options
+        return SequenceNumbers(
+            idempotent=options.idempotent, transactional=options.transactional_id is not None
+        )
+
+    @cached_property
+    def transactions(self) -> TransactionManager | None:
+        """None: there is no ``transactional_id``."""
+        options = self.options
+        if options.transactional_id is None:
+            return None
+        return TransactionManager(options.transactional_id, self.sequence_numbers, options.joined)
+
+    @property
+    def manager(self) -> TransactionManager:
+        assert self.transactions is not None
+        return self.transactions
+
+    @cached_property
+    def group_offsets(self) -> GroupOffsets:
+        return GroupOffsets(f"transactional id {self.options.transactional_id!r}")
+
+    # --- the sender ------------------------------------------------------------------------
+
+    @cached_property
+    def metrics(self) -> ProducerMetrics:
+        return ProducerMetrics(now=self.options.now)
+
+    @cached_property
+    def owner(self) -> TaskOwner:
+        return TaskOwner(self.deaths.append)
+
+    @cached_property
+    def backoff(self) -> ExponentialBackoff:
+        return ExponentialBackoff(BACKOFF, BACKOFF_MAX, NoJitter())
+
+    @cached_property
+    def metadata(self) -> Metadata:
+        options = self.options
+        return Metadata(
+            options.bootstrap,
+            max_age=300.0,
+            max_idle=options.max_idle,
+            backoff=self.backoff,
+            rebootstrap_after=None,
+        )
+
+    @property
+    def client(self) -> NetworkClient:
+        """The network, as the parts of the sender see it."""
+        return cast(NetworkClient, self.network)
+
+    @cached_property
+    def compressor(self) -> Compressor:
+        return Compressor(self.options.codec, self.owner, asyncio.to_thread)
+
+    @cached_property
+    def refresher(self) -> MetadataRefresher:
+        return MetadataRefresher(self.metadata, self.client, self.accumulator, self.compressor)
+
+    @cached_property
+    def completer(self) -> BatchCompleter:
+        return BatchCompleter(
+            self.accumulator,
+            self.metadata,
+            self.sequence_numbers,
+            self.metrics,
+            self.compressor,
+            self.backoff,
+            self.options.retries,
+            self.transactions,
+        )
+
+    @cached_property
+    def requester(self) -> ProducerIdRequester | TransactionDriver:
+        if self.transactions is None:
+            return ProducerIdRequester(
+                self.sequence_numbers,
+                self.accumulator,
+                self.client,
+                self.metadata,
+                self.completer,
+                BACKOFF,
+            )
+        return TransactionDriver(
+            self.transactions,
+            self.group_offsets,
+            self.accumulator,
+            self.client,
+            self.metadata,
+            self.completer,
+            DriverSettings(self.backoff, 60_000),
+            self._changed,
+        )
+
+    @cached_property
+    def batch_sender(self) -> BatchSender:
+        settings = ProduceSettings(self.options.acks, 30_000)
+        return BatchSender(
+            self.accumulator,
+            self.client,
+            self.metadata,
+            self.sequence_numbers,
+            self.compressor,
+            ProduceRequestBuilder(
+                settings, self.metadata, self.compressor, self.metrics, self.transactions
+            ),
+            ProduceResponses(self.accumulator, self.metadata, self.completer),
+            self.wakeup,
+        )
+
+    @cached_property
+    def expiry(self) -> Expiry:
+        return Expiry(
+            BatchExpiry(
+                self.accumulator,
+                self.completer,
+                self.client,
+                self.metadata,
+                self.sequence_numbers,
+                self.transactions,
+            ),
+            RecordExpiry(self.accumulator, self.metadata, self.refresher, self.metrics),
+        )
+
+    @cached_property
+    def sender(self) -> Sender:
+        return Sender(
+            self.accumulator,
+            self.client,
+            self.completer,
+            self.expiry,
+            self.refresher,
+            (self.requester, AdHocRequests(self.client, self.metadata), self.batch_sender),
+            self.metrics,
+            self.wakeup,
+        )
