@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from aioproducer.auth.assertions import AssertionFile, SignedAssertion
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError, TokenError
-from tests.unit.auth.tokens_for_tests import NOW, Clock, everything_in, jwt
+from tests.support.clock import Clock
+from tests.unit.auth.tokens_for_tests import NOW, everything_in, jwt
 
 
 @cache
@@ -49,7 +50,7 @@ def parts(assertion: Secret) -> tuple[dict[str, Any], dict[str, Any], bytes, byt
 def test_rs256(tmp_path: Path) -> None:
     assertion = SignedAssertion(
         write(tmp_path / "key.pem", rsa_key()),
-        Clock(),
+        Clock(NOW),
         claims=(("iss", "me"), ("aud", "idp"), ("sub", "you")),
     ).create()
     header, payload, content, signature = parts(assertion)
@@ -64,7 +65,7 @@ def test_rs256(tmp_path: Path) -> None:
 def test_es256_with_a_passphrase(tmp_path: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     file = write(tmp_path / "key.pem", key, b"s3cr3t")
-    signed = SignedAssertion(file, Clock(), "es256", Secret("s3cr3t"))
+    signed = SignedAssertion(file, Clock(NOW), "es256", Secret("s3cr3t"))
     header, _, content, signature = parts(signed.create())
     assert header["alg"] == "ES256"
     assert len(signature) == 64, "R and S as they are, not DER"
@@ -84,7 +85,7 @@ def test_layers_replace_each_other_as_in_kafka(tmp_path: Path) -> None:
     )
     signed = SignedAssertion(
         write(tmp_path / "key.pem", rsa_key()),
-        Clock(),
+        Clock(NOW),
         claims=(("iss", "option"), ("aud", "idp")),
         template_file=template,
         seconds=(10, 0),
@@ -124,7 +125,7 @@ def test_keys_that_do_not_fit(
 ) -> None:
     file = write(tmp_path / "key.pem", key, password)
     with pytest.raises(TokenError, match=told) as caught:
-        SignedAssertion(file, Clock(), algorithm, passphrase).create()
+        SignedAssertion(file, Clock(NOW), algorithm, passphrase).create()
     everything = everything_in(caught.value)
     assert "s3cr3t" not in everything
     assert "PRIVATE KEY" not in everything
@@ -136,12 +137,12 @@ def test_files_that_are_no_key(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "key.pem"
     file.write_bytes(content)
     with pytest.raises(TokenError, match=r"key\.pem"):
-        SignedAssertion(file, Clock()).create()
+        SignedAssertion(file, Clock(NOW)).create()
 
 
 def test_a_key_is_read_for_each_request(tmp_path: Path) -> None:
     file = tmp_path / "key.pem"
-    signed = SignedAssertion(file, Clock())
+    signed = SignedAssertion(file, Clock(NOW))
     with pytest.raises(TokenError, match="No such file"):
         signed.create()
     write(file, rsa_key())
@@ -150,7 +151,7 @@ def test_a_key_is_read_for_each_request(tmp_path: Path) -> None:
 
 def test_an_algorithm_that_kafka_does_not_know(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="RS256 or ES256"):
-        SignedAssertion(tmp_path, Clock(), "none")
+        SignedAssertion(tmp_path, Clock(NOW), "none")
 
 
 def test_an_assertion_that_others_make(tmp_path: Path) -> None:

@@ -39,8 +39,9 @@ from aioproducer.errors import (
     MissingExtraError,
     TokenEndpointError,
 )
+from tests.support.clock import Clock
 from tests.unit.auth.http_server import Server, answer, serving
-from tests.unit.auth.tokens_for_tests import Clock, everything_in
+from tests.unit.auth.tokens_for_tests import everything_in
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of its own imports

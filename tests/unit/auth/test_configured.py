@@ -17,8 +17,9 @@ from aioproducer.auth.mechanism import Mechanism
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ConfigError, TokenError
 from aioproducer.testing.certificates import Authority
+from tests.support.clock import Clock
 from tests.unit.auth.http_server import Server, answer, serving
-from tests.unit.auth.tokens_for_tests import NOW, Clock
+from tests.unit.auth.tokens_for_tests import NOW
 
 
 def configured(**options: Any) -> ProducerConfig:
@@ -31,7 +32,7 @@ def configured(**options: Any) -> ProducerConfig:
 
 
 def with_provider(provider: Callable[[], Any] | str) -> Mechanism:
-    made = mechanism_of(configured(sasl_oauthbearer_token_provider=provider), Clock())
+    made = mechanism_of(configured(sasl_oauthbearer_token_provider=provider), Clock(NOW))
     assert made is not None
     return made
 
@@ -117,7 +118,7 @@ def with_endpoint(server: Server, **options: Any) -> Mechanism:
         "sasl_oauthbearer_client_credentials_client_id": "me",
         "sasl_oauthbearer_client_credentials_client_secret": "s3cr3t",
     }
-    made = mechanism_of(configured(**{**credentials, **options}), Clock())
+    made = mechanism_of(configured(**{**credentials, **options}), Clock(NOW))
     assert made is not None
     return made
 
@@ -208,4 +209,4 @@ async def test_tokens_of_amazon_are_for_the_region_of_the_brokers(
 
 def test_tokens_of_amazon_need_a_region() -> None:
     with pytest.raises(ConfigError, match="sasl_aws_region is needed"):
-        mechanism_of(configured(sasl_login_callback_handler_class=MSK_HANDLER), Clock())
+        mechanism_of(configured(sasl_login_callback_handler_class=MSK_HANDLER), Clock(NOW))

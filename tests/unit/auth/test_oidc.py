@@ -27,8 +27,9 @@ from aioproducer.errors import (
     TokenEndpointError,
     TokenError,
 )
+from tests.support.clock import Clock
 from tests.unit.auth.http_server import Script, Server, answer, raw, serving
-from tests.unit.auth.tokens_for_tests import NOW, Clock, everything_in, jwt
+from tests.unit.auth.tokens_for_tests import NOW, everything_in, jwt
 
 SECRET = "s3cr3t+/ü"
 GOOD = answer(200, {"access_token": "token", "expires_in": 60, "scope": "kafka"})
@@ -41,7 +42,7 @@ def server() -> Iterator[Server]:
 
 
 def endpoint(url: str, **options: Any) -> TokenEndpoint:
-    return TokenEndpoint(url, Clock(), **options)
+    return TokenEndpoint(url, Clock(NOW), **options)
 
 
 def credentials(url: str, **options: Any) -> ClientCredentials:
@@ -233,7 +234,7 @@ def test_a_server_that_says_nothing(server: Server) -> None:
 
 
 def test_an_answer_that_trickles_in_ends(server: Server) -> None:
-    clock = Clock()
+    clock = Clock(NOW)
 
     def trickle(connection: socket.socket) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
@@ -335,7 +336,7 @@ def test_without_httpx(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_equal_settings_are_equal_and_show_nothing() -> None:
-    clock = Clock()
+    clock = Clock(NOW)
     one, other = (
         ClientCredentials(TokenEndpoint("https://h/", clock), "me", Secret(SECRET))
         for _ in range(2)
@@ -355,10 +356,10 @@ async def test_nothing_of_a_failed_login_is_logged(
         ):
             server.script = answer(401, {"error": "no", "error_description": f"is {secret}"})
             with pytest.raises(TokenError, match=r"'is \*{8}'") as caught:
-                await TokenSource(provider, clock=Clock()).token()
+                await TokenSource(provider, clock=Clock(NOW)).token()
             assert "s3cr3t" not in everything_in(caught.value)
         server.script = answer(200, {"access_token": "s3cr3t"})
-        await TokenSource(credentials(server.url), clock=Clock()).token()
+        await TokenSource(credentials(server.url), clock=Clock(NOW)).token()
     assert "s3cr3t" not in caplog.text
     assert base64.b64encode(f"me:{SECRET}".encode()).decode() not in caplog.text
 

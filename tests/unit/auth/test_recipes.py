@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from aioproducer.auth.token import claims_of
 from aioproducer.auth.tokens import TokenSource
-from tests.unit.auth.tokens_for_tests import NOW, Clock
+from tests.support.clock import Clock
+from tests.unit.auth.tokens_for_tests import NOW
 
 
 class AccessToken(NamedTuple):
@@ -43,7 +44,7 @@ async def test_azure() -> None:
     def provider() -> AccessToken:
         return credential.get_token("https://space.servicebus.windows.net/.default")
 
-    token = await TokenSource(provider, clock=Clock()).token()
+    token = await TokenSource(provider, clock=Clock(NOW)).token()
     assert (token.value.reveal(), token.expires) == ("azure-token", NOW + 3600)
 
 
@@ -69,7 +70,7 @@ async def test_google() -> None:
         parts = (json.dumps(header), json.dumps(payload), credentials.token)
         return ".".join(map(encoded, parts)), expires
 
-    token = await TokenSource(provider, clock=Clock()).token()
+    token = await TokenSource(provider, clock=Clock(NOW)).token()
     assert token.expires == NOW + 3600
     assert token.principal == "me@project.iam.gserviceaccount.com"
     assert claims_of(token.value)["iss"] == "Google"
@@ -82,5 +83,5 @@ async def test_googles_credentials_as_they_are() -> None:
         credentials.refresh(object())
         return credentials
 
-    token = await TokenSource(provider, clock=Clock()).token()
+    token = await TokenSource(provider, clock=Clock(NOW)).token()
     assert (token.value.reveal(), token.expires) == ("ya29.google_token", NOW + 3600)

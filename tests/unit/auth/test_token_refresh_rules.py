@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.auth.token import RefreshRules
-from tests.unit.auth.tokens_for_tests import NOW, NoChance
+from tests.support.chance import NoJitter
+from tests.unit.auth.tokens_for_tests import NOW
 
 FACTOR = 0.8 + 0.05 * 0.5
 
@@ -28,13 +29,13 @@ FACTOR = 0.8 + 0.05 * 0.5
     ],
 )
 def test_kafkas_rules(lifetime: float, after: float) -> None:
-    found = RefreshRules().refresh_at(NOW, NOW + lifetime, NoChance())
+    found = RefreshRules().refresh_at(NOW, NOW + lifetime, NoJitter())
     assert found == pytest.approx(NOW + after, abs=1e-3)
 
 
 def test_the_shortest_period_between_two_fetches() -> None:
     rules = RefreshRules(window_factor=0.5, window_jitter=0, min_period=900, buffer=0)
-    assert rules.refresh_at(NOW, NOW + 1000, NoChance()) == NOW + 900
+    assert rules.refresh_at(NOW, NOW + 1000, NoJitter()) == NOW + 900
 
 
 @given(

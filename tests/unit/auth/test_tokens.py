@@ -17,7 +17,10 @@ from aioproducer.auth.token import Token
 from aioproducer.auth.tokens import TokenSource
 from aioproducer.config.secret import Secret
 from aioproducer.errors import MissingExtraError, TokenEndpointError, TokenError
-from tests.unit.auth.tokens_for_tests import Clock, NoChance, everything_in, jwt
+from tests.support.chance import NoJitter
+from tests.support.clock import Clock
+from tests.support.settling import settle
+from tests.unit.auth.tokens_for_tests import NOW, everything_in, jwt
 
 HOUR = 3600.0
 
@@ -44,7 +47,7 @@ class Provider:
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(NOW)
 
 
 @pytest.fixture
@@ -53,7 +56,7 @@ async def provider(clock: Clock) -> Provider:
 
 
 def source_of(provider: Callable[[], Any], clock: Clock, **options: Any) -> TokenSource:
-    return TokenSource(provider, clock=clock, random=NoChance(), **options)
+    return TokenSource(provider, clock=clock, random=NoJitter(), **options)
 
 
 async def value(source: TokenSource) -> str:
@@ -114,8 +117,7 @@ async def test_a_cancelled_asker_wakes_no_other(
     askers = [asyncio.create_task(value(source)) for _ in range(2)]
     await provider.asked.wait()
     askers[0].cancel()
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await settle(20)
     assert len(waits) == 2, "each asker waits once, however the others end"
     provider.gate.set()
     assert await askers[1] == "token-1"
@@ -314,8 +316,7 @@ async def test_who_has_a_valid_token_waits_a_moment_only(clock: Clock, provider:
     assert await value(source) == "token-1"
     assert await value(source) == "token-1"
     provider.gate.set()
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await settle(10)
     assert await value(source) == "token-2"
     assert provider.calls == 2
 

@@ -1,31 +1,13 @@
-"""Tokens, a clock that stands still, and a look for secrets in whatever an error keeps alive."""
+"""Tokens, and a look for secrets in whatever an error keeps alive."""
 
 from __future__ import annotations
 
 import base64
 import json
 import traceback
-from random import Random
 from types import TracebackType
 
 NOW = 1_800_000_000.0
-
-
-class Clock:
-    """Seconds since the epoch, moved by the test."""
-
-    def __init__(self, now: float = NOW) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class NoChance(Random):
-    """Draws the middle, where the jitter of a backoff is none."""
-
-    def random(self) -> float:
-        return 0.5
 
 
 def jwt(claims: object, signature: str = "c2ln") -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import KafkaError, ProducerError, kafka_error
 from aioproducer.model import BootstrapId, BootstrapServer, Node, PartitionInfo, TopicPartition
+from tests.support.chance import NoJitter
 
 MAX_AGE, MAX_IDLE, REBOOTSTRAP_AFTER = 300.0, 900.0, 60.0
 BACKOFF = 0.1
@@ -24,11 +24,6 @@ BOOTSTRAP = (
 )
 BROKERS = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
 NOW = 1000.0
-
-
-class NoJitter(Random):
-    def random(self) -> float:
-        return 0.5
 
 
 def metadata(**changes: Any) -> Metadata:

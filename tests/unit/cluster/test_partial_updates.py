@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.partial_updates import PartialUpdates
+from tests.support.chance import NoJitter
 
 NOW = 1000.0
 FLOOR = NOW + 5
-
-
-class NoJitter(Random):
-    def random(self) -> float:
-        return 0.5
 
 
 def updates() -> PartialUpdates:

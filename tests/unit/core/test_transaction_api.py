@@ -17,6 +17,7 @@ from aioproducer.errors import (
 from aioproducer.model import TransactionHandle
 from aioproducer.transactions.requests import EndTxn
 from aioproducer.transactions.states import TransactionState
+from tests.support.settling import settle
 from tests.unit.core.transaction_calls import (
     FAILED,
     SHORT,
@@ -28,7 +29,6 @@ from tests.unit.core.transaction_calls import (
     in_block,
     opened,
     ready,
-    settle,
     waiting,
 )
 from tests.unit.transactions.world import FENCED, INVALID_STATE, ONE, UNAUTHORIZED

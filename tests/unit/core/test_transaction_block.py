@@ -16,6 +16,7 @@ from aioproducer.errors import (
     ProducerTimeoutError,
 )
 from aioproducer.transactions.states import TransactionState
+from tests.support.settling import settle
 from tests.unit.core.transaction_calls import (
     CLOSED,
     FAILED,
@@ -27,7 +28,6 @@ from tests.unit.core.transaction_calls import (
     in_block,
     opened,
     ready,
-    settle,
     wait_for,
     waiting,
 )

@@ -19,6 +19,7 @@ from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import TransactionHandle
 from aioproducer.transactions.requests import EndTxn
 from aioproducer.transactions.states import TransactionState
+from tests.support.settling import settle, started
 from tests.unit.transactions.world import ONE, TransactionWorld
 
 S = TransactionState
@@ -86,15 +87,6 @@ class Calls(TransactionApi):
                 break
             self.sender_runs()
         await task
-
-
-def started(call: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    return asyncio.get_running_loop().create_task(call)
-
-
-async def settle() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 async def waiting(call: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:

@@ -40,6 +40,8 @@ from aioproducer.network.request import Completion
 from aioproducer.network.throttling import MAX_THROTTLE
 from aioproducer.network.transport import SocketSettings
 from aioproducer.runtime.tasks import TaskOwner
+from tests.support.chance import NoJitter
+from tests.support.settling import settle
 
 ONE, TWO, THREE = (Node(number, f"host{number}", 9092) for number in (1, 2, 3))
 SETTINGS = ClientSettings(
@@ -52,11 +54,6 @@ SETTINGS = ClientSettings(
     reconnect_backoff_max=4.0,
     max_idle=540.0,
 )
-
-
-class NoJitter(Random):
-    def random(self) -> float:
-        return 0.5
 
 
 class Played:
@@ -156,11 +153,6 @@ class Ask:
         if isinstance(response, Wrong):
             raise response.error
         return response
-
-
-async def settle() -> None:
-    for _ in range(4):
-        await asyncio.sleep(0)
 
 
 class World:

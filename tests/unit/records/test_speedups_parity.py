@@ -223,10 +223,10 @@ def test_headers_that_use_the_builder_do_no_harm(disturb: Step) -> None:
 
 @pytest.mark.parametrize("make", IMPLEMENTATIONS)
 def test_a_builder_that_holds_itself_is_collected(make: type[RecordsBuilder]) -> None:
-    class Token:
+    class LoggingToken:
         builder: RecordsBuilder
 
-    token = Token()
+    token = LoggingToken()
     token.builder = make(bytearray(100), 100)
     assert token.builder.append(token, NOW, None, b"v")
     gone = weakref.ref(token)
@@ -246,8 +246,8 @@ def test_both_have_the_same_public_names() -> None:
 # --- delivery ------------------------------------------------------------------------------
 
 
-class Token:
-    """Writes down what it is told."""
+class LoggingToken:
+    """Logs the calls that it gets, and fails as its kind says."""
 
     def __init__(self, kind: str, number: int, log: list[Any]) -> None:
         self._kind = kind
@@ -291,7 +291,7 @@ def test_every_token_is_told_the_same(
         log: list[Any] = []
         builder = RecordsBuilder(bytearray(2_000), 2_000)
         for number, (kind, timestamp_ms, key, value) in enumerate(sent):
-            assert builder.append(Token(kind, number, log), timestamp_ms, key, value)
+            assert builder.append(LoggingToken(kind, number, log), timestamp_ms, key, value)
         arguments = (builder.tokens, builder.runs, "orders", 3, base_offset, append_time)
         log.append(outcome(lambda to=deliver, of=arguments: to(*of)))  # type: ignore[misc]
         told.append(log)
@@ -319,7 +319,7 @@ def test_a_token_that_fails_is_told_the_same(kind: str) -> None:
     told = []
     for fail in (delivery.fail_record, speedups.fail_record):
         log: list[Any] = []
-        token = Token(kind, 1, log)
+        token = LoggingToken(kind, 1, log)
         log.append(outcome(lambda to=fail, of=token: to(of, error)))  # type: ignore[misc]
         told.append(log)
     assert told[0] == told[1]

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from aioproducer.runtime.tasks import TaskOwner
+from tests.support.settling import settle
 
 
 class Deaths:
@@ -23,11 +24,6 @@ async def forever() -> None:
 
 async def fail(error: BaseException) -> None:
     raise error
-
-
-async def settle() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 async def test_a_task_that_ends_well_is_no_death() -> None:

@@ -7,13 +7,7 @@ from typing import Any
 import pytest
 
 from aioproducer.sender.wakeup import Wakeup
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import Clock
 
 
 async def iterations(waiting: asyncio.Task[None], limit: int = 20) -> int:
