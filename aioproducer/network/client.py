@@ -59,6 +59,8 @@ class NetworkClient:
     random: Random
     wake: Callable[[], None]
     metrics: ProducerMetrics
+    connect_to: Callable[..., Connection] = Connection
+    """Makes a connection; it takes the arguments of :class:`Connection`."""
     features: Features = NO_FEATURES
     """The newest features that any open connection reported, as of the last one that opened."""
     _nodes: dict[NodeId, NodeConnectionState] = field(default_factory=dict)
@@ -200,7 +202,7 @@ class NetworkClient:
         backoff = ExponentialBackoff(
             self.settings.setup_timeout, self.settings.setup_timeout_max, self.random
         )
-        state.connection = connection = Connection(
+        state.connection = connection = self.connect_to(
             node,
             self.settings.connection,
             self._events,

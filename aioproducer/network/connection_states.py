@@ -40,6 +40,8 @@ class ClientSettings:
     reconnect_backoff: float
     reconnect_backoff_max: float
     max_idle: float
+    login_backoff: float = LOGIN_BACKOFF
+    login_backoff_max: float = LOGIN_BACKOFF_MAX
 
 
 @dataclass(slots=True)
@@ -99,7 +101,8 @@ class NodeConnectionState:
         if is_final(reason):
             self.refused, failures = True, refusals
         if self.refused:
-            first, longest = max(first, LOGIN_BACKOFF), max(longest, LOGIN_BACKOFF_MAX)
+            first = max(first, settings.login_backoff)
+            longest = max(longest, settings.login_backoff_max)
         backoff = ExponentialBackoff(first, longest, random)
         self.not_before = now + backoff.delay(failures)
 

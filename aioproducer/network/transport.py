@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -30,6 +30,8 @@ class SocketSettings:
     send_buffer_bytes: int
     receive_buffer_bytes: int
     tls: TlsContexts | None = None
+    resolve: Callable[[str, int], Awaitable[list[tuple[str, int]]]] = resolve
+    """Returns every address of a host and port."""
 
 
 async def open_transport(
@@ -46,7 +48,7 @@ async def open_transport(
     """
     try:
         async with asyncio.timeout(timeout):
-            addresses = await resolve(peer.host, peer.port)
+            addresses = await settings.resolve(peer.host, peer.port)
     except TimeoutError:
         raise BrokerConnectionError(
             f"the host name {peer.host!r} was not resolved within {timeout:.1f} s"

@@ -28,6 +28,7 @@ from aioproducer import (
     TopicPartition,
 )
 from aioproducer.testing.fault_proxy import Damage, FaultProxy, FaultScript, Rule
+from tests.support.inside import in_environment, quick_logins
 
 TOPICS = {"orders": 3, "events": 2}
 RECOVERY = 5.0
@@ -53,6 +54,10 @@ OPTIONS: dict[str, Any] = {
 }
 
 
+DamagedProducer = in_environment(quick_logins(0.02, 0.1))
+"""A damaged answer may be a refusal, after which a producer keeps away for longer."""
+
+
 class DamagedNetwork:
     """Producers behind proxies, for one seed."""
 
@@ -68,7 +73,7 @@ class DamagedNetwork:
         self._numbers = itertools.count()
 
     def producer(self) -> Producer:
-        return Producer(bootstrap_servers=self._servers, **self._options)
+        return DamagedProducer(bootstrap_servers=self._servers, **self._options)
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aioproducer.network import connection_states
 from aioproducer.testing.fault_proxy import FaultProxy
 from tests.faults.damaged_network import TOPICS, DamagedNetwork
 from tests.support.fake_kafka.logins import LOGIN, FakeLogins
@@ -27,13 +26,6 @@ LEAST_LOGINS = 20
 def _quiet(caplog: pytest.LogCaptureFixture) -> None:
     """What producers log about damage is of no interest, and there is much of it."""
     caplog.set_level(logging.CRITICAL, "aioproducer")
-
-
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A damaged answer may be a refusal, after which a producer keeps away for longer."""
-    monkeypatch.setattr(connection_states, "LOGIN_BACKOFF", 0.02)
-    monkeypatch.setattr(connection_states, "LOGIN_BACKOFF_MAX", 0.1)
 
 
 async def run(start_kafka: StartKafka, kind: str, seed: int, seconds: float) -> DamagedNetwork:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aioproducer import Producer
-from aioproducer.network import connection_states
 from tests.support.fake_kafka.logins import (
     API_VERSIONS,
     LOGIN,
@@ -23,6 +22,7 @@ from tests.support.fake_kafka.logins import (
     Scripted,
     converse,
 )
+from tests.support.inside import in_environment, quick_logins
 
 if TYPE_CHECKING:
     from tests.faults.conftest import StartKafka
@@ -42,8 +42,11 @@ async def secured(start_kafka: StartKafka, logins: FakeLogins) -> FakeKafka:
     return await start_kafka(1, {"orders": 1}, logins=logins)
 
 
+QuickProducer = in_environment(quick_logins(0.05, 60.0))
+
+
 def producer_of(kafka: FakeKafka, **options: Any) -> Producer:
-    return Producer(bootstrap_servers=kafka.bootstrap_servers, **(OPTIONS | options))
+    return QuickProducer(bootstrap_servers=kafka.bootstrap_servers, **(OPTIONS | options))
 
 
 def in_use(kafka: FakeKafka) -> int:
@@ -157,10 +160,7 @@ async def test_requests_in_flight_time_out_as_ever_while_a_login_is_renewed(
     assert kafka.values("orders") == [b"first", b"second"]
 
 
-async def test_a_refused_renewal_retries_what_is_in_flight(
-    start_kafka: StartKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection_states, "LOGIN_BACKOFF", 0.05)
+async def test_a_refused_renewal_retries_what_is_in_flight(start_kafka: StartKafka) -> None:
     logins = FakeLogins(lifetimes=deque([0, SESSION_MS]))
 
     def make(mechanism: str) -> Conversation:

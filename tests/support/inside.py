@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from aioproducer import Producer, sync
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.core.engine import Engine
 from aioproducer.core.environment import Environment
 from aioproducer.core.lifecycle import Lifecycle
 from aioproducer.core.producer_core import ProducerCore
+from aioproducer.network.client import NetworkClient
+from aioproducer.network.connection_states import ClientSettings
 
 
 def core_of(producer: Producer | sync.Producer) -> ProducerCore:
@@ -35,6 +40,16 @@ def engine_of(producer: Producer | sync.Producer) -> Engine:
 def accumulator_of(producer: Producer | sync.Producer) -> RecordAccumulator:
     """The batches and the waiting records of a producer that was started."""
     return engine_of(producer).accumulator
+
+
+def quick_logins(backoff: float, longest: float) -> Environment:
+    """The system, but a broker that refused a login gets the next one after seconds of ours."""
+
+    def network(settings: ClientSettings, *given: Any) -> NetworkClient:
+        quick = replace(settings, login_backoff=backoff, login_backoff_max=longest)
+        return NetworkClient(quick, *given)
+
+    return Environment(network=network)
 
 
 def in_environment(environment: Environment) -> type[Producer]:

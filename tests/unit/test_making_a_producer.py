@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from aioproducer import BrokerConnectionError, ConfigError, Producer, sync
-from aioproducer.network import resolve
 
 NOWHERE = "127.0.0.1:1"
 
@@ -153,10 +152,10 @@ def test_a_serializer_of_the_users_own_stays_open(closed: Callable[[], list[int]
 async def test_what_was_opened_is_closed_when_starting_fails(
     why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def nobody_knows(host: str, port: int) -> list[tuple[str, int]]:
-        raise BrokerConnectionError(f"the name {host!r} can't be resolved")
+    def nobody_knows(*_: Any, **__: Any) -> list[Any]:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(resolve, "resolve", nobody_knows)
+    monkeypatch.setattr(socket, "getaddrinfo", nobody_knows)
     monkeypatch.setattr(Opened, "closed", 0)
     options: dict[str, dict[str, Any]] = {
         "name": {"client_dns_lookup": "resolve_canonical_bootstrap_servers_only"},

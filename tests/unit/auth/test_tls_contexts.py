@@ -10,7 +10,6 @@ from threading import Barrier, Thread
 
 import pytest
 
-from aioproducer.auth import tls
 from aioproducer.auth.tls import TlsContexts, TlsOptions
 from aioproducer.errors import ConfigError
 from aioproducer.testing.certificates import Authority
@@ -27,13 +26,25 @@ def serials(context: ssl.SSLContext) -> list[object]:
     return [each["serialNumber"] for each in context.get_ca_certs()]
 
 
-def test_files_are_not_read_again_while_they_are_the_same(
-    trusted: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    contexts = TlsContexts(TlsOptions(truststore_location=str(trusted)))
+class ObservedContexts(TlsContexts):
+    """Counts the contexts that are made; the test may act after each."""
+
+    made = 0
+
+    def _make(self) -> ssl.SSLContext:
+        self.made += 1
+        context = super()._make()
+        self.after()
+        return context
+
+    def after(self) -> None: ...
+
+
+def test_files_are_not_read_again_while_they_are_the_same(trusted: Path) -> None:
+    contexts = ObservedContexts(TlsOptions(truststore_location=str(trusted)))
     first = contexts.get()
-    monkeypatch.setattr(tls, "make_context", lambda _: pytest.fail("made again"))
     assert contexts.get() is first
+    assert contexts.made == 1
 
 
 @pytest.mark.parametrize("how", ["written over", "replaced", "link that leads elsewhere"])
@@ -104,18 +115,14 @@ def test_a_file_that_can_not_be_used_leaves_the_old_context(
 
 
 def test_a_file_that_changes_while_it_is_read_is_read_again(
-    trusted: Path, stranger: Authority, monkeypatch: pytest.MonkeyPatch
+    trusted: Path, stranger: Authority
 ) -> None:
-    contexts = TlsContexts(TlsOptions(truststore_location=str(trusted)))
-    real = tls.make_context
+    class ChangesOnce(ObservedContexts):
+        def after(self) -> None:
+            if self.made == 1:
+                trusted.write_text(stranger.pem)
 
-    def make_and_change(options: TlsOptions) -> ssl.SSLContext:
-        made = real(options)
-        trusted.write_text(stranger.pem)
-        monkeypatch.setattr(tls, "make_context", real)
-        return made
-
-    monkeypatch.setattr(tls, "make_context", make_and_change)
+    contexts = ChangesOnce(TlsOptions(truststore_location=str(trusted)))
     first = contexts.get()
     assert serials(contexts.get()) != serials(first)
 

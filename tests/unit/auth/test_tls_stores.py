@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import errno
+import os
 import re
 import shlex
 import shutil
@@ -88,6 +90,10 @@ KEYSTORES: dict[str, Callable[[Path, Certificate], dict[str, Any]]] = {
 }
 
 
+def forbidden(*_: Any) -> int:
+    raise PermissionError(errno.EPERM, "memfd_create is forbidden")
+
+
 @pytest.mark.parametrize("where", ["memory", "file"])
 @pytest.mark.parametrize("form", KEYSTORES)
 async def test_every_form_of_a_keystore_logs_in(
@@ -99,7 +105,7 @@ async def test_every_form_of_a_keystore_logs_in(
     where: str,
 ) -> None:
     if where == "file":
-        monkeypatch.setattr(private_files, "_anonymous_file", lambda: -1)
+        monkeypatch.setattr(os, "memfd_create", forbidden)
         monkeypatch.setattr(private_files, "_IN_MEMORY", str(tmp_path))
     client = Authority("Between", under=authority).issue("client-7")
     options = TlsOptions(
@@ -114,7 +120,7 @@ async def test_every_form_of_a_keystore_logs_in(
 def test_a_key_in_a_file_is_there_for_a_moment_and_for_this_user_alone(
     tmp_path: Path, client: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(private_files, "_anonymous_file", lambda: -1)
+    monkeypatch.setattr(os, "memfd_create", forbidden)
     monkeypatch.setattr(private_files, "_IN_MEMORY", str(tmp_path))
     seen = []
 

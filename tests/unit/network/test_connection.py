@@ -22,7 +22,6 @@ from kio.static.primitive import i16, i32Timedelta
 
 from aioproducer.errors import BrokerConnectionError, NetworkError, ProtocolError
 from aioproducer.model import BootstrapId, BootstrapServer, Node
-from aioproducer.network import transport
 from aioproducer.network.apis import Api, request_module, response_type
 from aioproducer.network.connection import (
     Connection,
@@ -735,45 +734,40 @@ async def test_a_port_that_is_none() -> None:
     assert "70000" in str(await run(Owner(Node(3, "127.0.0.1", 70_000))))
 
 
-@pytest.fixture
-def addresses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """What names resolve to."""
-    found: list[tuple[str, int]] = []
+def resolves_to(*addresses: tuple[str, int]) -> SocketSettings:
+    """The settings of a socket for a name that has these addresses."""
 
     async def resolve(host: str, port: int) -> list[tuple[str, int]]:
-        return found
+        return list(addresses)
 
-    monkeypatch.setattr(transport, "resolve", resolve)
-    return found
+    return SocketSettings(-1, -1, resolve=resolve)
 
 
-async def test_each_address_is_tried_until_one_answers(addresses: list[tuple[str, int]]) -> None:
+async def test_each_address_is_tried_until_one_answers() -> None:
     async def script(peer: Peer) -> None:
         await peer.handshake()
 
     async with broker(script) as node:
-        addresses += [
-            *(("127.0.0.1", port) for port in UNUSED),
-            ("127.0.0.1", node.port),
-        ]
-        owner = Owner(Node(1, "kafka", 9092))
+        ports = [*UNUSED, node.port]
+        socket = resolves_to(*(("127.0.0.1", port) for port in ports))
+        owner = Owner(Node(1, "kafka", 9092), socket=socket)
         running = owner.run()
         await asyncio.wait_for(owner.ready.wait(), LONG)
         running.cancel()
 
 
 async def test_when_no_address_answers_each_has_its_reason(
-    addresses: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    addresses += [("10.0.0.1", 1), ("127.0.0.1", 1), ("10.0.0.2", 1)]
-    owner = Owner(Node(1, "kafka", 9092))
+    socket = resolves_to(("10.0.0.1", 1), ("127.0.0.1", 1), ("10.0.0.2", 1))
+    owner = Owner(Node(1, "kafka", 9092), socket=socket)
 
-    async def open_connection(name: str, address: tuple[str, int], *_: Any) -> Any:
-        if address[0].startswith("10."):
+    async def create_connection(make_protocol: Any, host: str, port: int, **_: Any) -> Any:
+        if host.startswith("10."):
             await asyncio.get_running_loop().create_future()
         raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
 
-    monkeypatch.setattr(transport, "_open", open_connection)
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", create_connection)
     owner.connection._setup_timeout = SHORT
     reason = str(await run(owner))
     assert "10.0.0.1: no connection within 0.0 s" in reason
@@ -782,15 +776,12 @@ async def test_when_no_address_answers_each_has_its_reason(
     assert "refused" in reason
 
 
-async def test_a_resolver_that_hangs_ends_after_the_setup_timeout(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_resolver_that_hangs_ends_after_the_setup_timeout() -> None:
     async def resolve(host: str, port: int) -> list[tuple[str, int]]:
         await asyncio.get_running_loop().create_future()
         raise AssertionError
 
-    monkeypatch.setattr(transport, "resolve", resolve)
-    owner = Owner(Node(1, "kafka", 9092))
+    owner = Owner(Node(1, "kafka", 9092), socket=SocketSettings(-1, -1, resolve=resolve))
     owner.connection._setup_timeout = SHORT
     assert "'kafka' was not resolved" in str(await run(owner))
 
@@ -813,13 +804,12 @@ async def test_the_first_reason_to_abort_is_the_reason() -> None:
         assert await asyncio.wait_for(running, LONG) is first
 
 
-async def test_abort_while_connecting(addresses: list[tuple[str, int]]) -> None:
+async def test_abort_while_connecting() -> None:
     async def script(peer: Peer) -> None:
         await peer.handshake()
 
     async with broker(script) as node:
-        addresses.append(("127.0.0.1", node.port))
-        owner = Owner(node)
+        owner = Owner(node, socket=resolves_to(("127.0.0.1", node.port)))
         reason = BrokerConnectionError("moved")
         running = owner.run()
         owner.connection.abort(reason)

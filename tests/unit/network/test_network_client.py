@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import Random
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -25,7 +25,6 @@ from aioproducer.errors import (
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.metrics.names import GAUGES
 from aioproducer.model import Node
-from aioproducer.network import client as client_module
 from aioproducer.network.apis import NO_FEATURES, Api, BrokerVersions, Features, response_type
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.connection import (
@@ -56,8 +55,8 @@ SETTINGS = ClientSettings(
 )
 
 
-class Played:
-    """Stands in for a Connection: the test says what happens to it."""
+class FakeConnection:
+    """In place of a Connection: the test says what happens to it."""
 
     def __init__(
         self, node: Node, settings: ConnectionSettings, events: ConnectionEvents, **given: Any
@@ -77,7 +76,6 @@ class Played:
         self.aborted: list[ProducerError] = []
         self._number = 0
         self._end: asyncio.Future[ProducerError] = asyncio.get_running_loop().create_future()
-        CONNECTIONS.append(self)
 
     @property
     def usable(self) -> bool:
@@ -124,9 +122,6 @@ class Played:
         await settle()
 
 
-CONNECTIONS: list[Played] = []
-
-
 @dataclass(frozen=True)
 class Wrong:
     """A response that can't be read."""
@@ -155,8 +150,8 @@ class Ask:
         return response
 
 
-class World:
-    """A client, its clock, and what it told."""
+class ObservedClient:
+    """A client over fake connections, its clock, and its calls of others."""
 
     def __init__(self, settings: ClientSettings = SETTINGS) -> None:
         self.now = 1000.0
@@ -164,18 +159,29 @@ class World:
         self.deaths: list[BaseException] = []
         self.owner = TaskOwner(self.deaths.append)
         self.metrics = ProducerMetrics(now=self.now)
+        self.connections: list[FakeConnection] = []
         self.client = NetworkClient(
-            settings, self.owner, lambda: self.now, NoJitter(), self._wake, self.metrics
+            settings,
+            self.owner,
+            lambda: self.now,
+            NoJitter(),
+            self._wake,
+            self.metrics,
+            cast("Callable[..., Connection]", self._connect),
         )
+
+    def _connect(self, *given: Any, **named: Any) -> FakeConnection:
+        self.connections.append(FakeConnection(*given, **named))
+        return self.connections[-1]
 
     def _wake(self) -> None:
         self.woken += 1
 
-    async def connected(self, node: Node) -> Played:
+    async def connected(self, node: Node) -> FakeConnection:
         """A ready connection to ``node``."""
         assert not self.client.ready(node, self.now)
         await settle()
-        connection = CONNECTIONS[-1]
+        connection = self.connections[-1]
         connection.becomes_ready()
         return connection
 
@@ -195,20 +201,12 @@ class World:
         ]
 
 
-@pytest.fixture(autouse=True)
-def _played(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    CONNECTIONS.clear()
-    monkeypatch.setattr(client_module, "Connection", Played)
-    yield
-    CONNECTIONS.clear()
-
-
 @pytest.fixture
-async def world() -> World:
-    return World()
+async def world() -> ObservedClient:
+    return ObservedClient()
 
 
-def answer(connection: Played, response: Any = "response") -> None:
+def answer(connection: FakeConnection, response: Any = "response") -> None:
     """The broker answers the first request."""
     requests = connection.in_flight.clear()
     first, rest = requests[0], requests[1:]
@@ -235,69 +233,73 @@ def test_what_is_played_is_what_there_is() -> None:
 # --- connecting ---------------------------------------------------------------------------------
 
 
-async def test_nothing_is_connected_until_it_is_needed(world: World) -> None:
+async def test_nothing_is_connected_until_it_is_needed(world: ObservedClient) -> None:
     assert not world.client.can_send(1, world.now)
-    assert CONNECTIONS == []
+    assert world.connections == []
     assert not world.client.ready(ONE, world.now)
     assert not world.client.ready(ONE, world.now)
     await settle()
-    assert [each.node for each in CONNECTIONS] == [ONE], "one connection for each broker"
+    assert [each.node for each in world.connections] == [ONE], "one connection for each broker"
     assert world.client.connection_count() == 0
-    CONNECTIONS[0].becomes_ready()
+    world.connections[0].becomes_ready()
     assert world.woken == 1
     assert world.client.ready(ONE, world.now)
     assert world.client.connection_count() == 1
     assert not world.client.can_send(2, world.now)
 
 
-async def test_reconnecting_backs_off_exponentially_until_one_succeeds(world: World) -> None:
+async def test_reconnecting_backs_off_exponentially_until_one_succeeds(
+    world: ObservedClient,
+) -> None:
     waits = []
     for _ in range(5):
         world.client.connect(ONE, world.now)
         await settle()
-        await CONNECTIONS[-1].breaks()
+        await world.connections[-1].breaks()
         moment = world.client.not_before(1, world.now)
         assert moment is not None
         waits.append(moment - world.now)
-        count = len(CONNECTIONS)
+        count = len(world.connections)
         world.client.connect(ONE, moment - 0.001)
         await settle()
-        assert len(CONNECTIONS) == count, "not before its time"
+        assert len(world.connections) == count, "not before its time"
         world.now = moment
         assert world.client.not_before(1, world.now) is None
     assert waits == [1.0, 2.0, 4.0, 4.0, 4.0]
     (await world.connected(ONE)).in_flight.clear()
-    await CONNECTIONS[-1].breaks()
+    await world.connections[-1].breaks()
     assert world.client.not_before(1, world.now) == world.now + 1.0, "success forgot the failures"
     assert world.client.not_before(2, world.now) is None, "each broker by itself"
 
 
-async def test_the_setup_timeout_grows_with_failed_setups_alone(world: World) -> None:
+async def test_the_setup_timeout_grows_with_failed_setups_alone(world: ObservedClient) -> None:
     for _ in range(3):
         world.client.connect(ONE, world.now)
         await settle()
-        await CONNECTIONS[-1].breaks()
+        await world.connections[-1].breaks()
         world.now += 10
-    assert [each.setup_timeout for each in CONNECTIONS] == [10.0, 20.0, 30.0]
+    assert [each.setup_timeout for each in world.connections] == [10.0, 20.0, 30.0]
     await (await world.connected(ONE)).breaks()
     world.now += 10
     world.client.connect(ONE, world.now)
-    assert CONNECTIONS[-1].setup_timeout == 10.0
+    assert world.connections[-1].setup_timeout == 10.0
 
 
-async def test_the_last_error_of_each_broker_is_kept_until_it_answers(world: World) -> None:
+async def test_the_last_error_of_each_broker_is_kept_until_it_answers(
+    world: ObservedClient,
+) -> None:
     reasons = {1: BrokerConnectionError("one"), 2: ProtocolError("two")}
     for node in (ONE, TWO):
         world.client.connect(node, world.now)
         await settle()
-        await CONNECTIONS[-1].breaks(reasons[node.id])
+        await world.connections[-1].breaks(reasons[node.id])
     assert world.client.failures() == reasons
     world.now += 10
     await world.connected(ONE)
     assert world.client.failures() == {2: reasons[2]}
 
 
-async def test_a_broker_that_moved_is_connected_at_its_new_address(world: World) -> None:
+async def test_a_broker_that_moved_is_connected_at_its_new_address(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     for number in range(2):
         world.client.send(1, Ask(f"ask {number}"))
@@ -309,16 +311,16 @@ async def test_a_broker_that_moved_is_connected_at_its_new_address(world: World)
     assert [name for name, _ in world.outcomes()] == ["ask 0", "ask 1"]
     world.now += 1.0
     assert not world.client.ready(moved, world.now)
-    assert CONNECTIONS[-1].node == moved
+    assert world.connections[-1].node == moved
 
 
-async def test_a_broker_whose_rack_alone_changed_has_not_moved(world: World) -> None:
+async def test_a_broker_whose_rack_alone_changed_has_not_moved(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     world.client.connect(ONE._replace(rack="elsewhere"), world.now)
     assert connection.aborted == []
 
 
-async def test_a_closed_client_connects_no_more(world: World) -> None:
+async def test_a_closed_client_connects_no_more(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     world.client.send(1, Ask("ask"))
     world.client.close()
@@ -328,11 +330,11 @@ async def test_a_closed_client_connects_no_more(world: World) -> None:
     world.now += 1000
     assert not world.client.ready(ONE, world.now)
     assert not world.client.ready(TWO, world.now)
-    assert len(CONNECTIONS) == 1
+    assert len(world.connections) == 1
     await world.owner.close()
 
 
-async def test_a_connection_that_dies_of_a_bug_breaks_the_producer(world: World) -> None:
+async def test_a_connection_that_dies_of_a_bug_breaks_the_producer(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     bug = ZeroDivisionError()
     connection._end.set_exception(bug)
@@ -344,7 +346,7 @@ async def test_a_connection_that_dies_of_a_bug_breaks_the_producer(world: World)
 # --- sending ------------------------------------------------------------------------------------
 
 
-async def test_a_request_is_built_in_the_version_of_its_broker(world: World) -> None:
+async def test_a_request_is_built_in_the_version_of_its_broker(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     world.client.send(1, Ask("ask"))
     assert connection.written == ["ask in v9"]
@@ -358,7 +360,7 @@ async def test_a_request_is_built_in_the_version_of_its_broker(world: World) -> 
     assert world.client.in_flight(1) == 0
 
 
-async def test_no_more_than_the_limit_is_in_flight_to_each_broker(world: World) -> None:
+async def test_no_more_than_the_limit_is_in_flight_to_each_broker(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     await world.connected(TWO)
     for number in range(2):
@@ -370,7 +372,7 @@ async def test_no_more_than_the_limit_is_in_flight_to_each_broker(world: World) 
     assert world.client.can_send(1, world.now)
 
 
-async def test_a_request_without_answer_is_complete_when_it_has_left(world: World) -> None:
+async def test_a_request_without_answer_is_complete_when_it_has_left(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     for _ in range(2):
         assert world.client.can_send(1, world.now)
@@ -386,7 +388,7 @@ async def test_a_request_without_answer_is_complete_when_it_has_left(world: Worl
 
 
 async def test_a_request_without_answer_that_does_not_leave_ends_its_connection(
-    world: World,
+    world: ObservedClient,
 ) -> None:
     connection = await world.connected(ONE)
     world.client.send(1, Ask("fire", answered=False))
@@ -401,7 +403,7 @@ async def test_a_request_without_answer_that_does_not_leave_ends_its_connection(
 
 @pytest.mark.parametrize("in_build", [True, False])
 async def test_versions_without_a_way_to_ask_are_believed_when_they_are_told_again(
-    world: World, in_build: bool
+    world: ObservedClient, in_build: bool
 ) -> None:
     """One damaged answer must not make a transaction impossible, say; a broker too old does."""
     first = await world.connected(ONE)
@@ -433,11 +435,11 @@ async def test_versions_without_a_way_to_ask_are_believed_when_they_are_told_aga
 
 
 async def test_versions_that_are_right_after_all_are_forgotten_to_have_been_wrong(
-    world: World,
+    world: ObservedClient,
 ) -> None:
     bad = Ask("bad", error=UnsupportedVersionError("absurd"))
     for request, ends in ((bad, True), (Ask("fine"), False), (bad, True)):
-        connection = CONNECTIONS[-1] if CONNECTIONS else await world.connected(ONE)
+        connection = world.connections[-1] if world.connections else await world.connected(ONE)
         if connection.aborted:
             world.now += 10
             connection = await world.connected(ONE)
@@ -448,7 +450,9 @@ async def test_versions_that_are_right_after_all_are_forgotten_to_have_been_wron
 
 
 @pytest.mark.parametrize("wrong", [TypeError("null"), ProtocolError("offset -7")])
-async def test_an_answer_that_cannot_be_true_has_no_effect(world: World, wrong: Exception) -> None:
+async def test_an_answer_that_cannot_be_true_has_no_effect(
+    world: ObservedClient, wrong: Exception
+) -> None:
     connection = await world.connected(ONE)
     world.client.send(1, Ask("ask"))
     request = connection.in_flight.complete_next(1)
@@ -458,7 +462,7 @@ async def test_an_answer_that_cannot_be_true_has_no_effect(world: World, wrong: 
 
 
 async def test_what_is_odd_is_logged_once_for_each_broker(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: ObservedClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "aioproducer")
     for node in (ONE, TWO, ONE):
@@ -472,7 +476,9 @@ async def test_what_is_odd_is_logged_once_for_each_broker(
     assert len(set(said)) == 4
 
 
-async def test_all_that_is_in_flight_fails_with_its_connection_in_order(world: World) -> None:
+async def test_all_that_is_in_flight_fails_with_its_connection_in_order(
+    world: ObservedClient,
+) -> None:
     connection = await world.connected(ONE)
     other = await world.connected(TWO)
     world.client.send(2, Ask("elsewhere"))
@@ -487,15 +493,15 @@ async def test_all_that_is_in_flight_fails_with_its_connection_in_order(world: W
     assert not other.aborted
 
 
-async def test_requests_of_the_handshake_are_nobodys_business(world: World) -> None:
+async def test_requests_of_the_handshake_are_nobodys_business(world: ObservedClient) -> None:
     world.client.connect(ONE, world.now)
     await settle()
-    CONNECTIONS[0].send(Api.API_VERSIONS, None, None, timeout=1)
-    await CONNECTIONS[0].breaks()
+    world.connections[0].send(Api.API_VERSIONS, None, None, timeout=1)
+    await world.connections[0].breaks()
     assert world.client.take_completed() == []
 
 
-async def test_a_connection_about_to_end_takes_no_request(world: World) -> None:
+async def test_a_connection_about_to_end_takes_no_request(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     connection.abort(BrokerConnectionError("x"))
     assert not world.client.can_send(1, world.now)
@@ -505,7 +511,7 @@ async def test_a_connection_about_to_end_takes_no_request(world: World) -> None:
 # --- timeouts -----------------------------------------------------------------------------------
 
 
-async def test_a_request_without_answer_in_time_ends_its_connection(world: World) -> None:
+async def test_a_request_without_answer_in_time_ends_its_connection(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     world.client.send(1, Ask("slow"))
     world.now += 10
@@ -525,7 +531,7 @@ async def test_a_request_without_answer_in_time_ends_its_connection(world: World
         assert part in str(error)
 
 
-async def test_a_connection_that_is_not_used_for_long_is_closed(world: World) -> None:
+async def test_a_connection_that_is_not_used_for_long_is_closed(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     assert world.client.poll(world.now) == 1540.0
     world.now = 1100.0
@@ -544,7 +550,7 @@ async def test_a_connection_that_is_not_used_for_long_is_closed(world: World) ->
 
 
 async def test_waiting_for_an_answer_is_no_idleness() -> None:
-    world = World(replace(SETTINGS, max_idle=5.0))
+    world = ObservedClient(replace(SETTINGS, max_idle=5.0))
     connection = await world.connected(ONE)
     world.client.send(1, Ask("ask"))
     world.now += 20
@@ -553,33 +559,35 @@ async def test_waiting_for_an_answer_is_no_idleness() -> None:
 
 
 async def test_idleness_may_be_without_end() -> None:
-    world = World(replace(SETTINGS, max_idle=float("inf")))
+    world = ObservedClient(replace(SETTINGS, max_idle=float("inf")))
     connection = await world.connected(ONE)
     world.now += 1e9
     world.client.poll(world.now)
     assert connection.aborted == []
 
 
-async def test_poll_leaves_a_connection_that_is_being_set_up_alone(world: World) -> None:
+async def test_poll_leaves_a_connection_that_is_being_set_up_alone(world: ObservedClient) -> None:
     world.client.connect(ONE, world.now)
     await settle()
     assert world.client.poll(world.now + 1e9) is None
-    assert CONNECTIONS[0].aborted == []
+    assert world.connections[0].aborted == []
 
 
 # --- throttling (KIP-219) -----------------------------------------------------------------------
 
 
-def asks_for_a_pause(world: World, node: int, seconds: float) -> None:
+def asks_for_a_pause(world: ObservedClient, node: int, seconds: float) -> None:
     """Its answer to a request that was sent before does."""
-    connection = next(each for each in CONNECTIONS[::-1] if each.node.id == node)
+    connection = next(each for each in world.connections[::-1] if each.node.id == node)
     connection.send(Api.METADATA, "before", Ask("before"), timeout=1.0)
     request = connection.in_flight.clear()[-1]
     said = SimpleNamespace(throttle_time=timedelta(seconds=seconds))
     connection.events.response(connection, request, said, 100)
 
 
-async def test_a_throttled_broker_gets_nothing_for_as_long_as_it_asked(world: World) -> None:
+async def test_a_throttled_broker_gets_nothing_for_as_long_as_it_asked(
+    world: ObservedClient,
+) -> None:
     await world.connected(ONE)
     await world.connected(TWO)
     asks_for_a_pause(world, 1, 2.0)
@@ -592,11 +600,13 @@ async def test_a_throttled_broker_gets_nothing_for_as_long_as_it_asked(world: Wo
     assert not world.client.can_send(1, 1001.999)
     assert world.client.can_send(1, 1002.0)
     assert world.client.not_before(1, 1002.0) is None
-    assert len(CONNECTIONS) == 2
+    assert len(world.connections) == 2
 
 
 @pytest.mark.parametrize("seconds", [0.0, -0.001, -2_000_000.0])
-async def test_a_throttle_time_of_zero_or_less_is_none(world: World, seconds: float) -> None:
+async def test_a_throttle_time_of_zero_or_less_is_none(
+    world: ObservedClient, seconds: float
+) -> None:
     await world.connected(ONE)
     asks_for_a_pause(world, 1, seconds)
     assert world.client.can_send(1, world.now)
@@ -605,7 +615,7 @@ async def test_a_throttle_time_of_zero_or_less_is_none(world: World, seconds: fl
 
 @pytest.mark.parametrize("seconds", [11.001, 185_000.0, 2_147_483.647])
 async def test_no_broker_is_left_alone_for_longer_than_it_remembers(
-    world: World, seconds: float
+    world: ObservedClient, seconds: float
 ) -> None:
     await world.connected(ONE)
     asks_for_a_pause(world, 1, seconds)
@@ -614,7 +624,7 @@ async def test_no_broker_is_left_alone_for_longer_than_it_remembers(
     assert world.throttled() == 11_000.0
 
 
-async def test_a_throttle_time_ends_with_its_connection(world: World) -> None:
+async def test_a_throttle_time_ends_with_its_connection(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     asks_for_a_pause(world, 1, 10.0)
     await connection.breaks()
@@ -626,7 +636,7 @@ async def test_a_throttle_time_ends_with_its_connection(world: World) -> None:
 # --- whom to ask --------------------------------------------------------------------------------
 
 
-async def test_the_least_loaded_broker(world: World) -> None:
+async def test_the_least_loaded_broker(world: ObservedClient) -> None:
     nodes = (ONE, TWO, THREE)
     for node in nodes:
         await world.connected(node)
@@ -641,7 +651,9 @@ async def test_the_least_loaded_broker(world: World) -> None:
     assert world.client.least_loaded(nodes, world.now) == TWO
 
 
-async def test_connected_before_connecting_before_unconnected_before_none(world: World) -> None:
+async def test_connected_before_connecting_before_unconnected_before_none(
+    world: ObservedClient,
+) -> None:
     assert world.client.least_loaded((ONE,), world.now) == ONE, "it may be connected"
     world.client.connect(TWO, world.now)
     await settle()
@@ -649,24 +661,24 @@ async def test_connected_before_connecting_before_unconnected_before_none(world:
     await world.connected(THREE)
     world.client.send(3, Ask("a"))
     assert world.client.least_loaded((ONE, TWO, THREE), world.now) == THREE
-    await CONNECTIONS[0].breaks()
+    await world.connections[0].breaks()
     assert world.client.least_loaded((TWO,), world.now) is None, "its backoff lasts"
     assert world.client.least_loaded((TWO,), world.now + 1.0) == TWO
 
 
 async def test_ties_are_broken_at_random() -> None:
-    world = World()
+    world = ObservedClient()
     world.client.random = Random(7)
     nodes = (ONE, TWO, THREE)
     assert {world.client.least_loaded(nodes, world.now) for _ in range(100)} == set(nodes)
 
 
-async def test_brokers_that_left_are_forgotten_unless_connected(world: World) -> None:
+async def test_brokers_that_left_are_forgotten_unless_connected(world: ObservedClient) -> None:
     await world.connected(ONE)
     for node in (TWO, THREE):
         world.client.connect(node, world.now)
         await settle()
-        await CONNECTIONS[-1].breaks()
+        await world.connections[-1].breaks()
     world.client.forget_except([3])
     assert set(world.client.failures()) == {3}
     assert world.client.connection_count() == 1
@@ -676,7 +688,7 @@ async def test_brokers_that_left_are_forgotten_unless_connected(world: World) ->
 # --- what the cluster has agreed on -------------------------------------------------------------
 
 
-async def test_the_versions_of_a_broker_that_is_connected(world: World) -> None:
+async def test_the_versions_of_a_broker_that_is_connected(world: ObservedClient) -> None:
     assert world.client.versions() == {}
     await world.connected(ONE)
     assert world.client.versions() == {
@@ -686,12 +698,14 @@ async def test_the_versions_of_a_broker_that_is_connected(world: World) -> None:
     }
 
 
-async def test_the_newest_features_are_kept_whichever_broker_tells_them(world: World) -> None:
+async def test_the_newest_features_are_kept_whichever_broker_tells_them(
+    world: ObservedClient,
+) -> None:
     async def tells(node: Node, features: Features) -> Features:
         world.client.connect(node, world.now)
         await settle()
-        CONNECTIONS[-1].versions = BrokerVersions([(3, 0, 9)], features)
-        CONNECTIONS[-1].becomes_ready()
+        world.connections[-1].versions = BrokerVersions([(3, 0, 9)], features)
+        world.connections[-1].becomes_ready()
         return world.client.features
 
     old, new = Features(4, {"transaction.version": 1}), Features(5, {"transaction.version": 2})
@@ -699,7 +713,7 @@ async def test_the_newest_features_are_kept_whichever_broker_tells_them(world: W
     assert await tells(ONE, old) == old
     assert await tells(TWO, new) == new
     assert await tells(THREE, old) == new, "it has not heard of them yet"
-    await CONNECTIONS[0].breaks()
+    await world.connections[0].breaks()
     world.now += 10
     assert await tells(ONE, NO_FEATURES) == new, "it does not tell"
 
@@ -718,7 +732,7 @@ class Login:
     async def close(self) -> None: ...
 
 
-def logins(world: World) -> dict[str, float]:
+def logins(world: ObservedClient) -> dict[str, float]:
     names = ("successful", "failed")
     return {
         f"{name}-{what}": world.metric(f"{name}-{what}-total")
@@ -740,7 +754,7 @@ WITH_LOGIN = replace(SETTINGS, connection=replace(SETTINGS.connection, mechanism
 
 
 async def test_connections_that_were_let_in_are_counted() -> None:
-    world = World(WITH_LOGIN)
+    world = ObservedClient(WITH_LOGIN)
     await world.connected(ONE)
     connection = await world.connected(TWO)
     woken = world.woken
@@ -755,12 +769,12 @@ async def test_connections_that_were_let_in_are_counted() -> None:
 
 
 async def test_logins_that_were_refused_are_counted() -> None:
-    world = World(WITH_LOGIN)
+    world = ObservedClient(WITH_LOGIN)
     connection = await world.connected(ONE)
     await connection.breaks(AuthenticationError("no more"))
     world.client.connect(TWO, world.now)
     await settle()
-    await CONNECTIONS[-1].breaks(AuthenticationError("never"))
+    await world.connections[-1].breaks(AuthenticationError("never"))
     assert logins(world) == {
         "successful-authentication": 1.0,
         "successful-reauthentication": 0.0,
@@ -769,7 +783,7 @@ async def test_logins_that_were_refused_are_counted() -> None:
     }
 
 
-async def test_connections_without_tls_or_login_count_as_no_login(world: World) -> None:
+async def test_connections_without_tls_or_login_count_as_no_login(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     await connection.breaks()
     assert logins(world) == NO_LOGINS
@@ -782,18 +796,18 @@ REFUSED = AuthenticationError("wrong password")
 QUICK = replace(SETTINGS, reconnect_backoff=0.05, reconnect_backoff_max=1.0)
 
 
-async def refused(world: World, node: Node = ONE) -> float:
+async def refused(world: ObservedClient, node: Node = ONE) -> float:
     """A login that fails; for how many seconds the broker is left alone then."""
     world.client.connect(node, world.now)
     await settle()
-    await CONNECTIONS[-1].breaks(REFUSED)
+    await world.connections[-1].breaks(REFUSED)
     moment = world.client.not_before(node.id, world.now)
     assert moment is not None
     return moment - world.now
 
 
 async def test_refused_logins_back_off_for_longer_and_longer_until_one_succeeds() -> None:
-    world = World(QUICK)
+    world = ObservedClient(QUICK)
     waits = []
     for _ in range(9):
         waits.append(await refused(world))
@@ -807,14 +821,14 @@ async def test_refused_logins_back_off_for_longer_and_longer_until_one_succeeds(
     assert await refused(world) == pytest.approx(1), "it begins anew"
 
 
-async def test_a_refused_renewal_backs_off_as_a_refused_login(world: World) -> None:
+async def test_a_refused_renewal_backs_off_as_a_refused_login(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     await connection.breaks(REFUSED)
     assert world.client.has_refused_logins
     assert world.client.not_before(1, world.now) == pytest.approx(world.now + 1)
 
 
-async def test_what_was_in_flight_is_not_refused_with_the_login(world: World) -> None:
+async def test_what_was_in_flight_is_not_refused_with_the_login(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     world.client.send(1, Ask("first"))
     await connection.breaks(REFUSED)
@@ -825,7 +839,7 @@ async def test_what_was_in_flight_is_not_refused_with_the_login(world: World) ->
 
 
 async def test_a_refusal_counts_when_no_broker_is_left_to_try() -> None:
-    world = World(QUICK)
+    world = ObservedClient(QUICK)
     assert world.client.refusal([ONE, TWO]) is None
     await refused(world, ONE)
     assert world.client.refusal([ONE]) is REFUSED
@@ -833,34 +847,36 @@ async def test_a_refusal_counts_when_no_broker_is_left_to_try() -> None:
     world.client.connect(TWO, world.now)
     await settle()
     assert world.client.refusal([ONE, TWO]) is None, "the same, while it is tried"
-    await CONNECTIONS[-1].breaks()
+    await world.connections[-1].breaks()
     assert world.client.refusal([ONE, TWO]) is REFUSED, "nobody is reached there"
     await world.connected(THREE)
     assert world.client.refusal([ONE, TWO]) is None, "a broker has let it in"
 
 
-async def test_a_broker_that_let_the_producer_in_before_is_still_to_be_tried(world: World) -> None:
+async def test_a_broker_that_let_the_producer_in_before_is_still_to_be_tried(
+    world: ObservedClient,
+) -> None:
     connection = await world.connected(TWO)
     await connection.breaks()
     await refused(world, ONE)
     assert world.client.refusal([ONE, TWO]) is None, "its connection was cut, not refused"
 
 
-async def test_the_refusals_of_all_brokers_count_for_the_wait(world: World) -> None:
+async def test_the_refusals_of_all_brokers_count_for_the_wait(world: ObservedClient) -> None:
     """They have the same accounts, which may be locked."""
     waits = [await refused(world, node) for node in (ONE, TWO, THREE)]
     assert waits == pytest.approx([1, 2, 4])
 
 
-async def test_brokers_that_are_not_reached_refuse_nobody(world: World) -> None:
+async def test_brokers_that_are_not_reached_refuse_nobody(world: ObservedClient) -> None:
     world.client.connect(ONE, world.now)
     await settle()
-    await CONNECTIONS[-1].breaks()
+    await world.connections[-1].breaks()
     assert world.client.refusal([ONE]) is None
     assert not world.client.has_refused_logins
 
 
-async def test_a_refusal_is_forgotten_with_its_broker(world: World) -> None:
+async def test_a_refusal_is_forgotten_with_its_broker(world: ObservedClient) -> None:
     await refused(world)
     world.client.forget_except([2])
     assert not world.client.has_refused_logins

@@ -10,6 +10,7 @@ import pytest
 from aioproducer.errors import ProtocolError
 from aioproducer.model import RecordMetadata
 from aioproducer.records.compression import compression
+from aioproducer.sender.compressor import COMPRESS_ELSEWHERE_BYTES
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from tests.support.responses import identity_response, metadata_response, produce_response
@@ -152,13 +153,10 @@ async def test_nobody_gets_what_has_no_leader_after_a_rebootstrap() -> None:
 
 
 @pytest.mark.parametrize("gone", [False, True])
-async def test_much_to_compress_is_compressed_elsewhere(
-    gone: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("aioproducer.sender.compressor.COMPRESS_ELSEWHERE_BYTES", 100)
-    codec = compression("gzip", level=None)
-    async with running(codec=codec) as world:
-        future = world.send(b"x" * 500)
+async def test_much_to_compress_is_compressed_elsewhere(gone: bool) -> None:
+    codec, size = compression("gzip", level=None), COMPRESS_ELSEWHERE_BYTES
+    async with running(codec=codec, batch_size=2 * size, memory=4 * size) as world:
+        future = world.send(b"x" * size)
         world.wakeup.wake()
         if gone:
             for _ in range(20):
