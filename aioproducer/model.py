@@ -14,7 +14,7 @@ Headers: TypeAlias = Mapping[str, bytes | None] | Sequence[Header]
 """The headers of a record, as an argument: a mapping, or pairs (keys may repeat)."""
 
 
-Place: TypeAlias = int | Fraction
+BatchOrder: TypeAlias = int | Fraction
 """A batch's place among the batches of its partition, in the order of their first sends."""
 
 

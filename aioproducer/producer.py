@@ -203,7 +203,7 @@ class Producer:
             WrongLoopError: the call is in another event loop, thread or process.
         """
         core = self._core
-        if core.room.is_full and core.room.must_wait():
+        if core.back_pressure.is_full and core.back_pressure.must_wait():
             await core.wait_for_room()
 
     async def check(

@@ -41,8 +41,9 @@ class Dispatch:
     """Lists the partitions whose first batch may leave, by node, and takes batches in turn.
 
     ``one_at_a_time``: at most one batch of a partition in flight. ``in_order``: retries leave in
-    their first order, because they carry sequence numbers. ``admits`` returns True if batches
-    may leave for a partition; a refused one has to be listed again later.
+    their first order, because they carry sequence numbers. ``admit`` asks for a
+    partition to be let into the transaction, and returns True if its batches may leave at once; a
+    refused one has to be listed again later.
     """
 
     def __init__(
@@ -50,11 +51,11 @@ class Dispatch:
         *,
         one_at_a_time: bool,
         in_order: bool,
-        admits: Callable[[TopicPartition], bool] | None = None,
+        admit: Callable[[TopicPartition], bool] | None = None,
     ) -> None:
         self._one_at_a_time = one_at_a_time
         self._in_order = in_order
-        self._admits = admits
+        self._admit = admit
         self._backlogs: dict[int, Backlog] = {}
         self._leaderless = Backlog()
         """Partitions without a leader: no node gets their batches."""
@@ -92,7 +93,7 @@ class Dispatch:
             return False
         if partition.in_flight and self._must_wait(partition, first):
             return False
-        return self._admits is None or self._admits(partition.topic_partition)
+        return self._admit is None or self._admit(partition.topic_partition)
 
     def _must_wait(self, partition: Partition, first: ProducerBatch) -> bool:
         """True if ``first`` may not follow the batches in flight."""

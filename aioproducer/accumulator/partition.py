@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from aioproducer.accumulator.pending_records import PendingRecord
 from aioproducer.accumulator.producer_batch import ProducerBatch
-from aioproducer.model import Place, TopicPartition
+from aioproducer.model import BatchOrder, TopicPartition
 from aioproducer.records.record_batch import NO_PRODUCER_STATE
 
 
@@ -48,8 +48,8 @@ class Partition:
         self._futures = 0
         self._delayed_until = 0.0
         self._acknowledged = False
-        self._next_place: Place = 0
-        self._barrier: Place | None = None
+        self._next_place: BatchOrder = 0
+        self._barrier: BatchOrder | None = None
 
     # --- views -----------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class Partition:
         if leader is not None:
             self._delayed_until = now
 
-    def block(self, barrier: Place | None) -> bool:
+    def block(self, barrier: BatchOrder | None) -> bool:
         """Let only batches leave that have a sequence number and a place before ``barrier``.
 
         None: all may leave. Returns True if no such batch is left.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from aioproducer.accumulator.batch_queue import BatchQueue, Flushes
+from aioproducer.accumulator.batch_queue import BatchQueue
+from aioproducer.accumulator.flushes import Flushes
 from aioproducer.accumulator.memory_quota import Grant, MemoryQuota
 from aioproducer.accumulator.partition import Partition
 from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords

@@ -8,7 +8,7 @@ from typing import Final
 
 from aioproducer.accumulator.pending_records import SerializedRecord
 from aioproducer.interceptors import tell_partition
-from aioproducer.model import Place, TopicPartition
+from aioproducer.model import BatchOrder, TopicPartition
 from aioproducer.records.acceleration import RecordsBuilder, deliver_records, fail_record
 from aioproducer.records.builder import BATCH_OVERHEAD, batch_size_bound
 from aioproducer.records.bulk_tokens import one_by_one
@@ -48,7 +48,7 @@ class ProducerBatch:
         "last_error",
         "node",
         "order",
-        "span",
+        "order_share",
         "state",
         "topic_partition",
         "uncertain",
@@ -73,9 +73,9 @@ class ProducerBatch:
         self.last_error: BaseException | None = None
         self.uncertain = False
         """True if an attempt may have been written: no response has excluded it."""
-        self.order: Place = -1
+        self.order: BatchOrder = -1
         """The place among the batches of its partition, given when it first leaves."""
-        self.span = _WHOLE
+        self.order_share = _WHOLE
         """The distance to the next batch's place; a split divides it among the parts."""
         self.is_part = False
         """True for a part of a batch that was too large."""
@@ -209,8 +209,8 @@ def _number(batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
     sequence = batch.state.base_sequence
     for number, part in enumerate(parts):
         part.builder.close()
-        part.span = batch.span / len(parts)
-        part.order = batch.order + number * part.span
+        part.order_share = batch.order_share / len(parts)
+        part.order = batch.order + number * part.order_share
         if batch.state is not NO_PRODUCER_STATE:
             part.state = batch.state._replace(base_sequence=sequence)
             sequence = next_sequence(sequence, part.count)

@@ -11,9 +11,10 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from aioproducer.accumulator.batch_queue import BatchQueue, Flushes, FlushFuture
+from aioproducer.accumulator.batch_queue import BatchQueue
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.dispatch import Dispatch
+from aioproducer.accumulator.flushes import Flushes, FlushFuture
 from aioproducer.accumulator.memory_quota import MemoryQuota
 from aioproducer.accumulator.memory_waiters import MemoryWaiters
 from aioproducer.accumulator.partition import Partition
@@ -35,7 +36,7 @@ class RecordAccumulator:
 
     ``wake`` requests a round of the sender. ``make_future`` makes the futures of callers that wait
     for memory. ``expansion`` returns the ratio of a topic's bytes before compression to its bytes
-    on the wire. ``admits`` returns True if batches may leave for a partition. ``on_failed`` is
+    on the wire. ``admit`` returns True if batches may leave for a partition. ``on_failed`` is
     called with the error of failed pending records.
     """
 
@@ -47,7 +48,7 @@ class RecordAccumulator:
         make_future: Callable[[], Any],
         expansion: Callable[[str], float] = lambda _topic: 1.0,
         partitioner: PartitionFunction | None = None,
-        admits: Callable[[TopicPartition], bool] | None = None,
+        admit: Callable[[TopicPartition], bool] | None = None,
         on_failed: Callable[[ProducerError], None] | None = None,
     ) -> None:
         self.closing = False
@@ -68,7 +69,7 @@ class RecordAccumulator:
             self._pool, self._records, settings.batch_size, lambda each: self.pending.needs(each)
         )
         dispatch = Dispatch(
-            one_at_a_time=settings.one_at_a_time, in_order=settings.in_order, admits=admits
+            one_at_a_time=settings.one_at_a_time, in_order=settings.in_order, admit=admit
         )
         self.batches = BatchQueue(
             settings, self._topics, dispatch, self._memory_quota, self._flushes

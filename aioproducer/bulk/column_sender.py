@@ -83,7 +83,7 @@ class ColumnSender(ValueSender):
                 self._put_row(rows, index)
                 place += 1
                 self._worked_on_one(before)
-            if core.room.is_full:
+            if core.back_pressure.is_full:
                 await core.drain()
             if self._work >= ROWS_PER_TURN:
                 self._work = 0

@@ -25,7 +25,7 @@ async def send_many(
     if headers is not None:
         headers = shared_headers(headers, topic)
     sender = ColumnSender(core)
-    with core.bulk():
+    with core.hold_commit():
         report: SendReport | None = None
         try:
             if columns is None:

@@ -79,7 +79,7 @@ class ValueSender:
         async for value in values:
             index = result.add()
             put(index, topic, value, partition, headers)
-            if core.room.is_full:
+            if core.back_pressure.is_full:
                 await core.drain()
             elif not index % _RECORDS_PER_TURN:
                 await asyncio.sleep(0)
@@ -133,7 +133,7 @@ class ValueSender:
                 put(first + at, topic, chunk[at], partition, headers)
                 self._worked_on_one(before)
                 at += 1
-            if core.room.is_full:
+            if core.back_pressure.is_full:
                 await core.drain()
             if self._work >= ROWS_PER_TURN:
                 self._work = 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import NoReturn
+from collections.abc import Coroutine
+from typing import Any, NoReturn
 
 from aioproducer.errors import (
     IllegalStateError,
@@ -22,25 +23,37 @@ class Lifecycle:
         self._client_id = client_id
         self._process = os.getpid()
         self._started = False
-        self.closed = False
-        """True once no more records are taken."""
-        self.closing: asyncio.Task[int] | None = None
-        """The task that closes the producer."""
-        self.broken: ProducerBrokenError | None = None
-        """The error of all calls, once a part of the producer has died."""
+        self._closed = False
+        self._closing: asyncio.Task[int] | None = None
+        self._broken: ProducerBrokenError | None = None
         self.loop: asyncio.AbstractEventLoop
         """The event loop on which it was started."""
 
+    @property
+    def closed(self) -> bool:
+        """True once the producer takes no more records."""
+        return self._closed
+
+    @property
+    def closing(self) -> asyncio.Task[int] | None:
+        """The task that closes the producer; None: nobody has closed it."""
+        return self._closing
+
+    @property
+    def broken(self) -> ProducerBrokenError | None:
+        """The error of all calls, once a part of the producer has died."""
+        return self._broken
+
     def __str__(self) -> str:
-        if self.broken is not None:
+        if self._broken is not None:
             return "broken"
-        if self.closed:
-            return "closed" if self.closing is None or self.closing.done() else "closing"
+        if self._closed:
+            return "closed" if self._closing is None or self._closing.done() else "closing"
         return "started" if self._started else "not started"
 
     def start(self) -> None:
         """Note the present loop and process. Raises :class:`IllegalStateError` the second time."""
-        if self._started or self.closed:
+        if self._started or self._closed:
             raise IllegalStateError(
                 f"the producer {self._client_id!r} is {self}; it can be started once. "
                 "Make a new Producer"
@@ -52,7 +65,20 @@ class Lifecycle:
     def start_failed(self) -> None:
         """Close a producer that was not started: it can't be started later."""
         self._started = False
-        self.closed = True
+        self._closed = True
+
+    def close_unstarted(self) -> None:
+        """Close a producer that has no parts yet."""
+        self._closed = True
+
+    def begin_closing(self, closing: Coroutine[Any, Any, int]) -> None:
+        """Take no more records, and run ``closing`` as a task of the producer's loop."""
+        self._closed = True
+        self._closing = self.loop.create_task(closing, name="aioproducer-close")
+
+    def break_with(self, error: ProducerBrokenError) -> None:
+        """Refuse all calls with ``error``: a part of the producer has died."""
+        self._broken = error
 
     def check_same_place(self) -> None:
         """Raise :class:`WrongLoopError` on another event loop, or in another process."""
@@ -63,9 +89,9 @@ class Lifecycle:
     def refuse(self) -> NoReturn:
         """Raise the reason if the producer can't be used here and now."""
         self._check_process()
-        if self.broken is not None:
-            raise anew(self.broken)
-        if self.closed:
+        if self._broken is not None:
+            raise anew(self._broken)
+        if self._closed:
             raise ProducerClosedError(
                 f"the producer {self._client_id!r} is {self}; make a new Producer"
             )

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 _NUMBERS: Final = count(1)
 
 
-class Room(Protocol):
+class BackPressure(Protocol):
     """A view of the memory: is there room for more records?"""
 
     is_full: bool
@@ -45,7 +45,7 @@ class Room(Protocol):
         """True if a caller may have to wait now."""
 
 
-class _NoRoom:
+class _Unavailable:
     """A stand-in where there is no accumulator, or another process has it.
 
     It makes callers wait, and the wait raises the reason.
@@ -76,8 +76,8 @@ class ProducerCore:
         self.fast_path = FastPath()
         self.routes = RouteCache()
         """The routes of the fast path; empty if hooks rule it out."""
-        self.room: Room = _NoRoom()
-        """The accumulator, as a view of the room for records."""
+        self.back_pressure: BackPressure = _Unavailable()
+        """A view of the memory, for callers that send more."""
         self._lifecycle = Lifecycle(self.client_id)
         self._transaction = transaction
         self._environment = environment
@@ -116,7 +116,7 @@ class ProducerCore:
         self._pipeline = SendPipeline(
             engine, self.hooks, self._max_block, self._environment.clock, self.now_ms
         )
-        self.room = engine.accumulator.waiters
+        self.back_pressure = engine.accumulator.waiters
         engine.start()
         if not self.hooks:
             self.routes = engine.accumulator.routes
@@ -136,23 +136,22 @@ class ProducerCore:
         """
         life, engine = self._lifecycle, self._engine
         if engine is None:
-            life.closed = True
+            life.close_unstarted()
             self.hooks.close()
             return 0
         if life.closing is None:
             life.check_same_place()
             self.fast_path.close()
-            life.closed = True
-            life.closing = life.loop.create_task(
-                self._close(engine, timeout), name="aioproducer-close"
-            )
+            life.begin_closing(self._close(engine, timeout))
+        closing = life.closing
+        assert closing is not None
         try:
-            await asyncio.wait([life.closing], timeout=timeout)
+            await asyncio.wait([closing], timeout=timeout)
         finally:
-            if not life.closing.done():
+            if not closing.done():
                 engine.close_now()
-                await asyncio.wait([life.closing])
-        return life.closing.result()
+                await asyncio.wait([closing])
+        return closing.result()
 
     async def _close(self, engine: Engine, timeout: float | None) -> int:
         bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
@@ -183,7 +182,7 @@ class ProducerCore:
             "Close it and make a new one"
         )
         error.__cause__ = cause
-        life.broken = error
+        life.break_with(error)
         logger.error("%s", error, exc_info=cause)
         self._engine.break_down(error)
 
@@ -238,7 +237,7 @@ class ProducerCore:
 
     async def drain(self) -> None:
         """Return at once while there is room for more records, else wait for it."""
-        if self.room.is_full and self.room.must_wait():
+        if self.back_pressure.is_full and self.back_pressure.must_wait():
             await self.wait_for_room()
 
     async def wait_for_room(self) -> None:
@@ -247,14 +246,14 @@ class ProducerCore:
 
     def turn(self, caller: object) -> asyncio.Future[None] | None:
         """A future for when ``caller``, a thread, may send more; None: now."""
-        if not self.room.is_full:
+        if not self.back_pressure.is_full:
             return None
         return self.engine.turn(caller)
 
-    def bulk(self) -> AbstractContextManager[None]:
+    def hold_commit(self) -> AbstractContextManager[None]:
         """A ``send_many()``: until it ends, its transaction is not committed."""
         transactions = None if self._engine is None else self._engine.transactions
-        return nullcontext() if transactions is None else transactions.bulk()
+        return nullcontext() if transactions is None else transactions.hold_commit()
 
     def record_failed(self, error: BaseException) -> None:
         """Note a failed record whose error no call has raised: it fails the transaction."""
@@ -287,7 +286,7 @@ class ProducerCore:
     def disown(self) -> None:
         """Refuse every call: this process is a fork of the process that has the producer."""
         self.fast_path.close()
-        self.room = _NoRoom()
+        self.back_pressure = _Unavailable()
 
 
 _LIVING: Final[weakref.WeakSet[ProducerCore]] = weakref.WeakSet()

@@ -270,7 +270,7 @@ class TransactionApi:
     # --- many records ----------------------------------------------------------------------
 
     @contextmanager
-    def bulk(self) -> Iterator[None]:
+    def hold_commit(self) -> Iterator[None]:
         """A ``send_many()``: until it is over, its transaction is not committed."""
         self.check_open()
         self._bulks += 1

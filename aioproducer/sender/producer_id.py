@@ -10,13 +10,14 @@ from aioproducer.errors import ProducerError, explain, kafka_error
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
 from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.requester import Requester
 from aioproducer.sender.requests import AssignedIdentity, InitProducerIdRequest
 from aioproducer.transactions.sequence_numbers import ProducerIdState, SequenceNumbers
 
 logger = logging.getLogger(__name__)
 
 
-class ProducerIdRequester:
+class ProducerIdRequester(Requester):
     """One request at a time, to the least loaded broker. ``retry_backoff``: seconds."""
 
     requests = (InitProducerIdRequest,)

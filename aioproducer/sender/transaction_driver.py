@@ -15,6 +15,7 @@ from aioproducer.model import Peer
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
 from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.requester import Requester
 from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.transactions.group_offsets import GroupOffsets
 from aioproducer.transactions.manager import TransactionManager
@@ -45,7 +46,7 @@ class _Channel:
     """The last failed connection to a coordinator that was reported to the source."""
 
 
-class TransactionDriver:
+class TransactionDriver(Requester):
     """Sends the requests of a producer's transactions, and the requests of group offsets.
 
     ``on_change`` is called when state or offsets may have changed.

@@ -28,7 +28,7 @@ def send_values(
     """Put each value into the inbox, and wait for all outcomes."""
 
     async def begin() -> tuple[BulkResult, AbstractContextManager[None]]:
-        under_way = core.bulk()
+        under_way = core.hold_commit()
         under_way.__enter__()
         return BulkResult(asyncio.get_running_loop().create_future()), under_way
 

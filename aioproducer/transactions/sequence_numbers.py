@@ -33,7 +33,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Final
 
-from aioproducer.model import Place, TopicPartition
+from aioproducer.model import BatchOrder, TopicPartition
 from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState, next_sequence
 
 MAX_EPOCH: Final = 2**15 - 1
@@ -66,9 +66,9 @@ class _Numbers:
 class _Break:
     """The reason that a partition can't go on with its numbers."""
 
-    gap: Place | None = None
+    gap: BatchOrder | None = None
     """The first place that is known to be missing in the log."""
-    doubt: Place | None = None
+    doubt: BatchOrder | None = None
     """The last place of a batch that may be in the log or not."""
 
 
@@ -133,17 +133,17 @@ class SequenceNumbers:
         """The partitions with a break."""
         return self._breaks.keys()
 
-    def missing(self, partition: TopicPartition, place: Place) -> None:
+    def missing(self, partition: TopicPartition, place: BatchOrder) -> None:
         """The batch at ``place`` is not in the log, and its number will not be either."""
         found = self._breaks.setdefault(partition, _Break())
         found.gap = place if found.gap is None else min(found.gap, place)
 
-    def doubtful(self, partition: TopicPartition, place: Place) -> None:
+    def doubtful(self, partition: TopicPartition, place: BatchOrder) -> None:
         """The batch at ``place`` was given up, and may be in the log."""
         found = self._breaks.setdefault(partition, _Break())
         found.doubt = place if found.doubt is None else max(found.doubt, place)
 
-    def delivered(self, partition: TopicPartition, place: Place) -> None:
+    def delivered(self, partition: TopicPartition, place: BatchOrder) -> None:
         """The batch at ``place`` is in the log, and so is every one that came before it."""
         found = self._breaks.get(partition)
         if found is None or found.doubt is None or found.doubt > place:
@@ -152,7 +152,7 @@ class SequenceNumbers:
         if found.gap is None:
             del self._breaks[partition]
 
-    def barrier(self, partition: TopicPartition) -> Place | None:
+    def barrier(self, partition: TopicPartition) -> BatchOrder | None:
         """The place before which numbered batches may still leave, and no others; None: all may."""
         found = self._breaks.get(partition)
         if found is None:

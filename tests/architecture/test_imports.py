@@ -127,7 +127,7 @@ def test_only_the_owner_and_the_core_start_tasks() -> None:
         if isinstance(node, ast.Attribute) and node.attr in ("create_task", "ensure_future")
     }
     core = {each for each in starting if each.split("/")[0] not in ("cli", "testing", "spark")}
-    assert core <= {"runtime/tasks.py", "core/producer_core.py"}
+    assert core <= {"runtime/tasks.py", "core/lifecycle.py"}
 
 
 def test_importing_the_package_loads_no_shell_and_no_extra() -> None:

@@ -80,7 +80,7 @@ class WorldOptions:
     make_future: Callable[[], Any] = loop_future
     expansion: float = 1.0
     partitioner: PartitionFunction | None = None
-    admits: Callable[[TopicPartition], bool] | None = None
+    admit: Callable[[TopicPartition], bool] | None = None
     on_failed: Callable[[ProducerError], None] | None = None
 
 
@@ -153,7 +153,7 @@ class World:
             options.make_future,
             lambda _topic: options.expansion,
             options.partitioner,
-            options.admits if manager is None else manager.admit,
+            options.admit if manager is None else manager.admit,
             options.on_failed if manager is None else manager.batch_failed,
         )
 

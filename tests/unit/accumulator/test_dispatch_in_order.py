@@ -202,11 +202,11 @@ def test_a_batch_waits_until_its_partition_is_admitted() -> None:
     inside: set[TopicPartition] = set()
     asked: list[TopicPartition] = []
 
-    def admits(place: TopicPartition) -> bool:
+    def admit(place: TopicPartition) -> bool:
         asked.append(place)
         return place in inside
 
-    world = AccumulatorWorld(admits=admits)
+    world = AccumulatorWorld(admit=admit)
     world.learn(1, 1)
     one, two = TopicPartition("t", 0), TopicPartition("t", 1)
     world.send(0, FULL)
@@ -230,11 +230,11 @@ def test_a_batch_waits_until_its_partition_is_admitted() -> None:
 def test_a_partition_without_a_batch_is_not_asked_for() -> None:
     asked: list[TopicPartition] = []
 
-    def admits(place: TopicPartition) -> bool:
+    def admit(place: TopicPartition) -> bool:
         asked.append(place)
         return True
 
-    world = AccumulatorWorld(admits=admits)
+    world = AccumulatorWorld(admit=admit)
     world.learn(1, 1)
     world.batches.release([TopicPartition("t", 0)], world.now)
     assert asked == []

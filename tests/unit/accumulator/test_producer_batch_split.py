@@ -83,8 +83,8 @@ def test_without_idempotence_there_are_no_numbers() -> None:
 
 def test_parts_of_parts_keep_their_places() -> None:
     batch = batch_of([10] * 64)
-    batch.order = 5 * batch.span
-    after = 6 * batch.span
+    batch.order = 5 * batch.order_share
+    after = 6 * batch.order_share
     parts = [batch]
     while any(part.count > 1 for part in parts):
         split = [split_batch(part, part.size // 2) if part.count > 1 else [part] for part in parts]

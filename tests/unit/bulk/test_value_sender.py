@@ -148,7 +148,7 @@ class Core:
     def __init__(self) -> None:
         self.fast_path = PythonFastPath()
         self.routes = RouteCache()
-        self.room = self
+        self.back_pressure = self
 
     def new_future(self) -> asyncio.Future[Any]:
         return asyncio.get_running_loop().create_future()

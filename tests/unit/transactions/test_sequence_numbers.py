@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.accumulator import ProducerBatch
-from aioproducer.model import Place, TopicPartition
+from aioproducer.model import BatchOrder, TopicPartition
 from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState, next_sequence
 from aioproducer.transactions.sequence_numbers import (
     EVERYTHING_WITH_A_NUMBER,
@@ -125,7 +125,7 @@ Happens: TypeAlias = tuple[str, int]
         ([("delivered", 9)], None),
     ],
 )
-def test_what_may_still_leave(happens: list[Happens], barrier: Place | None) -> None:
+def test_what_may_still_leave(happens: list[Happens], barrier: BatchOrder | None) -> None:
     identity = ready()
     identity.stamp(ONE, 10)
     for what, place in happens:
