@@ -1,7 +1,7 @@
 """Many records, two ways: ``python examples/bulk.py [host:port]``.
 
 ``send_many()`` is one awaitable with a report at its end. A loop of ``send()`` and ``drain()``
-keeps each record's own future. Neither awaits a record before it sends the next.
+keeps each record's own future. Both send the next record without awaiting the last one.
 """
 
 import os

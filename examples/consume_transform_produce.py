@@ -1,13 +1,13 @@
 """Exactly once from topic to topic: ``consume_transform_produce.py [host:port [instance]]``.
 
-An order comes in, an invoice goes out. The invoices and how far the orders were read are written in
-one transaction: both become visible, or neither. Whatever is killed, and whenever, whoever reads
-``invoices`` with ``read_committed`` finds one for each order.
+An order comes in, an invoice goes out. The invoices and the consumed offsets are written in one
+transaction: both become visible, or neither. Any process may be killed at any time: a reader of
+``invoices`` with ``read_committed`` finds one invoice for each order.
 
-Start as many as there are partitions of ``orders``, each as another instance. An instance keeps its
-name when it is started again, so that it ends at once what it had left open.
+Start one instance for each partition of ``orders``, each with a name of its own. An instance keeps its
+name when it is started again, so that it ends its open transaction at once.
 
-The consumer is kafka-python's, which tells its place in the group (``group_metadata()``, KIP-447).
+The consumer is kafka-python's, which has the group's metadata (``group_metadata()``, KIP-447).
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Orders:
             "orders",
             bootstrap_servers=SERVERS.split(","),
             group_id="invoicing",
-            isolation_level="read_committed",  # of orders, and of how far others have read
+            isolation_level="read_committed",  # of orders, and of other instances' offsets
             enable_auto_commit=False,  # the transaction does it
             auto_offset_reset="earliest",
             session_timeout_ms=6_000,  # others take over soon when this one dies
@@ -72,12 +72,12 @@ def invoice(order: bytes) -> bytes:
 
 async def main() -> None:
     stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):  # what has begun comes to its end
+    for number in (signal.SIGINT, signal.SIGTERM):  # the transaction under way is finished
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with Producer(
         bootstrap_servers=SERVERS,
         transactional_id=f"invoicing-{INSTANCE}",
-        transaction_timeout_ms=10_000,  # readers wait so long for one that died
+        transaction_timeout_ms=10_000,  # readers wait so long for a dead instance
     ) as producer:
         orders = await asyncio.to_thread(Orders)
         try:
@@ -93,7 +93,7 @@ async def main() -> None:
                         offsets = {place: batch[-1].offset + 1 for place, batch in records.items()}
                         await producer.send_offsets_to_transaction(offsets, group)
                 except (AbortableTransactionError, ProducerTimeoutError) as error:
-                    # Any other error ends this program: to try again would not help.
+                    # Any other error ends this program: another attempt would fail as well.
                     print(f"once more: {error}", flush=True)
                     await asyncio.to_thread(orders.rewind)
         finally:

@@ -1,7 +1,7 @@
-"""Events whose fate nobody awaits: ``python examples/fire_and_forget.py [host:port]``.
+"""Events without awaited futures: ``python examples/fire_and_forget.py [host:port]``.
 
 ``send()`` puts an event into memory and returns; ``drain()`` returns at once while there is room,
-and else waits for it, so that a slow broker slows this loop down and does not fill the memory.
+and waits for memory otherwise, so a slow broker slows this loop down and does not fill the memory.
 """
 
 import json
@@ -20,7 +20,7 @@ async def main() -> None:
     async with Producer(bootstrap_servers=SERVERS, compression_type="lz4") as producer:
         for number in range(EVENTS):
             event = {"visitor": number % 1000, "page": f"/products/{number % 77}"}
-            producer.send("page-views", json.dumps(event))  # the future is not looked at
+            producer.send("page-views", json.dumps(event))  # the future is ignored
             await producer.drain()
         await producer.flush()  # leaving `async with` does it too; here the metrics are to be whole
         metrics = producer.metrics()["producer-metrics"]

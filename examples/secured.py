@@ -1,4 +1,4 @@
-"""A web application on a secured cluster, which starts only if it may write, and tells its health.
+"""A web application on a secured cluster: it starts only if it may write, and reports its health.
 
     export KAFKA_SERVERS=kafka-1.example:9093 KAFKA_AUTHORITY=/etc/kafka/authority.pem
     export KAFKA_USERNAME=orders-app KAFKA_PASSWORD=...
@@ -7,7 +7,7 @@
     curl http://127.0.0.1:8000/health
     curl -d '{"article": 7}' http://127.0.0.1:8000/orders/anna
 
-A wrong password ends it at the start, with the broker's words. No log has the password.
+A wrong password ends it at the start, with the broker's message. No log has the password.
 """
 
 import contextlib

@@ -3,8 +3,8 @@
 
     curl -N -X POST 'http://127.0.0.1:8000/publish/squares?rows=1000000'
 
-Needs ``aioproducer[spark]`` and Java 17. Whoever hangs up cancels the Spark job; other requests
-are answered meanwhile.
+Needs ``aioproducer[spark]`` and Java 17. A client that hangs up cancels the Spark job. The
+application serves other requests meanwhile.
 """
 
 import asyncio

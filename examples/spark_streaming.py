@@ -2,9 +2,9 @@
 
     python examples/spark_streaming.py /tmp/checkpoint [host:port of Kafka]
 
-Kill it (``kill -9``) and start it again with the same checkpoint, as often as you like: who reads
-the topic ``numbers`` with ``isolation.level=read_committed`` sees each number once. Each line that
-it prints is a micro-batch that is in Kafka for good.
+Kill it (``kill -9``) and start it again with the same checkpoint, as often as you like: a reader of
+the topic ``numbers`` with ``isolation.level=read_committed`` sees each number once. Each printed line
+is a micro-batch that is in Kafka for good.
 
 Needs ``pip install 'aioproducer[spark]'`` and Java 17. Each task takes Kafka partitions of its own:
 here one task does for a topic with any number of them.
@@ -46,7 +46,7 @@ def main(checkpoint: str, bootstrap_servers: str) -> None:
                 print(f"micro-batch {batch}: {report}", flush=True)
                 told = batch
         time.sleep(0.2)
-    query.awaitTermination()  # raises what ended it
+    query.awaitTermination()  # raises the query's error
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
     """One producer for the application. Leaving delivers what is still there."""
     async with Producer(
         bootstrap_servers=os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
-        delivery_timeout_ms=5_000,  # nobody waits two minutes for an answer
+        delivery_timeout_ms=5_000,  # no client waits two minutes for a response
         request_timeout_ms=2_000,
         max_block_ms=5_000,
     ) as producer:
