@@ -4,8 +4,8 @@ An order comes in, an invoice goes out. The invoices and the consumed offsets ar
 transaction: both become visible, or neither. Any process may be killed at any time: a reader of
 ``invoices`` with ``read_committed`` finds one invoice for each order.
 
-Start one instance for each partition of ``orders``, each with a name of its own. An instance keeps its
-name when it is started again, so that it ends its open transaction at once.
+Start one instance for each partition of ``orders``, each with a name of its own. A restarted
+instance keeps its name, so that it ends its open transaction at once.
 
 The consumer is kafka-python's, which has the group's metadata (``group_metadata()``, KIP-447).
 """

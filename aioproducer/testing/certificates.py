@@ -11,7 +11,7 @@
     ) as cluster:
         ...
 
-It needs the extra ``tls``. The keys are of the curve P-256, which takes no time to make.
+It needs the extra ``tls``. The keys are of the curve P-256, whose keys are made quickly.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Certificate:
     def server_context(
         self, *, trusts: Authority | None = None, version: ssl.TLSVersion | None = None
     ) -> ssl.SSLContext:
-        """An asyncio server's context; ``trusts``: its clients need a certificate of that."""
+        """An asyncio server's context; ``trusts``: clients need a certificate of this authority."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         with tempfile.TemporaryDirectory() as directory:
             context.load_cert_chain(self.write(Path(directory, "server.pem")))
@@ -150,7 +150,7 @@ class Authority:
     def _with_identifiers(
         self, builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey
     ) -> x509.CertificateBuilder:
-        """Name the certificate's key and the authority's, as RFC 5280 wants it."""
+        """Name the certificate's key and the authority's, as RFC 5280 requires."""
         own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         above = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
         return builder.add_extension(own, critical=False).add_extension(above, critical=False)
@@ -172,7 +172,7 @@ class Authority:
     ) -> Certificate:
         """A certificate for a server or a client. ``begins`` and ``ends`` count from now on.
 
-        ``key_identifiers`` False: it names no keys, as many a home-made one.
+        ``key_identifiers`` False: it names no keys, like many home-made certificates.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.now(UTC)

@@ -27,14 +27,14 @@ logger = logging.getLogger(__name__)
 
 
 class KafkaUnavailableError(RuntimeError):
-    """This machine cannot run Kafka; the message says what is missing and what to install."""
+    """This machine cannot run Kafka; the message names the missing part and the package."""
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
     executable: str
     identity: str
-    """The output of `java -version`: a class archive serves this very build only."""
+    """The output of `java -version`: a class archive serves this build only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _java_identity(executable: str) -> str:
 def cached_folder(name: str, make: Callable[[Path], None]) -> Path:
     """A folder of the cache, filled by `make` the first time; it is whole, or not there at all.
 
-    Raises KafkaUnavailableError, and what `make` raises.
+    Raises KafkaUnavailableError, and the errors of `make`.
     """
     folder = cache_directory() / name
     if not folder.exists():

@@ -18,7 +18,7 @@ _POM_OF_OTHERS: Final = _HERE / "pom-other-releases.xml"
 
 _FIRST_WITH_SCALA_2_13: Final = (2, 4)
 _FIRST_WITH_KRAFT: Final = (3, 3)
-"""The first release that calls KRaft ready for production; 2.8 to 3.2 have it for a try."""
+"""The first release with KRaft for production; 2.8 to 3.2 have a preview of it."""
 _FIRST_WITH_LOG4J_2: Final = (4, 0)
 _ZOOKEEPER_FOR_JAVA_17: Final = "3.5.9"
 """ZooKeeper 3.4, which comes with Kafka before 2.4, cannot read an address on Java 14 or newer."""

@@ -9,7 +9,7 @@
         ...
 
 It needs Debian's ``krb5-kdc``, ``krb5-admin-server`` (for ``kadmin.local``) and ``krb5-user``. Java
-is told of it by ``-Djava.security.krb5.conf=…``, which is :attr:`KerberosRealm.java_option`.
+finds the realm by ``-Djava.security.krb5.conf=…``, which is :attr:`KerberosRealm.java_option`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class KerberosUnavailableError(RuntimeError):
 
 
 class KerberosError(RuntimeError):
-    """A tool of the realm failed; the message has what it printed."""
+    """A tool of the realm failed; the message has its output."""
 
 
 class KerberosRealm:
@@ -105,7 +105,7 @@ class KerberosRealm:
 
     @property
     def java_option(self) -> str:
-        """The option that tells a Java process of the realm."""
+        """The option by which a Java process finds the realm."""
         return f"-Djava.security.krb5.conf={self.configuration}"
 
     def start(self) -> None:
@@ -153,7 +153,7 @@ class KerberosRealm:
             time.sleep(0.02)
 
     def stop_kdc(self) -> None:
-        """End the KDC alone: nobody gets a ticket any more."""
+        """End the KDC alone: no client gets new tickets."""
         if self._kdc is not None:
             self._running().stop(self._kdc)
             self._kdc = None

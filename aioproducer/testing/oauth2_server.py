@@ -1,7 +1,7 @@
 """A real token endpoint for tests: `no.nav.security:mock-oauth2-server`, in Java.
 
-It gives a signed token to every client, by a secret or a signed assertion, whatever they are, and
-has the keys by which a broker verifies the token.
+It gives a signed token to every client, for any secret or signed assertion, and has the keys by
+which a broker verifies the token.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _START_TIMEOUT: Final = 60.0
 class OAuth2Server:
     """A running server; a context manager, whose methods block.
 
-    Its ``issuer`` is one path of it: ``token_url`` and ``jwks_url`` belong to that issuer, and are
-    what a client, and a broker, are configured with.
+    The ``issuer`` is one path of the server. Its ``token_url`` is for a client's configuration, and
+    its ``jwks_url`` is for a broker's.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class OAuth2Server:
 
         ``others``: issuers beside the first one, each with the seconds of its tokens.
 
-        Raises KafkaUnavailableError where Java, or at the first time Maven, is missing.
+        Raises KafkaUnavailableError if Java, or the first time Maven, is missing.
         """
         java = find_java()
         digest = hashlib.sha256(_POM.read_bytes()).hexdigest()[:8]
@@ -115,7 +115,7 @@ class OAuth2Server:
         return f"http://{_HOST}:{self.port}/{issuer}"
 
     def log(self) -> str:
-        """The text that it has printed."""
+        """The output of the server."""
         self._log.seek(0)
         return self._log.read().decode(errors="replace")
 

@@ -14,7 +14,7 @@ _PORTS = range(20000, 32000)
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """`count` different TCP ports nobody listens on now; raises OSError when there are too few."""
+    """`count` different free TCP ports; raises OSError when there are too few."""
     ports: list[int] = []
     for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
         if len(ports) == count:
@@ -32,7 +32,7 @@ class ReservedPort:
     it to listen again: not every system lets it do so before."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Bind the port. Raises OSError: somebody has it already."""
+        """Bind the port. Raises OSError if it is in use."""
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             # Connections that have ended are no obstacle.
@@ -43,5 +43,5 @@ class ReservedPort:
             raise
 
     def release(self) -> None:
-        """Let others have the port. Can be called twice."""
+        """Release the port. Can be called twice."""
         self._socket.close()

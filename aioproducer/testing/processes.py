@@ -3,7 +3,7 @@
 A `ProcessSupervisor` starts one small watchdog (this file, run as a script) which leads a process
 group of its own and reads a pipe whose only writer is the parent. Children join that group. When
 the parent ends in any way, SIGKILL included, the pipe ends, and the watchdog kills the group and
-removes the directories it was told of. No signal of the parent's death is needed (PR_SET_PDEATHSIG
+removes the registered directories. No signal of the parent's death is needed (PR_SET_PDEATHSIG
 fires when the creating *thread* ends, and is Linux only), nor /proc.
 """
 
@@ -71,7 +71,7 @@ class ProcessSupervisor:
         if self._closed:
             raise RuntimeError("the process supervisor is closed")
         # Between fork and exec the child holds a copy of the watchdog's pipe, and it joins the
-        # group before exec closes the copy: a parent killed at any moment leaves nobody outside.
+        # group before exec closes the copy: a parent killed at any moment leaves no child outside.
         child = subprocess.Popen(
             args,
             stdin=stdin,
@@ -181,7 +181,7 @@ def _directories(words: list[bytes]) -> list[bytes]:
 
 
 def _clean_up(group: int, directories: list[bytes]) -> None:
-    for _ in range(200):  # 5 s: a zombie nobody reaps still counts as a member on Linux
+    for _ in range(200):  # 5 s: an unreaped zombie still counts as a member on Linux
         gone = _kill_group(group)
         for directory in directories:
             shutil.rmtree(directory, ignore_errors=True)

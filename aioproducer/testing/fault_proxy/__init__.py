@@ -1,7 +1,7 @@
-"""A TCP proxy between clients and a broker that breaks connections as a script says.
+"""A TCP proxy between clients and a broker, which breaks connections by a script.
 
-It understands Kafka's framing and no more: a fault meets a *kind* of frame, such as the third
-produce response, whichever connection it is on::
+It understands only Kafka's framing: a fault meets a *kind* of frame, such as the third produce
+response, on any connection::
 
     script = FaultScript((
         Rule(Cut(at=7), ApiKey.PRODUCE, Way.RESPONSE, after=2),

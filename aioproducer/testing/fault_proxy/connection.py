@@ -1,4 +1,4 @@
-"""One connection through the proxy: frames are read whole, and the script's steps carried out."""
+"""One connection through the proxy, which reads whole frames and carries out the script's steps."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Happened = Callable[[Fault], None]
 
 
 class _OverError(Exception):
-    """One way of the connection has ended."""
+    """One direction of the connection has ended."""
 
 
 class _OneWay:
@@ -69,7 +69,7 @@ class _OneWay:
         self.shut = True
         if self.writer.can_write_eof():
             self.writer.write_eof()
-        else:  # TLS ends without its goodbye
+        else:  # TLS ends without close_notify
             self.writer.get_extra_info("socket").shutdown(socket.SHUT_WR)
 
     def close(self, *, reset: bool) -> None:
@@ -84,7 +84,7 @@ class _OneWay:
 class ProxiedConnection:
     """A client, the broker behind it, and the script between them.
 
-    `script` is asked for each frame, so that another script meets the connections that there are.
+    `script` is called for each frame, so a new script meets the present connections.
     """
 
     def __init__(
@@ -104,9 +104,9 @@ class ProxiedConnection:
         self._ended = False
 
     async def run(self, port: int | None, tls: ssl.SSLContext | None = None) -> None:
-        """Run until both sides are closed. Raises NotKafkaError; `port` None: nobody is behind it.
+        """Run until both sides are closed. Raises NotKafkaError; `port` None: no broker.
 
-        `tls`: the broker behind it speaks TLS.
+        `tls`: the broker speaks TLS.
         """
         try:
             if (fault := self._script().decide(Way.CONNECTION)) is not None:
@@ -125,14 +125,14 @@ class ProxiedConnection:
                     await side.writer.wait_closed()
 
     def end(self, *, reset: bool) -> None:
-        """Close both sides, after what was written or, with `reset`, without it. Once."""
+        """Close both sides, once: after the written bytes or, with `reset`, without them."""
         if not self._ended:
             self._ended = True
             for side in self._sides():
                 side.close(reset=reset)
 
     def abort(self) -> None:
-        """Drop both sides, whatever is on its way; the end of :meth:`run` follows."""
+        """Drop both sides, with all unsent bytes; :meth:`run` ends soon after."""
         self._ended = True
         for side in self._sides():
             side.writer.transport.abort()
@@ -182,10 +182,10 @@ class ProxiedConnection:
             if not self._dark:
                 raise
         if self._dark:
-            await _for_ever()  # a black hole does not tell the client that the broker has gone
+            await _for_ever()  # a black hole hides the broker's end from the client
 
     async def _next(self, reader: asyncio.StreamReader, way: _OneWay) -> bytes | None:
-        """The next frame; None when none is passed any more. Raises EOFError, NotKafkaError."""
+        """The next frame; None: no more frames are passed. Raises EOFError, NotKafkaError."""
         if self._ended or self._dark or way.shut:
             return None
         prefix = await reader.readexactly(LENGTH_BYTES)

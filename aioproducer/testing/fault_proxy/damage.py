@@ -1,4 +1,4 @@
-"""Bytes that a broken network, or a broken broker, made out of others. No I/O."""
+"""Damaged bytes, as of a broken network or a broken broker. No I/O."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NUMBERS: Final = (
     b"\0",
     b"\0\0\0\0",
 )
-"""The largest, smallest and nearest to nothing, as fixed numbers and as varints."""
+"""The largest and smallest numbers, and numbers near zero, fixed and as varints."""
 
 
 def damaged(data: bytes, random: Random, *, changes: int = 1) -> bytes:

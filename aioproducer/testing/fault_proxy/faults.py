@@ -36,7 +36,7 @@ BEHIND_LENGTH: Final = 4
 
 
 class ApiKey(IntEnum):
-    """The requests of a producer, under Kafka's numbers; any other number will do as well."""
+    """The requests of a producer, by Kafka's numbers; any other number is allowed as well."""
 
     PRODUCE = 0
     METADATA = 3
@@ -53,7 +53,7 @@ class Way(Enum):
     """The part of a connection that a fault meets."""
 
     CONNECTION = "connection"
-    """The moment after a client has connected, before the broker hears of it."""
+    """The moment after a client has connected, before the proxy connects to the broker."""
     REQUEST = "request"
     RESPONSE = "response"
 
@@ -74,7 +74,7 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Pass the bytes before `at`, and the others, with what follows them, `seconds` later."""
+    """Pass the bytes before `at`, and all later bytes `seconds` later."""
 
     seconds: float
     at: int = 0
@@ -128,9 +128,9 @@ class ClaimLength:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Flip, drop, repeat or insert bytes behind the length, which is set right, or write numbers.
+    """Flip, drop, repeat or insert bytes behind the length, or write numbers; correct the length.
 
-    So much at so many places, all drawn for each frame.
+    The places and the changes are drawn for each frame.
     """
 
     changes: int = 1

@@ -19,7 +19,7 @@ __all__ = ["FaultProxies"]
 class FaultProxies(Mapping[int, FaultProxy]):
     """The proxies by broker id, 1 to `brokers`; an async context manager.
 
-    They listen before the cluster is there, because a Kafka must be told what to advertise::
+    They listen before the cluster starts, because a Kafka needs its advertised ports::
 
         async with (
             FaultProxies(3) as proxies,
@@ -27,8 +27,8 @@ class FaultProxies(Mapping[int, FaultProxy]):
         ):
             proxies.lead_to(cluster)
 
-    A `MockCluster` is told by :meth:`lead_to`. Clients begin with :attr:`bootstrap_servers`.
-    `tls` and `target_tls` are as :class:`FaultProxy` has them.
+    For a `MockCluster`, :meth:`lead_to` sets the advertised addresses. Clients begin with
+    :attr:`bootstrap_servers`. `tls` and `target_tls`: see :class:`FaultProxy`.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class FaultProxies(Mapping[int, FaultProxy]):
 
     @property
     def counts(self) -> Counter[type[Fault]]:
-        """The number of times that all of them carried out each fault."""
+        """The number of times that each fault was carried out, over all proxies."""
         return sum((proxy.counts for proxy in self._proxies.values()), Counter())
 
     def lead_to(self, cluster: KafkaCluster | MockCluster) -> None:

@@ -17,16 +17,16 @@ __all__ = ["FaultProxy"]
 
 _HOST: Final = "127.0.0.1"
 _GOODBYE: Final = 1.0
-"""Seconds for a client's answer to the end of TLS."""
+"""Seconds for a client's close_notify."""
 
 
 class FaultProxy:
     """A TCP proxy on loopback before the broker at `target`, a port; an async context manager.
 
-    `target` may be set later, and again: connections that come before, or while nobody listens
-    there, are reset. Its own `port` is known from the start of the context; 0 takes a free one.
-    Leaving the context ends every connection, and raises the error of a peer that did not speak
-    Kafka, or of the proxy itself, if there was one.
+    `target` may be set later, and again. Connections without a listening target are reset. The
+    proxy's `port` is known from the start of the context; 0 takes a free one. Leaving the context
+    ends every connection, and raises the error of a peer that did not speak Kafka, or of the proxy
+    itself, if there was one.
 
     `tls`: clients speak TLS with the proxy, which has to read frames. `target_tls`: the proxy
     speaks TLS with the broker, whose certificate names ``localhost``.
@@ -75,12 +75,12 @@ class FaultProxy:
         self._script.add(*rules)
 
     def end_connections(self, *, reset: bool = False) -> None:
-        """End the present connections, by FIN or by RST; that is in no script and not counted."""
+        """End the present connections, by FIN or by RST; the counts leave this out."""
         for connection in list(self._connections):
             connection.end(reset=reset)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until `condition` holds; asked after each fault and each end of a connection."""
+        """Wait until `condition` holds; checked after each fault and each connection's end."""
         while not condition():
             await self._news.wait()
 
@@ -94,7 +94,7 @@ class FaultProxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Refuse connections, end the present ones, and raise the error that came up, if any."""
+        """Refuse connections, end the present ones, and raise the first error, if any."""
         if self._server is not None:
             self._server.close()
             self._server = None

@@ -54,7 +54,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class FaultScript:
-    """Rules, the first that applies to a frame decides; the others do not lose a turn by it."""
+    """Rules: the first rule that applies to a frame decides; the others do not count the frame."""
 
     rules: tuple[Rule, ...] = ()
     seed: int = 0
@@ -90,7 +90,7 @@ class ScriptRun:
 class _RunningRule:
     rule: Rule
     random: Random
-    """A generator for each rule: the draws of others change nothing for it."""
+    """A generator for each rule, independent of the other rules' draws."""
     passed: int = 0
     hits: int = 0
 

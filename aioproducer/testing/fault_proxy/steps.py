@@ -35,14 +35,14 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Do nothing, this way, for so long."""
+    """Pause this direction for so many seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Write no faster than this from now on."""
+    """Bound the pace of writes from now on."""
 
     bytes_per_second: int
 
@@ -68,7 +68,7 @@ Step = Pass | Wait | Pace | ShutDown | End | GoDark
 
 
 def steps(fault: Fault | None, frame: bytes, random: Random) -> tuple[Step, ...]:
-    """A fault's steps. A connection has an empty `frame`; `random` draws what is `ANYWHERE`."""
+    """A fault's steps. A connection has an empty `frame`; `random` draws positions `ANYWHERE`."""
     match fault:
         case None:
             return (Pass(frame),)

@@ -29,7 +29,7 @@ class KafkaBroker:
     ports: Mapping[str, int]
     """The port of each listener, by the listener's name."""
     advertised_port: int
-    """The port that clients are told: `port`, unless something stands before the broker."""
+    """The advertised port: `port`, unless a proxy is before the broker."""
     directory: Path
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     paused: bool = False
@@ -80,7 +80,7 @@ class KafkaBroker:
 
     @property
     def has_started(self) -> bool:
-        """True when its log says so, which is after all its listeners were bound."""
+        """True when its log reports it, which is after all its listeners were bound."""
         return any(_STARTED.search(line) for line in self._log_of_this_run())
 
     def log_excerpt(self, lines: int = 30) -> str:
@@ -197,8 +197,8 @@ def _test_defaults(brokers: int) -> dict[str, object]:
         "share.coordinator.state.topic.min.isr": 1,
         "share.coordinator.state.topic.num.partitions": 4,
         "group.initial.rebalance.delay.ms": 0,
-        # Records are kept however old their timestamps are: Kafka deletes those of last week
-        # within minutes, from under the reader.
+        # Records of any timestamp are kept: Kafka would delete last week's within minutes, before
+        # they are read.
         "log.retention.ms": -1,
         # A killed broker is noticed, and may come back, after this time instead of 9 s.
         "broker.session.timeout.ms": 4000,

@@ -30,7 +30,7 @@ _TOOL_JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class KafkaClusterError(RuntimeError):
-    """The cluster or a tool did not do what was asked; the message says why and names the logs."""
+    """A command of the cluster or a tool failed; the message has the reason and names the logs."""
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class BrokerProcesses:
             self._end(keep_logs)
 
     def start_broker(self, broker: KafkaBroker) -> None:
-        """Return when all brokers that can answer know it as a member."""
+        """Return when all responding brokers know the broker as a member."""
         if broker.is_running:
             raise KafkaClusterError(f"broker {broker.node_id} runs already")
         self._launch(broker)
@@ -201,7 +201,7 @@ class BrokerProcesses:
         self._launch(broker)
 
     def _launch_zookeeper(self) -> None:
-        """Start ZooKeeper. Brokers wait for it, so nobody waits here."""
+        """Start ZooKeeper. Brokers wait for it, so this call does not."""
         first = self.brokers[0]
         first.write_zookeeper_properties()
         command = self.distribution.command(
@@ -252,7 +252,7 @@ class BrokerProcesses:
                 )
 
     def _controller(self) -> KafkaBroker:
-        """The broker to ask for a topic. (Without ZooKeeper any broker passes the question on.)"""
+        """The broker for requests about topics. (Without ZooKeeper any broker forwards them.)"""
         answering = self._answering()
         if not self.distribution.release.uses_zookeeper:
             return answering[0]

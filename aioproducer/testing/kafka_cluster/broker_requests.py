@@ -1,6 +1,6 @@
-"""One question to one broker over a blocking connection of its own.
+"""One request to one broker over a blocking connection of its own.
 
-The versions are those that Kafka 2.0 and Kafka 4 have in common.
+Kafka 2.0 and Kafka 4 have these versions in common.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def create_topic(
     config: Mapping[str, str],
     timeout: float,
 ) -> CreatableTopicResult:
-    """Create a topic. Any broker will do, but with ZooKeeper the controller; raises OSError."""
+    """Create a topic by any broker, or with ZooKeeper by the controller; raises OSError."""
     topic = CreatableTopic(
         name=TopicName(name),
         num_partitions=i32(partitions),

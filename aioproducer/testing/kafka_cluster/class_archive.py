@@ -31,10 +31,10 @@ logger = logging.getLogger(__name__)
 
 
 def ensure_class_archive(distribution: KafkaDistribution) -> None:
-    """Make the archive when this Java has none yet: some 5 s, once. Failing is no error.
+    """Make the archive if this Java has none yet: some 5 s, once. A failure is only logged.
 
-    A JVM takes an archive only if build, classpath and jars are those it was made with, and
-    otherwise starts without.
+    A JVM uses an archive only if build, classpath and jars are the same as when it was made, and
+    otherwise starts without it.
     """
     archive = distribution.class_archive
     if archive.exists():

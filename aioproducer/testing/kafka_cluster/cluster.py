@@ -37,17 +37,17 @@ class KafkaCluster:
     """A Kafka of `brokers` nodes (broker and controller in one), listening on loopback only.
 
     `config` is for all brokers, `broker_config` by node id (1, 2, 3) on top of it; None as a value
-    takes a default of ours back. `listeners` adds listeners to the one named ``PLAINTEXT``: name →
-    security protocol, ``{"TLS": "SSL"}``. `advertised_ports` (node id → port) is what clients are
-    told instead of the broker's own port. With an authorizer, ``super.users`` must name
-    ``User:ANONYMOUS``, which is who the brokers are to each other.
+    removes one of our defaults. `listeners` adds listeners to the one named ``PLAINTEXT``: name →
+    security protocol, ``{"TLS": "SSL"}``. `advertised_ports` (node id → port) replaces a broker's
+    own port in its advertised address. With an authorizer, ``super.users`` must name
+    ``User:ANONYMOUS``, the brokers' principal to each other.
 
     `launch` are up to three more keywords: `jvm_options` replace `DEFAULT_JVM_OPTIONS`;
     `format_options` go to Kafka's StorageTool (``--add-scram``, ``--feature``); `start_timeout` is
     120 seconds.
 
     `version` is another release of Kafka than the newest complete one: its brokers, without its
-    tools. Those before 3.3 get a ZooKeeper beside them; a broker of theirs that was killed cannot
+    tools. Releases before 3.3 get a ZooKeeper as well; a killed broker of such a release cannot
     come back before its session has expired there.
 
     Files go to `directory`, which is kept (a second start finds the data), or to a temporary one,
@@ -141,7 +141,7 @@ class KafkaCluster:
             raise
 
     async def stop(self) -> None:
-        """End the brokers at once, without their goodbyes, and remove the temporary files."""
+        """Kill the brokers at once, and remove the temporary files."""
         await asyncio.to_thread(self._stop)
 
     async def start_broker(self, node_id: int) -> None:
@@ -187,7 +187,7 @@ class KafkaCluster:
     ) -> subprocess.CompletedProcess[str]:
         """Run one of Kafka's Java tools on the cluster's classpath; its exit code is not judged.
 
-        `kafka.tools.…` and `org.apache.kafka.tools.…` have them all; their warnings are on stderr.
+        All tools are in `kafka.tools.…` and `org.apache.kafka.tools.…`; they warn on stderr.
         Raises KafkaClusterError after `timeout` seconds, and the tool is killed.
         """
         return await asyncio.to_thread(self._processes.run_tool, main_class, args, input, timeout)

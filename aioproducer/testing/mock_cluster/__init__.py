@@ -1,4 +1,4 @@
-"""A Kafka cluster that does what a test tells it: librdkafka's mock cluster, scriptable.
+"""A scriptable Kafka cluster for tests: librdkafka's mock cluster.
 
 ::
 

@@ -37,7 +37,7 @@ class Brokers(Commands):
         return host, int(port)
 
     def set_broker_rtt(self, broker_id: int, rtt_ms: int) -> None:
-        """Delay every answer of the broker (or `ALL_BROKERS`) by so many milliseconds."""
+        """Delay every response of the broker (or `ALL_BROKERS`) by so many milliseconds."""
         self._check_broker(broker_id, or_all=True)
         self._call("broker_set_rtt", broker_id, check_range("rtt_ms", rtt_ms, 0, INT32_MAX))
 
@@ -49,7 +49,7 @@ class Brokers(Commands):
         self._check_broker(broker_id, or_all=True)
         self._call("broker_set_down", broker_id)
         for each in self._meant(broker_id) - self._reserved.keys():
-            with suppress(OSError):  # somebody has it already
+            with suppress(OSError):  # the port is reserved already
                 self._reserved[each] = ReservedPort(*self.broker_address(each))
 
     def set_broker_up(self, broker_id: int) -> None:

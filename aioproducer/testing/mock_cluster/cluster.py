@@ -20,9 +20,9 @@ class MockCluster(Topics, Brokers, RequestErrors, RequestTracking):
     """A mock cluster in a process of its own; a context manager, with and without ``async``.
 
     Its brokers have the ids 1 to `brokers` and hold no more than 5 MiB per partition: older batches
-    are forgotten. Topics that a client asks for are created with 4 partitions, unless the client
-    forbids it. They answer also requests with ``acks=0``, which no Kafka does, so a connection with
-    such requests ends again and again.
+    are forgotten. A topic that a client requests is created with 4 partitions, unless the client
+    forbids it. Unlike Kafka's, these brokers respond to requests with ``acks=0`` as well, so a
+    connection with such requests ends again and again.
 
     Every method blocks for the fraction of a millisecond that a command takes, entering the context
     for some tens of milliseconds. Methods may be called from any thread.

@@ -1,4 +1,4 @@
-"""The way of a command to the mock cluster's process, and the checks of its arguments."""
+"""Commands to the mock cluster's process, and the checks of their arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 ALL_BROKERS: Final = -1
 """The broker id that stands for every broker of the cluster."""
 DISCONNECT: Final = -195
-"""The error with which a broker closes the connection without answer (librdkafka's _TRANSPORT)."""
+"""An error: the broker closes the connection without a response (librdkafka's _TRANSPORT)."""
 INT32_MAX: Final = 2**31 - 1
 
 

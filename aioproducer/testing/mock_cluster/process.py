@@ -39,7 +39,7 @@ class MockClusterArgumentError(UsageError, ValueError):
 
 
 class MockClusterProcess:
-    """The child process and the line to it: one request, one answer. Safe for threads.
+    """The child process and the pipes to it: one request, one response. Safe for threads.
 
     The child ends itself when its standard input does, so it never outlives this process.
     """
@@ -91,7 +91,7 @@ class MockClusterProcess:
         raise MockClusterError(self._describe_end())
 
     def unreported_crash(self) -> str | None:
-        """The end of the child in words, unless a command has said so already."""
+        """The error of the child's end, unless a command has raised it already."""
         if self._failure is not None or self._child.poll() is None:
             return None
         return self._describe_end()
@@ -104,7 +104,7 @@ class MockClusterProcess:
             file.close()
 
     def call(self, *calls: tuple[object, ...]) -> list[object]:
-        """Have functions of librdkafka called, each a name and its arguments.
+        """Call functions of librdkafka, each a name and its arguments.
 
         Raises `MockClusterArgumentError` for the first that returned an error.
         """
@@ -127,7 +127,7 @@ class MockClusterProcess:
             if self._failure is not None:
                 raise MockClusterError(self._failure)
             what = f"the command {str(calls)[:200]}"
-            # An exception between request and answer would leave an answer to a later request.
+            # An exception between request and response would leave the response to a later request.
             self._failure = f"{what} was interrupted; the mock cluster must be started anew"
             line = json.dumps(calls).encode() + b"\n"
             try:

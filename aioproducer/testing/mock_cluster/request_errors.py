@@ -13,7 +13,7 @@ class RequestErrors(Commands):
     def push_request_errors(self, api_key: int, *errors: int) -> None:
         """Have the next requests of this kind fail, one per error, whichever broker they meet.
 
-        `errors` are Kafka's error codes, 0 for an answer without error, or `DISCONNECT`. Metadata
+        `errors` are Kafka's error codes, 0 for a response without error, or `DISCONNECT`. Metadata
         knows only `DISCONNECT` (see `set_topic_error`). A broker with errors of its own for this
         API, once pushed by `push_broker_request_errors`, never takes from these.
         """
@@ -26,7 +26,7 @@ class RequestErrors(Commands):
     ) -> None:
         """Do `push_request_errors` for one broker; each error has a delay in milliseconds.
 
-        Error 0 with a delay is a slow answer. `DISCONNECT` is not delayed.
+        Error 0 with a delay is a slow response. `DISCONNECT` is not delayed.
         """
         self._check_broker(broker_id)
         self._check_api(api_key)
@@ -38,13 +38,13 @@ class RequestErrors(Commands):
     def push_partition_request_errors(
         self, topic: str, partition: int, api_key: int, *errors: int
     ) -> None:
-        """Do `push_request_errors` for one partition; the request's others are not affected."""
+        """Do `push_request_errors` for one partition; other partitions are not affected."""
         self._check_partition(topic, partition)
         self._check_api(api_key)
         codes = error_codes(errors)
         self._call("partition_push_request_errors", topic, partition, api_key, len(codes), *codes)
 
     def clear_request_errors(self, api_key: int) -> None:
-        """Forget what `push_request_errors` pushed, not what is pushed for brokers, partitions."""
+        """Forget the errors of `push_request_errors`, and keep those for brokers and partitions."""
         self._check_api(api_key)
         self._call("clear_request_errors", api_key)

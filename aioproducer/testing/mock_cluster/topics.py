@@ -45,7 +45,7 @@ class Topics(ApiVersions):
             self._running.call(*calls[start : start + _TOPICS_PER_LINE])
 
     def set_topic_error(self, topic: str, error: int) -> None:
-        """Have Metadata and AddPartitionsToTxn say the Kafka error code `error`; 0 ends it.
+        """Have Metadata and AddPartitionsToTxn return the Kafka error code `error`; 0 ends it.
 
         UNKNOWN_TOPIC_OR_PARTITION (3) also hides the partitions. Produce takes no notice.
         """
@@ -71,9 +71,9 @@ class Topics(ApiVersions):
     def push_leader_response(
         self, topic: str, partition: int, leader_id: int, leader_epoch: int
     ) -> None:
-        """Have one Metadata response name this leader and epoch, in truth or not.
+        """Have one Metadata response name this leader and epoch, true or false.
 
-        Several pushes are answered first to last. `leader_id` may be any number.
+        Several pushes take effect first to last. `leader_id` may be any number.
         """
         self._check_partition(topic, partition)
         check_range("leader_id", leader_id, -1, INT32_MAX)
