@@ -39,12 +39,12 @@ def main(checkpoint: str, bootstrap_servers: str) -> None:
         .option("checkpointLocation", checkpoint)
         .start()
     )
-    told = -1
+    printed = -1
     while query.isActive:
         for (_, batch), report in written.items():
-            if batch > told:
+            if batch > printed:
                 print(f"micro-batch {batch}: {report}", flush=True)
-                told = batch
+                printed = batch
         time.sleep(0.2)
     query.awaitTermination()  # raises the query's error
 

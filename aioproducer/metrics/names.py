@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from aioproducer.metrics.stats import ClientStats, NodeStats, Summary, TopicStats
-from aioproducer.metrics.windows import Span
+from aioproducer.metrics.windows import Reading
 
 __all__ = [
     "Gauge",
@@ -45,7 +45,7 @@ class Gauge:
 class Metric(Gauge, Generic[_S]):
     """A metric that is computed from counts."""
 
-    measure: Callable[[Span[_S]], float]
+    measure: Callable[[Reading[_S]], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,13 @@ def _meter(
             f"{name}-rate",
             f"{unit}/s",
             f"{what}, per second",
-            lambda span: amount(span.recent) / span.elapsed,
+            lambda reading: amount(reading.recent) / reading.elapsed,
         ),
         Metric(
             f"{name}-total",
             unit,
             f"{what}, since the start",
-            lambda span: amount(span.ever),
+            lambda reading: amount(reading.ever),
         ),
     )
 
@@ -79,13 +79,13 @@ def _meter(
 def _avg(
     name: str, unit: str, what: str, of: Callable[[_S], Summary], scale: float = 1.0
 ) -> Metric[_S]:
-    return Metric(name, unit, f"Mean {what}", lambda span: of(span.recent).mean * scale)
+    return Metric(name, unit, f"Mean {what}", lambda reading: of(reading.recent).mean * scale)
 
 
 def _max(
     name: str, unit: str, what: str, of: Callable[[_S], Summary], scale: float = 1.0
 ) -> Metric[_S]:
-    return Metric(name, unit, f"Greatest {what}", lambda span: of(span.recent).max * scale)
+    return Metric(name, unit, f"Greatest {what}", lambda reading: of(reading.recent).max * scale)
 
 
 def _avg_max(
@@ -102,7 +102,7 @@ def _time_total(name: str, what: str, of: Callable[[_S], Summary]) -> Metric[_S]
         f"{name}-time-ns-total",
         "ns",
         f"{what}, since the start",
-        lambda span: of(span.ever).total * _NS_PER_SECOND,
+        lambda reading: of(reading.ever).total * _NS_PER_SECOND,
     )
 
 
@@ -198,7 +198,7 @@ _WAITS: Final[tuple[Metric[Whole], ...]] = (
         "bufferpool-wait-ratio",
         "ratio",
         "Time records waited for memory per time elapsed; over 1 when several wait at once",
-        lambda span: span.recent.client.buffer_wait.total / span.elapsed,
+        lambda reading: reading.recent.client.buffer_wait.total / reading.elapsed,
     ),
     _time_total(
         "bufferpool-wait", "Time records waited for memory", lambda whole: whole.client.buffer_wait

@@ -13,7 +13,7 @@ from aioproducer.metrics.names import (
     Metric,
     Whole,
 )
-from aioproducer.metrics.windows import Span, Tally, Windows
+from aioproducer.metrics.windows import Counts, Reading, Windows
 from aioproducer.model import NodeId
 
 __all__ = ["MetricsSnapshot", "ProducerMetrics", "TransactionCall"]
@@ -188,27 +188,27 @@ class ProducerMetrics:
             raise ValueError(
                 f"gauges must be the ones of names.GAUGES; missing or unknown: {wrong}"
             )
-        span = self._windows.read(now)
-        recent, ever, elapsed = span.recent, span.ever, span.elapsed
-        producer = _read(PRODUCER_METRICS, Span(_whole(recent), _whole(ever), elapsed))
+        reading = self._windows.read(now)
+        recent, ever, elapsed = reading.recent, reading.ever, reading.elapsed
+        producer = _read(PRODUCER_METRICS, Reading(_whole(recent), _whole(ever), elapsed))
         return {
             "producer-metrics": producer | {name: float(gauges[name]) for name in gauges},
             "producer-topic-metrics": {
-                topic: _read(TOPIC_METRICS, Span(recent.topics.by_key[topic], stats, elapsed))
+                topic: _read(TOPIC_METRICS, Reading(recent.topics.by_key[topic], stats, elapsed))
                 for topic, stats in ever.topics.by_key.items()
             },
             "producer-node-metrics": {
                 f"node-{node_id}": _read(
-                    NODE_METRICS, Span(recent.nodes.by_key[node_id], stats, elapsed)
+                    NODE_METRICS, Reading(recent.nodes.by_key[node_id], stats, elapsed)
                 )
                 for node_id, stats in ever.nodes.by_key.items()
             },
         }
 
 
-def _whole(tally: Tally) -> Whole:
-    return Whole(tally.client, tally.topics.whole(), tally.nodes.whole())
+def _whole(counts: Counts) -> Whole:
+    return Whole(counts.client, counts.topics.whole(), counts.nodes.whole())
 
 
-def _read(metrics: Iterable[Metric[_S]], span: Span[_S]) -> dict[str, float]:
-    return {metric.name: float(metric.measure(span)) for metric in metrics}
+def _read(metrics: Iterable[Metric[_S]], reading: Reading[_S]) -> dict[str, float]:
+    return {metric.name: float(metric.measure(reading)) for metric in metrics}

@@ -20,7 +20,7 @@ from typing import Final, Generic, TypeVar
 from aioproducer.metrics.stats import ClientStats, NodeStats, Stats, TopicStats
 from aioproducer.model import NodeId
 
-__all__ = ["Breakdown", "Span", "Tally", "Windows"]
+__all__ = ["Breakdown", "Reading", "Counts", "Windows"]
 
 _K = TypeVar("_K", bound=Hashable)
 _S = TypeVar("_S", bound=Stats)
@@ -66,21 +66,21 @@ def _nodes() -> Breakdown[NodeId, NodeStats]:
 
 
 @dataclass(slots=True)
-class Tally:
+class Counts:
     """All counts of some period."""
 
     client: ClientStats = field(default_factory=ClientStats)
     topics: Breakdown[str, TopicStats] = field(default_factory=_topics)
     nodes: Breakdown[NodeId, NodeStats] = field(default_factory=_nodes)
 
-    def absorb(self, other: Tally) -> None:
+    def absorb(self, other: Counts) -> None:
         self.client.absorb(other.client)
         self.topics.absorb(other.topics)
         self.nodes.absorb(other.nodes)
 
 
 @dataclass(frozen=True, slots=True)
-class Span(Generic[_T]):
+class Reading(Generic[_T]):
     """The counts that a metric is computed from: the live windows, and all since the start."""
 
     recent: _T
@@ -107,41 +107,41 @@ class Windows:
         self._num_samples = num_samples
         self._width = sample_window
         self._origin = now
-        self._past = Tally()
-        self._live: deque[tuple[int, Tally]] = deque()
+        self._past = Counts()
+        self._live: deque[tuple[int, Counts]] = deque()
         self._open(0)
 
-    def at(self, now: float) -> Tally:
+    def at(self, now: float) -> Counts:
         """The window of an event. A clock that stands still or goes back is tolerated."""
         if now >= self._ends:
             self._advance(now)
         return self._current
 
-    def read(self, now: float) -> Span[Tally]:
+    def read(self, now: float) -> Reading[Counts]:
         """The live windows and all since the start, as copies for the caller to keep."""
         self.at(now)
-        recent, ever = Tally(), Tally()
+        recent, ever = Counts(), Counts()
         for _, window in self._live:
             recent.absorb(window)
         ever.absorb(self._past)
         ever.absorb(recent)
-        return Span(recent, ever, self._elapsed(now))
+        return Reading(recent, ever, self._elapsed(now))
 
     def forget_topic(self, topic: str) -> None:
-        for tally in self._all():
-            tally.topics.forget(topic)
+        for counts in self._all():
+            counts.topics.forget(topic)
 
     def forget_node(self, node_id: NodeId) -> None:
-        for tally in self._all():
-            tally.nodes.forget(node_id)
+        for counts in self._all():
+            counts.nodes.forget(node_id)
 
-    def _all(self) -> list[Tally]:
+    def _all(self) -> list[Counts]:
         return [self._past, *(window for _, window in self._live)]
 
     def _open(self, index: int) -> None:
         self._index = index
         self._ends = self._origin + (index + 1) * self._width
-        self._current = Tally()
+        self._current = Counts()
         self._live.append((index, self._current))
 
     def _advance(self, now: float) -> None:
