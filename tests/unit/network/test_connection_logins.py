@@ -19,7 +19,7 @@ from aioproducer.errors import (
 from aioproducer.network.apis import Api, response_type
 from aioproducer.network.connection import ConnectionState
 from aioproducer.network.login import RENEWED_AT, SOONEST_RENEWAL, renewed_after
-from tests.unit.network.test_connection import (
+from tests.unit.network.scripted_broker import (
     LONG,
     NOTHING,
     Owner,
@@ -32,7 +32,7 @@ from tests.unit.network.test_connection import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.unit.network.test_connection import Script
+    from tests.unit.network.scripted_broker import Script
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE, METADATA = 17, 36, 3
 SHORTEST_MS = int(SOONEST_RENEWAL * 1000)

@@ -1,0 +1,210 @@
+"""A NetworkClient over fake connections: the test says what happens to each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+from aioproducer.errors import (
+    BrokerConnectionError,
+    ProducerError,
+)
+from aioproducer.metrics import ProducerMetrics
+from aioproducer.metrics.names import GAUGES
+from aioproducer.model import Node
+from aioproducer.network.apis import Api, BrokerVersions, response_type
+from aioproducer.network.client import NetworkClient
+from aioproducer.network.connection import (
+    Connection,
+    ConnectionEvents,
+    ConnectionSettings,
+    ConnectionState,
+)
+from aioproducer.network.connection_states import ClientSettings
+from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
+from aioproducer.network.transport import SocketSettings
+from aioproducer.runtime.tasks import TaskOwner
+from tests.support.chance import NoJitter
+from tests.support.settling import settle
+
+ONE, TWO, THREE = (Node(number, f"host{number}", 9092) for number in (1, 2, 3))
+
+
+SETTINGS = ClientSettings(
+    connection=ConnectionSettings("c", "1", 30.0, SocketSettings(-1, -1)),
+    max_in_flight=2,
+    request_timeout=30.0,
+    setup_timeout=10.0,
+    setup_timeout_max=30.0,
+    reconnect_backoff=1.0,
+    reconnect_backoff_max=4.0,
+    max_idle=540.0,
+)
+
+
+class FakeConnection:
+    """In place of a Connection: the test says what happens to it."""
+
+    def __init__(
+        self, node: Node, settings: ConnectionSettings, events: ConnectionEvents, **given: Any
+    ) -> None:
+        self.node = node
+        self.setup_timeout: float = given["setup_timeout"]
+        self.clock: Callable[[], float] = given["clock"]
+        self.events: Any = events
+        self.throttled_until = 0.0
+        self.state = ConnectionState.CONNECTING
+        self.was_ready = False
+        self.in_flight = InFlightRequests()
+        self.versions = BrokerVersions([(api, 0, 9) for api in (0, 3, 22)])
+        self.last_used = self.clock()
+        self.renewal_seconds = 0.25
+        self.written: list[Any] = []
+        self.aborted: list[ProducerError] = []
+        self._number = 0
+        self._end: asyncio.Future[ProducerError] = asyncio.get_running_loop().create_future()
+
+    @property
+    def usable(self) -> bool:
+        return self.state is ConnectionState.READY and not self.aborted
+
+    def send(
+        self, api: Api, payload: Any, context: Any, *, timeout: float, answered: bool = True
+    ) -> int:
+        self.last_used = self.clock()
+        self._number += 1
+        self.written.append(payload)
+        kind = response_type(Api.METADATA, 9) if answered else None
+        now = self.clock()
+        self.in_flight.add(
+            InFlightRequest(self._number, kind, context, now, now + timeout, "METADATA v9")
+        )
+        return 100
+
+    def abort(self, reason: ProducerError) -> None:
+        self.aborted.append(reason)
+        if not self._end.done():
+            self._end.set_result(self.aborted[0])
+
+    async def run(self) -> ProducerError:
+        try:
+            return await self._end
+        finally:
+            self.state = ConnectionState.CLOSED
+
+    # what the test makes happen
+
+    def becomes_ready(self) -> None:
+        self.state = ConnectionState.READY
+        self.was_ready = True
+        self.events.ready(self)
+
+    def everything_left(self) -> None:
+        for request in self.in_flight.take_written():
+            self.events.written(self, request)
+
+    async def breaks(self, reason: ProducerError | None = None) -> None:
+        if not self._end.done():
+            self._end.set_result(reason or BrokerConnectionError("broken"))
+        await settle()
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A response that can't be read."""
+
+    error: Exception
+    __version__ = 9
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A request as the sender's are."""
+
+    name: str
+    api: Api = Api.METADATA
+    answered: bool = True
+    error: ProducerError | None = None
+
+    def build(self, version: int) -> Any:
+        if self.error is not None:
+            raise self.error
+        return f"{self.name} in v{version}"
+
+    def read(self, response: Any) -> Any:
+        if isinstance(response, Wrong):
+            raise response.error
+        return response
+
+
+class ObservedClient:
+    """A client over fake connections, its clock, and its calls of others."""
+
+    def __init__(self, settings: ClientSettings = SETTINGS) -> None:
+        self.now = 1000.0
+        self.woken = 0
+        self.deaths: list[BaseException] = []
+        self.owner = TaskOwner(self.deaths.append)
+        self.metrics = ProducerMetrics(now=self.now)
+        self.connections: list[FakeConnection] = []
+        self.client = NetworkClient(
+            settings,
+            self.owner,
+            lambda: self.now,
+            NoJitter(),
+            self._wake,
+            self.metrics,
+            cast("Callable[..., Connection]", self._connect),
+        )
+
+    def _connect(self, *given: Any, **named: Any) -> FakeConnection:
+        self.connections.append(FakeConnection(*given, **named))
+        return self.connections[-1]
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    async def connected(self, node: Node) -> FakeConnection:
+        """A ready connection to ``node``."""
+        assert not self.client.ready(node, self.now)
+        await settle()
+        connection = self.connections[-1]
+        connection.becomes_ready()
+        return connection
+
+    def metric(self, name: str) -> float:
+        gauges = {each.name: float("nan") for each in GAUGES}
+        found: Any = self.metrics.snapshot(self.now, gauges=gauges)
+        return float(found["producer-metrics"][name])
+
+    def throttled(self) -> float:
+        """The longest throttle time in the metrics, milliseconds."""
+        return self.metric("produce-throttle-time-max")
+
+    def outcomes(self) -> list[tuple[str, Any]]:
+        """Name and response or error of what was completed."""
+        return [
+            (each.request.name, each.error or each.result) for each in self.client.take_completed()
+        ]
+
+
+def answer(connection: FakeConnection, response: Any = "response") -> None:
+    """The broker answers the first request."""
+    requests = connection.in_flight.clear()
+    first, rest = requests[0], requests[1:]
+    for each in rest:
+        connection.in_flight.add(each)
+    connection.events.response(connection, first, response, 50)
+
+
+def asks_for_a_pause(world: ObservedClient, node: int, seconds: float) -> None:
+    """Its answer to a request that was sent before does."""
+    connection = next(each for each in world.connections[::-1] if each.node.id == node)
+    connection.send(Api.METADATA, "before", Ask("before"), timeout=1.0)
+    request = connection.in_flight.clear()[-1]
+    said = SimpleNamespace(throttle_time=timedelta(seconds=seconds))
+    connection.events.response(connection, request, said, 100)

@@ -1,0 +1,182 @@
+"""A connection to a broker whose side of it is a script of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import importlib
+import io
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from random import Random
+from typing import Any, TypeAlias
+
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_writer
+from kio.static.primitive import i32Timedelta
+
+from aioproducer.model import BootstrapServer, Node
+from aioproducer.network.apis import Api, request_module, response_type
+from aioproducer.network.connection import (
+    Connection,
+    ConnectionEvents,
+    ConnectionSettings,
+)
+from aioproducer.network.in_flight import InFlightRequest
+from aioproducer.network.transport import SocketSettings
+
+NOTHING = i32Timedelta.parse(datetime.timedelta(0))
+
+
+LONG, SHORT = 5.0, 0.02
+
+
+METADATA_V9: Any = request_module(Api.METADATA, 9)
+
+
+class Peer:
+    """The broker's side of one connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def request(self) -> bytes:
+        """The next request, its header in front."""
+        size = int.from_bytes(await self.reader.readexactly(4), "big")
+        return await self.reader.readexactly(size)
+
+    async def number(self) -> bytes:
+        """The correlation id of the next request."""
+        return (await self.request())[4:8]
+
+    def frame(self, body: bytes) -> bytes:
+        return len(body).to_bytes(4, "big") + body
+
+    def say(self, *bodies: bytes) -> None:
+        self.writer.write(b"".join(map(self.frame, bodies)))
+
+    async def handshake(self) -> None:
+        self.say(await self.number() + API_VERSIONS)
+
+
+Script: TypeAlias = Callable[[Peer], Awaitable[None]]
+
+
+def encoded(entity: Any) -> bytes:
+    wire = io.BytesIO()
+    entity_writer(type(entity))(wire, entity)
+    return wire.getvalue()
+
+
+def api_versions(version: int) -> bytes:
+    parts: Any = importlib.import_module(response_type(Api.API_VERSIONS, version).__module__)
+    late = {} if version < 1 else {"throttle_time": NOTHING}
+    ranges = tuple(
+        parts.ApiVersion(api_key=api, min_version=0, max_version=9) for api in (0, 3, 18)
+    )
+    return encoded(parts.ApiVersionsResponse(error_code=ErrorCode.none, api_keys=ranges, **late))
+
+
+API_VERSIONS = api_versions(4)
+
+
+def metadata(cluster: str) -> bytes:
+    """The body of a Metadata response v9, after the correlation id."""
+    parts: Any = importlib.import_module(response_type(Api.METADATA, 9).__module__)
+    return b"\0" + encoded(
+        parts.MetadataResponse(
+            throttle_time=NOTHING, brokers=(), cluster_id=cluster, controller_id=1, topics=()
+        )
+    )
+
+
+class Owner:
+    """Runs one connection and keeps what it tells."""
+
+    def __init__(self, node: Node | BootstrapServer, **changes: Any) -> None:
+        settings: dict[str, Any] = {
+            "client_id": "tester",
+            "software_version": "1.2.3",
+            "request_timeout": LONG,
+            "socket": SocketSettings(-1, -1),
+        }
+        self.now = 100.0
+        self.ready = asyncio.Event()
+        self.renewed = asyncio.Event()
+        self.respond: Callable[..., None] = self._on_response
+        self.answers: asyncio.Queue[tuple[Any, Any, int]] = asyncio.Queue()
+        self.left: list[Any] = []
+        self.anomalies: list[str] = []
+        self.connection = Connection(
+            node,
+            ConnectionSettings(**{**settings, **changes}),
+            ConnectionEvents(
+                ready=lambda _: self.ready.set(),
+                renewed=lambda _: self.renewed.set(),
+                response=lambda *told: self.respond(*told),
+                written=lambda _, request: self.left.append(request.context),
+                anomaly=lambda _, what: self.anomalies.append(what),
+            ),
+            setup_timeout=LONG,
+            clock=lambda: self.now,
+            random=Random(1),
+        )
+
+    def _on_response(self, _: Connection, request: InFlightRequest, response: Any, n: int) -> None:
+        self.answers.put_nowait((request.context, response, n))
+
+    def run(self) -> asyncio.Task[Any]:
+        return asyncio.get_running_loop().create_task(self.connection.run())
+
+    def ask(self, context: str, *, answered: bool = True) -> int:
+        request = METADATA_V9.MetadataRequest(
+            topics=(),
+            allow_auto_topic_creation=True,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        return self.connection.send(Api.METADATA, request, context, timeout=30.0, answered=answered)
+
+
+@asynccontextmanager
+async def broker(script: Script) -> AsyncIterator[Node]:
+    """A broker that follows ``script`` on each connection, and never ends one by itself."""
+    done = asyncio.Event()
+
+    serving: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, EOFError):
+            await script(Peer(reader, writer))
+            await done.wait()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(serve(reader, writer))
+        task.add_done_callback(lambda _: writer.close())
+        serving.add(task)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    port: int = server.sockets[0].getsockname()[1]
+    try:
+        yield Node(7, "127.0.0.1", port)
+    finally:
+        done.set()
+        server.close()
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
+        await asyncio.sleep(0)
+
+
+def waiting(owner: Owner) -> list[str]:
+    return [request.context for request in owner.connection.in_flight.clear()]
+
+
+def resolves_to(*addresses: tuple[str, int]) -> SocketSettings:
+    """The settings of a socket for a name that has these addresses."""
+
+    async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+        return list(addresses)
+
+    return SocketSettings(-1, -1, resolve=resolve)

@@ -1,0 +1,400 @@
+"""Which broker can take a request and what came back: connections are played, time is a number."""
+
+from __future__ import annotations
+
+import logging
+from random import Random
+
+import pytest
+
+from aioproducer.errors import (
+    BrokerConnectionError,
+    ProtocolError,
+    RequestTimeoutError,
+    UnsupportedVersionError,
+    Written,
+)
+from aioproducer.model import Node
+from aioproducer.network.apis import NO_FEATURES, Api, BrokerVersions, Features
+from aioproducer.network.connection import (
+    Connection,
+)
+from aioproducer.network.request import Completion
+from tests.support.settling import settle
+from tests.unit.network.observed_client import (
+    ONE,
+    SETTINGS,
+    THREE,
+    TWO,
+    Ask,
+    ObservedClient,
+    Wrong,
+    answer,
+    asks_for_a_pause,
+)
+
+
+def test_what_is_played_is_what_there_is() -> None:
+    for name in (
+        "node",
+        "state",
+        "in_flight",
+        "versions",
+        "last_used",
+        "was_ready",
+        "renewal_seconds",
+    ):
+        assert name in Connection.__init__.__code__.co_names
+    for name in ("usable", "send", "abort", "run"):
+        assert hasattr(Connection, name)
+
+
+async def test_nothing_is_connected_until_it_is_needed(world: ObservedClient) -> None:
+    assert not world.client.can_send(1, world.now)
+    assert world.connections == []
+    assert not world.client.ready(ONE, world.now)
+    assert not world.client.ready(ONE, world.now)
+    await settle()
+    assert [each.node for each in world.connections] == [ONE], "one connection for each broker"
+    assert world.client.connection_count() == 0
+    world.connections[0].becomes_ready()
+    assert world.woken == 1
+    assert world.client.ready(ONE, world.now)
+    assert world.client.connection_count() == 1
+    assert not world.client.can_send(2, world.now)
+
+
+async def test_reconnecting_backs_off_exponentially_until_one_succeeds(
+    world: ObservedClient,
+) -> None:
+    waits = []
+    for _ in range(5):
+        world.client.connect(ONE, world.now)
+        await settle()
+        await world.connections[-1].breaks()
+        moment = world.client.not_before(1, world.now)
+        assert moment is not None
+        waits.append(moment - world.now)
+        count = len(world.connections)
+        world.client.connect(ONE, moment - 0.001)
+        await settle()
+        assert len(world.connections) == count, "not before its time"
+        world.now = moment
+        assert world.client.not_before(1, world.now) is None
+    assert waits == [1.0, 2.0, 4.0, 4.0, 4.0]
+    (await world.connected(ONE)).in_flight.clear()
+    await world.connections[-1].breaks()
+    assert world.client.not_before(1, world.now) == world.now + 1.0, "success forgot the failures"
+    assert world.client.not_before(2, world.now) is None, "each broker by itself"
+
+
+async def test_the_setup_timeout_grows_with_failed_setups_alone(world: ObservedClient) -> None:
+    for _ in range(3):
+        world.client.connect(ONE, world.now)
+        await settle()
+        await world.connections[-1].breaks()
+        world.now += 10
+    assert [each.setup_timeout for each in world.connections] == [10.0, 20.0, 30.0]
+    await (await world.connected(ONE)).breaks()
+    world.now += 10
+    world.client.connect(ONE, world.now)
+    assert world.connections[-1].setup_timeout == 10.0
+
+
+async def test_the_last_error_of_each_broker_is_kept_until_it_answers(
+    world: ObservedClient,
+) -> None:
+    reasons = {1: BrokerConnectionError("one"), 2: ProtocolError("two")}
+    for node in (ONE, TWO):
+        world.client.connect(node, world.now)
+        await settle()
+        await world.connections[-1].breaks(reasons[node.id])
+    assert world.client.failures() == reasons
+    world.now += 10
+    await world.connected(ONE)
+    assert world.client.failures() == {2: reasons[2]}
+
+
+async def test_a_broker_that_moved_is_connected_at_its_new_address(world: ObservedClient) -> None:
+    connection = await world.connected(ONE)
+    for number in range(2):
+        world.client.send(1, Ask(f"ask {number}"))
+    moved = Node(1, "elsewhere", 9092)
+    assert not world.client.ready(moved, world.now), "full, so the address is looked at"
+    assert len(connection.aborted) == 1
+    assert "has a new address" in str(connection.aborted[0])
+    await settle()
+    assert [name for name, _ in world.outcomes()] == ["ask 0", "ask 1"]
+    world.now += 1.0
+    assert not world.client.ready(moved, world.now)
+    assert world.connections[-1].node == moved
+
+
+async def test_a_broker_whose_rack_alone_changed_has_not_moved(world: ObservedClient) -> None:
+    connection = await world.connected(ONE)
+    world.client.connect(ONE._replace(rack="elsewhere"), world.now)
+    assert connection.aborted == []
+
+
+async def test_a_closed_client_connects_no_more(world: ObservedClient) -> None:
+    connection = await world.connected(ONE)
+    world.client.send(1, Ask("ask"))
+    world.client.close()
+    assert str(connection.aborted[0]) == "the producer was closed"
+    await settle()
+    assert [name for name, _ in world.outcomes()] == ["ask"]
+    world.now += 1000
+    assert not world.client.ready(ONE, world.now)
+    assert not world.client.ready(TWO, world.now)
+    assert len(world.connections) == 1
+    await world.owner.close()
+
+
+async def test_a_connection_that_dies_of_a_bug_breaks_the_producer(world: ObservedClient) -> None:
+    connection = await world.connected(ONE)
+    bug = ZeroDivisionError()
+    connection._end.set_exception(bug)
+    await settle()
+    assert world.deaths == [bug]
+    assert not world.client.can_send(1, world.now)
+
+
+async def test_a_request_is_built_in_the_version_of_its_broker(world: ObservedClient) -> None:
+    connection = await world.connected(ONE)
+    world.client.send(1, Ask("ask"))
+    assert connection.written == ["ask in v9"]
+    assert world.client.in_flight(1) == world.client.total_in_flight() == 1
+    woken = world.woken
+    world.now += 2.5
+    answer(connection)
+    assert world.woken > woken
+    assert world.client.take_completed() == [Completion(Ask("ask"), 1, "response", None, 2.5)]
+    assert world.client.take_completed() == []
+    assert world.client.in_flight(1) == 0
+
+
+async def test_no_more_than_the_limit_is_in_flight_to_each_broker(world: ObservedClient) -> None:
+    connection = await world.connected(ONE)
+    await world.connected(TWO)
+    for number in range(2):
+        assert world.client.can_send(1, world.now)
+        world.client.send(1, Ask(f"ask {number}"))
+    assert not world.client.can_send(1, world.now)
+    assert world.client.can_send(2, world.now)
+    answer(connection)
+    assert world.client.can_send(1, world.now)
+
+
+async def test_a_request_without_answer_is_complete_when_it_has_left(world: ObservedClient) -> None:
+    connection = await world.connected(ONE)
+    for _ in range(2):
+        assert world.client.can_send(1, world.now)
+        world.client.send(1, Ask("fire", answered=False))
+    assert world.client.in_flight(1) == 2
+    assert not world.client.can_send(1, world.now)
+    assert world.outcomes() == []
+    woken = world.woken
+    connection.everything_left()
+    assert world.woken > woken
+    assert world.client.in_flight(1) == 0
+    assert world.outcomes() == [("fire", None)] * 2
+
+
+async def test_a_request_without_answer_that_does_not_leave_ends_its_connection(
+    world: ObservedClient,
+) -> None:
+    connection = await world.connected(ONE)
+    world.client.send(1, Ask("fire", answered=False))
+    world.now += SETTINGS.request_timeout
+    world.client.poll(world.now)
+    (reason,) = connection.aborted
+    assert isinstance(reason, RequestTimeoutError)
+    assert "did not read a" in str(reason)
+    await settle()
+    assert world.outcomes() == [("fire", reason)]
+
+
+@pytest.mark.parametrize("in_build", [True, False])
+async def test_versions_without_a_way_to_ask_are_believed_when_they_are_told_again(
+    world: ObservedClient, in_build: bool
+) -> None:
+    """One damaged answer must not make a transaction impossible, say; a broker too old does."""
+    first = await world.connected(ONE)
+    world.client.send(1, Ask("before", api=Api.PRODUCE))
+    error = UnsupportedVersionError("no topic ids")
+    impossible = Ask("bad", Api.METADATA, error=error) if in_build else Ask("bad", Api.END_TXN)
+    world.client.send(1, impossible)
+    ((name, failure),) = world.outcomes()
+    assert name == "bad"
+    assert isinstance(failure, BrokerConnectionError)
+    assert failure.retriable
+    assert failure.written is Written.NO, "it was not sent"
+    await settle()
+    ((name, lost),) = world.outcomes()
+    assert name == "before"
+    assert lost.written is Written.MAYBE
+    assert first.aborted == [lost]
+
+    world.now += 10
+    second = await world.connected(ONE)
+    world.client.send(1, Ask("before", api=Api.PRODUCE))
+    for _ in range(2):
+        world.client.send(1, impossible)
+    for name, failure in world.outcomes():
+        assert name == "bad"
+        assert isinstance(failure, UnsupportedVersionError)
+    assert second.aborted == []
+    assert world.client.in_flight(1) == 1
+
+
+async def test_versions_that_are_right_after_all_are_forgotten_to_have_been_wrong(
+    world: ObservedClient,
+) -> None:
+    bad = Ask("bad", error=UnsupportedVersionError("absurd"))
+    for request, ends in ((bad, True), (Ask("fine"), False), (bad, True)):
+        connection = world.connections[-1] if world.connections else await world.connected(ONE)
+        if connection.aborted:
+            world.now += 10
+            connection = await world.connected(ONE)
+        world.client.send(1, request)
+        await settle()
+        assert bool(connection.aborted) is ends
+    assert not any(isinstance(said, UnsupportedVersionError) for _, said in world.outcomes())
+
+
+@pytest.mark.parametrize("wrong", [TypeError("null"), ProtocolError("offset -7")])
+async def test_an_answer_that_cannot_be_true_has_no_effect(
+    world: ObservedClient, wrong: Exception
+) -> None:
+    connection = await world.connected(ONE)
+    world.client.send(1, Ask("ask"))
+    request = connection.in_flight.complete_next(1)
+    with pytest.raises(ProtocolError, match=str(wrong)):
+        connection.events.response(connection, request, Wrong(wrong), 100)
+    assert world.outcomes() == []
+
+
+async def test_what_is_odd_is_logged_once_for_each_broker(
+    world: ObservedClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "aioproducer")
+    for node in (ONE, TWO, ONE):
+        connection = await world.connected(node)
+        for what in ("left over", "left over", "other"):
+            connection.events.anomaly(connection, what)
+        await connection.breaks()
+        world.now += 10
+    said = [each.getMessage() for each in caplog.records if "ignored" in each.getMessage()]
+    assert len(said) == 4
+    assert len(set(said)) == 4
+
+
+async def test_all_that_is_in_flight_fails_with_its_connection_in_order(
+    world: ObservedClient,
+) -> None:
+    connection = await world.connected(ONE)
+    other = await world.connected(TWO)
+    world.client.send(2, Ask("elsewhere"))
+    for number in range(2):
+        world.client.send(1, Ask(f"ask {number}"))
+    reason = BrokerConnectionError("broken")
+    woken = world.woken
+    await connection.breaks(reason)
+    assert world.outcomes() == [("ask 0", reason), ("ask 1", reason)]
+    assert world.woken > woken
+    assert world.client.total_in_flight() == 1
+    assert not other.aborted
+
+
+async def test_requests_of_the_handshake_are_nobodys_business(world: ObservedClient) -> None:
+    world.client.connect(ONE, world.now)
+    await settle()
+    world.connections[0].send(Api.API_VERSIONS, None, None, timeout=1)
+    await world.connections[0].breaks()
+    assert world.client.take_completed() == []
+
+
+async def test_a_connection_about_to_end_takes_no_request(world: ObservedClient) -> None:
+    connection = await world.connected(ONE)
+    connection.abort(BrokerConnectionError("x"))
+    assert not world.client.can_send(1, world.now)
+    assert world.client.least_loaded([ONE], world.now) is None
+
+
+async def test_the_least_loaded_broker(world: ObservedClient) -> None:
+    nodes = (ONE, TWO, THREE)
+    for node in nodes:
+        await world.connected(node)
+    world.client.send(1, Ask("a"))
+    world.client.send(1, Ask("b"))
+    world.client.send(2, Ask("c"))
+    assert world.client.least_loaded(nodes, world.now) == THREE
+    assert world.client.least_loaded((ONE, TWO), world.now) == TWO
+    assert world.client.least_loaded((ONE,), world.now) is None, "it is full"
+    assert world.client.least_loaded((), world.now) is None
+    asks_for_a_pause(world, 3, 5.0)
+    assert world.client.least_loaded(nodes, world.now) == TWO
+
+
+async def test_connected_before_connecting_before_unconnected_before_none(
+    world: ObservedClient,
+) -> None:
+    assert world.client.least_loaded((ONE,), world.now) == ONE, "it may be connected"
+    world.client.connect(TWO, world.now)
+    await settle()
+    assert world.client.least_loaded((ONE, TWO), world.now) == TWO, "it is on its way"
+    await world.connected(THREE)
+    world.client.send(3, Ask("a"))
+    assert world.client.least_loaded((ONE, TWO, THREE), world.now) == THREE
+    await world.connections[0].breaks()
+    assert world.client.least_loaded((TWO,), world.now) is None, "its backoff lasts"
+    assert world.client.least_loaded((TWO,), world.now + 1.0) == TWO
+
+
+async def test_ties_are_broken_at_random() -> None:
+    world = ObservedClient()
+    world.client.random = Random(7)
+    nodes = (ONE, TWO, THREE)
+    assert {world.client.least_loaded(nodes, world.now) for _ in range(100)} == set(nodes)
+
+
+async def test_brokers_that_left_are_forgotten_unless_connected(world: ObservedClient) -> None:
+    await world.connected(ONE)
+    for node in (TWO, THREE):
+        world.client.connect(node, world.now)
+        await settle()
+        await world.connections[-1].breaks()
+    world.client.forget_except([3])
+    assert set(world.client.failures()) == {3}
+    assert world.client.connection_count() == 1
+    assert world.client.not_before(2, world.now) is None
+
+
+async def test_the_versions_of_a_broker_that_is_connected(world: ObservedClient) -> None:
+    assert world.client.versions() == {}
+    await world.connected(ONE)
+    assert world.client.versions() == {
+        "PRODUCE": (0, 9),
+        "METADATA": (0, 9),
+        "INIT_PRODUCER_ID": (0, 9),
+    }
+
+
+async def test_the_newest_features_are_kept_whichever_broker_tells_them(
+    world: ObservedClient,
+) -> None:
+    async def tells(node: Node, features: Features) -> Features:
+        world.client.connect(node, world.now)
+        await settle()
+        world.connections[-1].versions = BrokerVersions([(3, 0, 9)], features)
+        world.connections[-1].becomes_ready()
+        return world.client.features
+
+    old, new = Features(4, {"transaction.version": 1}), Features(5, {"transaction.version": 2})
+    assert world.client.features == NO_FEATURES
+    assert await tells(ONE, old) == old
+    assert await tells(TWO, new) == new
+    assert await tells(THREE, old) == new, "it has not heard of them yet"
+    await world.connections[0].breaks()
+    world.now += 10
+    assert await tells(ONE, NO_FEATURES) == new, "it does not tell"
