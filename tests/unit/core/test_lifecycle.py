@@ -38,26 +38,25 @@ def closing() -> Lifecycle:
         return 0
 
     lifecycle = running()
-    lifecycle.closed = True
-    lifecycle.closing = asyncio.get_running_loop().create_task(close())
+    lifecycle.begin_closing(close())
     return lifecycle
 
 
 def closed_before_its_start() -> Lifecycle:
     lifecycle = new()
-    lifecycle.closed = True
+    lifecycle.close_unstarted()
     return lifecycle
 
 
 def broken() -> Lifecycle:
     lifecycle = running()
-    lifecycle.broken = ProducerBrokenError("the sender died")
+    lifecycle.break_with(ProducerBrokenError("the sender died"))
     return lifecycle
 
 
 def broken_and_closed() -> Lifecycle:
-    lifecycle = broken()
-    lifecycle.closed = True
+    lifecycle = closing()
+    lifecycle.break_with(ProducerBrokenError("the sender died"))
     return lifecycle
 
 
