@@ -107,14 +107,15 @@ class BatchQueue:
 
         ``idle``: no request to the node is in flight.
         """
-        linger = self._settings.linger
-        if linger is None:
-            linger = 0.0 if idle else self._settings.adaptive_linger
-        if linger and (
-            self._closing or self._flushes or self._memory_quota.skips_linger(node, now)
-        ):
-            linger = 0.0
-        return self._dispatch.ready(node, now, linger)
+        return self._dispatch.ready(node, now, self._linger(node, now, idle=idle))
+
+    def _linger(self, node: int, now: float, *, idle: bool) -> float:
+        """The seconds that a batch for ``node`` waits for more records (``linger_ms``)."""
+        if self._closing or self._flushes or self._memory_quota.skips_linger(node, now):
+            return 0.0
+        if self._settings.linger is not None:
+            return self._settings.linger
+        return 0.0 if idle else self._settings.adaptive_linger
 
     def drain(self, node: int, now: float) -> list[ProducerBatch]:
         """Take the batches of a request to ``node``: ``max_request_size`` bytes, or one batch."""

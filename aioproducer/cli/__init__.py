@@ -2,12 +2,18 @@
 
 ::
 
-    app.py       the commands, and their errors                 terminal.py    lines for the user
-    produce.py   `aioproducer produce`: its options             progress.py    the progress bar
-    check.py     `aioproducer check`                            options.py     options of both
-    console.py   input → producer → exit code                   signals.py     ends politely
-    settings.py  options and properties → ProducerConfig        byte_source.py input, never blocking
-    lines.py     bytes → lines → keys and values                deliveries.py  counts fates
+    app.py               the commands, and their errors
+    produce.py           `aioproducer produce`: its options
+    check.py             `aioproducer check`
+    options.py           options of both
+    settings.py          options and properties → ProducerConfig
+    byte_source.py       input, never blocking
+    lines.py             bytes → lines → keys and values
+    console_producer.py  input → producer → exit code
+    delivery_counter.py  counts deliveries
+    progress.py          the progress bar
+    terminal.py          lines for the user
+    signals.py           ends politely
 """
 
 from __future__ import annotations

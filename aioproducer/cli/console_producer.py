@@ -1,4 +1,4 @@
-"""The console producer: from input to a producer, and from the fates to an exit code."""
+"""The console producer: from input to a producer, and from the outcomes to an exit code."""
 
 from __future__ import annotations
 
@@ -98,19 +98,19 @@ class ConsoleProducer:
             self._end()
 
     def _conclude(self, seconds: float) -> int:
-        fates = self._deliveries
-        if fates.failed:
-            sent = fates.failed + fates.delivered
-            self._terminal.say(f"{fates.failed:,} of {sent:,} records were not delivered")
+        deliveries = self._deliveries
+        if deliveries.failed:
+            sent = deliveries.failed + deliveries.delivered
+            self._terminal.say(f"{deliveries.failed:,} of {sent:,} records were not delivered")
         elif self._terminal.verbose or self._terminal.is_interactive:
-            megabytes, rate = fates.bytes / 1e6, fates.delivered / max(seconds, 1e-9)
+            megabytes, rate = deliveries.bytes / 1e6, deliveries.delivered / max(seconds, 1e-9)
             self._terminal.say(
-                f"{fates.delivered:,} records delivered, {megabytes:,.1f} MB in {seconds:.1f} s "
+                f"{deliveries.delivered:,} records delivered, {megabytes:,.1f} MB in {seconds:.1f} s "
                 f"({rate:,.0f} records/s)"
             )
         if self._gave_up is not None:
             return 128 + self._gave_up
-        return 1 if fates.failed else 0
+        return 1 if deliveries.failed else 0
 
     # --- from line to record ---------------------------------------------------------------
 

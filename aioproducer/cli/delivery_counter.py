@@ -28,7 +28,7 @@ class DeliveryCounter:
         """Keys and values of the delivered records."""
 
     def watch(self, future: asyncio.Future[RecordMetadata]) -> None:
-        """Count the record of this future when it has its fate."""
+        """Count the record of this future when it has its outcome."""
         future.add_done_callback(self._settled)
 
     def fail(self, reason: str) -> None:

@@ -17,7 +17,10 @@ from aioproducer.errors import (
 
 
 class Lifecycle:
-    """Not started, started, closing, closed or broken; on one event loop of one process."""
+    """Not started, started, closing, closed or broken; on one event loop of one process.
+
+    The class holds the state alone: :class:`Engine` starts and ends the parts.
+    """
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id

@@ -112,19 +112,21 @@ class _Publication:
             raise self._failed(str(error)) from error
 
     async def send(self, chunk: Chunk) -> None:
-        """Send rows and wait for their fate: the next ones wait, so that none overtakes them."""
-        fates = await asyncio.gather(
+        """Send rows and wait for their outcome: the next ones wait, so that none overtakes them."""
+        outcomes = await asyncio.gather(
             *(self._producer.send_many(topic, rows) for topic, rows in chunk.topics),
             return_exceptions=True,
         )
         failed: list[tuple[str, BaseException]] = []
-        for (topic, rows), fate in zip(chunk.topics, fates, strict=True):
-            if isinstance(fate, BaseException):
-                failed.append((f"topic {topic!r}: {_named(fate)}", fate))
+        for (topic, rows), outcome in zip(chunk.topics, outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                failed.append((f"topic {topic!r}: {_named(outcome)}", outcome))
                 continue
-            self.report = WriteReport.of((self.report, WriteReport(fate.delivered, fate.ranges)))
-            if (why := fate.first_failure) is not None:
-                count = f"{fate.failed:,} of {len(rows):,} rows at a time"
+            self.report = WriteReport.of(
+                (self.report, WriteReport(outcome.delivered, outcome.ranges))
+            )
+            if (why := outcome.first_failure) is not None:
+                count = f"{outcome.failed:,} of {len(rows):,} rows at a time"
                 failed.append((f"topic {topic!r}, {count}: {_named(why)}", why))
         if failed:
             raise self._failed("not delivered: " + failed[0][0]) from failed[0][1]

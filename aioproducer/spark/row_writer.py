@@ -39,7 +39,7 @@ class RowWriter:
     partitions: TaskPartitions | None = None
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> WriteReport:
-        """Send every row and wait for its fate; rows of one partition in their order.
+        """Send every row and wait for its outcome; rows of one partition in their order.
 
         Raises:
             RowsNotWrittenError: a row could not be written.
