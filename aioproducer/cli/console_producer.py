@@ -98,19 +98,19 @@ class ConsoleProducer:
             self._end()
 
     def _conclude(self, seconds: float) -> int:
-        deliveries = self._deliveries
-        if deliveries.failed:
-            sent = deliveries.failed + deliveries.delivered
-            self._terminal.say(f"{deliveries.failed:,} of {sent:,} records were not delivered")
+        counter = self._deliveries
+        if counter.failed:
+            sent = counter.failed + counter.delivered
+            self._terminal.say(f"{counter.failed:,} of {sent:,} records were not delivered")
         elif self._terminal.verbose or self._terminal.is_interactive:
-            megabytes, rate = deliveries.bytes / 1e6, deliveries.delivered / max(seconds, 1e-9)
+            megabytes, rate = counter.bytes / 1e6, counter.delivered / max(seconds, 1e-9)
             self._terminal.say(
-                f"{deliveries.delivered:,} records delivered, {megabytes:,.1f} MB in {seconds:.1f} s "
+                f"{counter.delivered:,} records delivered, {megabytes:,.1f} MB in {seconds:.1f} s "
                 f"({rate:,.0f} records/s)"
             )
         if self._gave_up is not None:
             return 128 + self._gave_up
-        return 1 if deliveries.failed else 0
+        return 1 if counter.failed else 0
 
     # --- from line to record ---------------------------------------------------------------
 
