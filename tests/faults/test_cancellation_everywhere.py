@@ -49,7 +49,7 @@ class Sent:
 
 
 @dataclass
-class World:
+class SendingApplication:
     """A producer, its brokers, and everything that was sent."""
 
     kafka: FakeKafka
@@ -187,10 +187,10 @@ class World:
         self.check_memory()
 
 
-Caller = Callable[[World], Coroutine[Any, Any, object]]
+Caller = Callable[[SendingApplication], Coroutine[Any, Any, object]]
 
 
-async def nothing(world: World) -> None:
+async def nothing(world: SendingApplication) -> None:
     """There is nothing to prepare."""
 
 
@@ -199,7 +199,7 @@ class Scenario:
     """What a caller does until it is cancelled, after ``before``, beside what this started."""
 
     caller: Caller
-    before: Callable[[World], Awaitable[None]] = nothing
+    before: Callable[[SendingApplication], Awaitable[None]] = nothing
     options: dict[str, Any] = field(default_factory=dict)
     started: bool = True
     closes: bool = False
@@ -211,47 +211,47 @@ class Scenario:
 # --- callers -------------------------------------------------------------------------------
 
 
-async def send_one(world: World) -> None:
+async def send_one(world: SendingApplication) -> None:
     await world.send(mine=True)
 
 
-async def send_some(world: World) -> None:
+async def send_some(world: SendingApplication) -> None:
     await asyncio.gather(*(world.send(number % 2, mine=True) for number in range(4)))
 
 
-async def send_with_a_timeout(world: World) -> None:
+async def send_with_a_timeout(world: SendingApplication) -> None:
     async with asyncio.timeout(PATIENCE):
         await world.send(mine=True)
 
 
-async def send_big(world: World) -> None:
+async def send_big(world: SendingApplication) -> None:
     await world.send(value=BIG, mine=True)
     await world.send(value=BIG, mine=True)
 
 
-async def drain(world: World) -> None:
+async def drain(world: SendingApplication) -> None:
     for _ in range(3):
         await world.producer.drain()
         world.send(value=BIG, mine=True)
     await world.producer.drain()
 
 
-async def flush(world: World) -> None:
+async def flush(world: SendingApplication) -> None:
     world.send(1, mine=True)
     await world.flush()
 
 
-async def flush_with_a_timeout(world: World) -> None:
+async def flush_with_a_timeout(world: SendingApplication) -> None:
     world.send(1, mine=True)
     await world.flush(PATIENCE)
 
 
-async def send_many(world: World) -> None:
+async def send_many(world: SendingApplication) -> None:
     report = await world.producer.send_many("orders", world.values(11, value=BIG), partition=0)
     assert report.delivered == 11
 
 
-async def send_many_slowly(world: World) -> None:
+async def send_many_slowly(world: SendingApplication) -> None:
     values = world.slow_values(8, BIG)
     try:
         await world.producer.send_many("orders", values, partition=0)
@@ -259,20 +259,20 @@ async def send_many_slowly(world: World) -> None:
         await values.aclose()  # type: ignore[attr-defined]
 
 
-async def send_many_large(world: World) -> None:
+async def send_many_large(world: SendingApplication) -> None:
     await world.producer.send_many("orders", world.values(5, value=bytes(2_500)), partition=0)
 
 
-async def partitions_for(world: World) -> None:
+async def partitions_for(world: SendingApplication) -> None:
     assert await world.producer.partitions_for("orders") == (0, 1)
 
 
-async def partition_infos_for(world: World) -> None:
+async def partition_infos_for(world: SendingApplication) -> None:
     infos = await world.producer.partition_infos_for("orders")
     assert [each.partition for each in infos] == [0, 1]
 
 
-async def a_working_life(world: World) -> None:
+async def a_working_life(world: SendingApplication) -> None:
     for turn in range(4):
         await world.producer.drain()
         future = world.send(turn % 2, BIG, mine=True)
@@ -281,19 +281,19 @@ async def a_working_life(world: World) -> None:
         await future
 
 
-async def start(world: World) -> None:
+async def start(world: SendingApplication) -> None:
     await world.producer.start()
 
 
-async def close(world: World) -> None:
+async def close(world: SendingApplication) -> None:
     await world.producer.close()
 
 
-async def close_with_a_timeout(world: World) -> None:
+async def close_with_a_timeout(world: SendingApplication) -> None:
     await world.producer.close(PATIENCE)
 
 
-async def a_block(world: World) -> None:
+async def a_block(world: SendingApplication) -> None:
     async with world.producer:
         world.send(mine=True)
         await world.send(1, mine=True)
@@ -303,7 +303,7 @@ async def a_block(world: World) -> None:
 # --- what goes on beside -------------------------------------------------------------------
 
 
-async def known(world: World) -> None:
+async def known(world: SendingApplication) -> None:
     """Both partitions have a record; then others send too."""
     for partition in range(2):
         await world.send(partition)
@@ -311,7 +311,7 @@ async def known(world: World) -> None:
     world.send(1)
 
 
-async def unknown(world: World) -> None:
+async def unknown(world: SendingApplication) -> None:
     """The topic's metadata is still to come, others wait for it as well."""
     world.send(0)
     world.send(1)
@@ -319,14 +319,14 @@ async def unknown(world: World) -> None:
     world.start(world.producer.drain())
 
 
-async def unknown_and_full(world: World) -> None:
+async def unknown_and_full(world: SendingApplication) -> None:
     """The same, and so many wait that the line borrows memory of the batches."""
     await unknown(world)
     for number in range(5):
         world.send(number % 2, BIG)
 
 
-async def crowded(world: World) -> None:
+async def crowded(world: SendingApplication) -> None:
     """Memory is used up, records stand in line, and others wait for room or for fates."""
     await known(world)
     for number in range(8):
@@ -336,23 +336,23 @@ async def crowded(world: World) -> None:
         world.start(drain_and_send(world))
 
 
-async def full(world: World) -> None:
+async def full(world: SendingApplication) -> None:
     """One batch has all the memory, and another caller comes next to wait for it."""
     await world.send()
     world.send(value=BIG)
     asyncio.get_running_loop().call_soon(lambda: world.start(world.producer.drain()))
 
 
-async def drain_alone(world: World) -> None:
+async def drain_alone(world: SendingApplication) -> None:
     await world.producer.drain()
 
 
-async def drain_and_send(world: World) -> None:
+async def drain_and_send(world: SendingApplication) -> None:
     await world.producer.drain()
     await world.send(value=BIG)
 
 
-async def others_send_many(world: World) -> None:
+async def others_send_many(world: SendingApplication) -> None:
     await known(world)
     values = world.values(6, 1, BIG, mine=False)
     world.start(world.producer.send_many("orders", values, partition=1))
@@ -448,7 +448,7 @@ async def play(scenario: Scenario, loop: SimulatedLoop, *moments: int) -> bool:
     await kafka.start()
     options: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap_servers, **scenario.options}
     producer = SimulatedProducer(**options)
-    world = World(kafka, producer)
+    world = SendingApplication(kafka, producer)
     if scenario.started:
         await producer.start()
     await scenario.before(world)
@@ -497,7 +497,7 @@ async def play(scenario: Scenario, loop: SimulatedLoop, *moments: int) -> bool:
     return cancelled
 
 
-async def end(world: World) -> None:
+async def end(world: SendingApplication) -> None:
     """A closed producer: who waited was told so, at the latest now."""
     await world.producer.close()
     with pytest.raises(ProducerClosedError):

@@ -56,7 +56,7 @@ class Attempt:
 
 
 @dataclass
-class World:
+class TransactingApplication:
     """A producer, its brokers, and the transactions that were tried."""
 
     kafka: FakeKafka
@@ -122,19 +122,19 @@ class World:
         assert not [each for each in self.kafka.transactions.ids.values() if each.open]
 
 
-Caller = Callable[[World], Coroutine[Any, Any, object]]
+Caller = Callable[[TransactingApplication], Coroutine[Any, Any, object]]
 
 
-async def block(world: World) -> None:
+async def block(world: TransactingApplication) -> None:
     await world.block()
 
 
-async def two_blocks(world: World) -> None:
+async def two_blocks(world: TransactingApplication) -> None:
     await world.block()
     await world.block()
 
 
-async def by_calls(world: World) -> None:
+async def by_calls(world: TransactingApplication) -> None:
     attempt = world.attempt()
     await world.producer.begin_transaction()
     await world.fill(attempt)
@@ -142,7 +142,7 @@ async def by_calls(world: World) -> None:
     attempt.committed = True
 
 
-async def aborted(world: World) -> None:
+async def aborted(world: TransactingApplication) -> None:
     attempt = world.attempt()
     await world.producer.begin_transaction()
     await world.fill(attempt)
@@ -150,7 +150,7 @@ async def aborted(world: World) -> None:
     attempt.committed = False
 
 
-async def failing_block(world: World) -> None:
+async def failing_block(world: TransactingApplication) -> None:
     attempt = world.attempt()
     with suppress(ZeroDivisionError):
         async with world.producer.transaction():
@@ -159,7 +159,7 @@ async def failing_block(world: World) -> None:
     attempt.committed = False
 
 
-async def shared(world: World) -> None:
+async def shared(world: TransactingApplication) -> None:
     attempt = world.attempt()
     async with world.producer.transaction(shared=True):
         assert world.producer.transaction_handle().transactional_id == "me"
@@ -167,7 +167,7 @@ async def shared(world: World) -> None:
     attempt.committed = True
 
 
-async def with_committed_offsets(world: World) -> None:
+async def with_committed_offsets(world: TransactingApplication) -> None:
     """Before, within, and for what the transaction itself will have changed."""
     attempt = world.attempt()
     assert (await committed_offset(world)) == attempt.number - 1
@@ -184,12 +184,12 @@ async def with_committed_offsets(world: World) -> None:
         await asyncio.wait([beside])
 
 
-async def committed_offset(world: World) -> int:
+async def committed_offset(world: TransactingApplication) -> int:
     place = TopicPartition("input", 0)
     return (await world.producer.committed_offsets("readers", [place]))[place].offset
 
 
-async def with_timeouts(world: World) -> None:
+async def with_timeouts(world: TransactingApplication) -> None:
     attempt = world.attempt()
     async with asyncio.timeout(SOON):
         await world.producer.begin_transaction()
@@ -198,16 +198,16 @@ async def with_timeouts(world: World) -> None:
     attempt.committed = True
 
 
-async def start(world: World) -> None:
+async def start(world: TransactingApplication) -> None:
     await world.producer.start()
 
 
-async def life(world: World) -> None:
+async def life(world: TransactingApplication) -> None:
     async with world.producer:
         await world.block()
 
 
-async def close_in_a_transaction(world: World) -> None:
+async def close_in_a_transaction(world: TransactingApplication) -> None:
     attempt = world.attempt()
     await world.producer.begin_transaction()
     await world.fill(attempt)
@@ -262,7 +262,7 @@ async def play(
     producer = SimulatedProducer(
         bootstrap_servers=kafka.bootstrap_servers, transactional_id="me", max_block_ms=20_000
     )
-    world = World(kafka, producer)
+    world = TransactingApplication(kafka, producer)
     is_started = caller in STARTED.values()
     if is_started:
         await producer.start()

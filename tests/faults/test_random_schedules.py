@@ -20,7 +20,7 @@ from tests.faults.test_cancellation_everywhere import (
     CANONICAL,
     PATIENCE,
     Hook,
-    World,
+    SendingApplication,
 )
 from tests.support.fake_kafka import FakeKafka
 from tests.support.simulated_producer import SimulatedProducer
@@ -86,7 +86,7 @@ class Schedule:
             options |= {"delivery_timeout_ms": 3_600_000, "max_block_ms": 3_600_000}
         producer = SimulatedProducer(**options)
         await producer.start()
-        self.world = World(kafka, producer)
+        self.world = SendingApplication(kafka, producer)
         self.callers = [self.loop.create_task(self.call()) for _ in range(CALLERS)]
         self.next_event = self.loop.steps
         self.loop.before_step = self.maybe_disturb

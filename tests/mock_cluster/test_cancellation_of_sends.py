@@ -10,6 +10,7 @@ import pytest
 
 from aioproducer import Producer, ProducerRecord, RecordMetadata
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+from tests.mock_cluster.started import started
 from tests.support.inside import accumulator_of
 from tests.support.read_back import values
 
@@ -21,16 +22,6 @@ PATIENCE = 60.0
 def orders() -> Iterator[MockCluster]:
     with MockCluster(brokers=2, topics={"orders": 2}) as cluster:
         yield cluster
-
-
-async def started(cluster: MockCluster, **options: Any) -> Producer:
-    """A producer that knows the topic; each partition has one record."""
-    producer = Producer(bootstrap_servers=cluster.bootstrap_servers, **options)
-    await producer.start()
-    first = [producer.send("orders", b"first", partition=partition) for partition in (0, 1)]
-    await producer.flush(PATIENCE)
-    assert all(future.done() for future in first)
-    return producer
 
 
 async def test_a_record_in_a_batch_is_sent_though_its_future_is_cancelled(

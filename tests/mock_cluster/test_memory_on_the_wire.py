@@ -13,6 +13,7 @@ import pytest
 
 from aioproducer import BufferExhaustedError, MetadataTimeoutError, Producer, RecordMetadata
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+from tests.mock_cluster.started import started
 from tests.support.inside import accumulator_of
 
 PATIENCE = 60.0
@@ -24,15 +25,10 @@ def orders() -> Iterator[MockCluster]:
         yield cluster
 
 
-async def started(cluster: MockCluster, **options: Any) -> Producer:
-    """A producer with 6 batches of 1000 bytes and a line of 2000 bytes that knows the topic."""
+async def with_little_memory(cluster: MockCluster, **options: Any) -> Producer:
+    """A producer with 6 batches of 1000 bytes and 2000 bytes of pending records."""
     small: dict[str, Any] = {"buffer_memory": 8_000, "batch_size": 1_000}
-    producer = Producer(bootstrap_servers=cluster.bootstrap_servers, **small | options)
-    await producer.start()
-    first = [producer.send("orders", b"first", partition=partition) for partition in (0, 1)]
-    await producer.flush(PATIENCE)
-    assert not any(future.exception() for future in first)
-    return producer
+    return await started(cluster, **small | options)
 
 
 def fill(producer: Producer, partition: int = 0) -> list[asyncio.Future[RecordMetadata]]:
@@ -44,7 +40,7 @@ def fill(producer: Producer, partition: int = 0) -> list[asyncio.Future[RecordMe
 
 
 async def test_records_wait_in_line_and_are_sent_then(orders: MockCluster) -> None:
-    producer = await started(orders)
+    producer = await with_little_memory(orders)
     orders.set_broker_rtt(ALL_BROKERS, 300)
     futures = fill(producer)
     futures.append(producer.send("orders", bytes(900), partition=0))
@@ -55,7 +51,7 @@ async def test_records_wait_in_line_and_are_sent_then(orders: MockCluster) -> No
 
 
 async def test_memory_stays_within_its_bound(orders: MockCluster) -> None:
-    producer = await started(orders)
+    producer = await with_little_memory(orders)
     orders.set_broker_rtt(ALL_BROKERS, 20)
     lowest = 8_000.0
     futures: list[asyncio.Future[RecordMetadata]] = []
@@ -72,7 +68,7 @@ async def test_memory_stays_within_its_bound(orders: MockCluster) -> None:
 
 
 async def test_drain_waits_and_then_goes_on(orders: MockCluster) -> None:
-    producer = await started(orders)
+    producer = await with_little_memory(orders)
     await asyncio.wait_for(producer.drain(), PATIENCE)
     orders.set_broker_down(ALL_BROKERS)
     futures = fill(producer)
@@ -86,7 +82,7 @@ async def test_drain_waits_and_then_goes_on(orders: MockCluster) -> None:
 
 
 async def test_no_memory_within_max_block_is_in_the_future(orders: MockCluster) -> None:
-    producer = await started(orders, max_block_ms=2_000)
+    producer = await with_little_memory(orders, max_block_ms=2_000)
     orders.set_broker_down(ALL_BROKERS)
     futures = fill(producer)
     with pytest.raises(BufferExhaustedError, match=r"'orders'.*max_block_ms.*drain\(\)") as raised:
@@ -102,7 +98,7 @@ async def test_no_memory_within_max_block_is_in_the_future(orders: MockCluster) 
 
 
 async def test_a_full_line_is_an_error_at_the_call(orders: MockCluster) -> None:
-    producer = await started(orders)
+    producer = await with_little_memory(orders)
     orders.set_broker_rtt(ALL_BROKERS, 200)
     futures = fill(producer)
     with pytest.raises(BufferExhaustedError, match=r"await producer.drain\(\)"):  # noqa: PT012
@@ -118,7 +114,7 @@ async def test_a_full_line_is_an_error_at_the_call(orders: MockCluster) -> None:
 
 async def test_drain_ends_when_the_line_empties_by_timeout(orders: MockCluster) -> None:
     # nothing was ever in the pool, so no memory comes back to end the wait
-    producer = await started(orders, max_block_ms=2_000)
+    producer = await with_little_memory(orders, max_block_ms=2_000)
     orders.set_broker_down(ALL_BROKERS)
     futures: list[asyncio.Future[RecordMetadata]] = []
 
@@ -152,7 +148,7 @@ async def test_drain_ends_when_the_topic_becomes_known(orders: MockCluster) -> N
 async def test_a_dead_partition_with_few_records_costs_the_others_little(
     orders: MockCluster,
 ) -> None:
-    producer = await started(orders)
+    producer = await with_little_memory(orders)
     orders.set_broker_down(2)
     dead = [producer.send("orders", bytes(900), partition=1) for _ in range(3)]
     for number in range(200):
@@ -169,7 +165,7 @@ async def test_a_dead_partition_with_few_records_costs_the_others_little(
 async def test_a_dead_partition_with_many_records_does_not_starve_the_others(
     orders: MockCluster, drains: bool
 ) -> None:
-    producer = await started(orders, buffer_memory=80_000)
+    producer = await with_little_memory(orders, buffer_memory=80_000)
     orders.set_broker_down(2)
     dead: list[asyncio.Future[RecordMetadata]] = []
 
@@ -194,7 +190,7 @@ async def test_a_dead_partition_with_many_records_does_not_starve_the_others(
 
 
 async def test_drain_does_not_wait_for_a_broker_that_is_stuck(orders: MockCluster) -> None:
-    producer = await started(orders, buffer_memory=80_000)
+    producer = await with_little_memory(orders, buffer_memory=80_000)
     orders.set_broker_down(2)
     while not accumulator_of(producer).waiters.is_full:
         producer.send("orders", bytes(900), partition=1)
@@ -218,7 +214,7 @@ async def test_a_burst_to_an_unknown_topic_may_use_what_no_batch_uses(
 
 
 async def test_a_thousand_tasks_get_their_turn_in_order(orders: MockCluster) -> None:
-    producer = await started(orders)
+    producer = await with_little_memory(orders)
     orders.set_broker_rtt(ALL_BROKERS, 1)
     order: list[int] = []
 
@@ -238,7 +234,7 @@ async def test_a_thousand_tasks_get_their_turn_in_order(orders: MockCluster) -> 
 
 async def test_each_release_wakes_only_those_it_can_serve(orders: MockCluster) -> None:
     """No herd: of a thousand who wait, a release of one batch lets about one go on."""
-    producer = await started(orders)
+    producer = await with_little_memory(orders)
     blocking = fill(producer)
     awake = 0
 
@@ -260,7 +256,7 @@ async def test_each_release_wakes_only_those_it_can_serve(orders: MockCluster) -
 
 
 async def test_cancelled_drains_do_not_swallow_the_turn_of_others(orders: MockCluster) -> None:
-    producer = await started(orders)
+    producer = await with_little_memory(orders)
     orders.set_broker_down(ALL_BROKERS)
     blocking = fill(producer)
     drains = [asyncio.create_task(producer.drain()) for _ in range(100)]
@@ -274,7 +270,7 @@ async def test_cancelled_drains_do_not_swallow_the_turn_of_others(orders: MockCl
 
 
 async def test_nothing_of_the_records_is_kept(orders: MockCluster) -> None:
-    producer = await started(orders, max_block_ms=2_000)
+    producer = await with_little_memory(orders, max_block_ms=2_000)
     gone = [weakref.ref(producer.send("orders", b"v", partition=0)) for _ in range(50)]
     await producer.flush(PATIENCE)
     orders.set_broker_down(ALL_BROKERS)

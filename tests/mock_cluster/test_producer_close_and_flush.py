@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,7 @@ from aioproducer import (
     UsageError,
 )
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+from tests.mock_cluster.started import started
 
 PRODUCE, METADATA = 0, 3
 NOT_LEADER = 6
@@ -29,16 +29,6 @@ NOWHERE = "127.0.0.1:1"
 def orders() -> Iterator[MockCluster]:
     with MockCluster(brokers=2, topics={"orders": 2}) as cluster:
         yield cluster
-
-
-async def started(cluster: MockCluster, **options: Any) -> Producer:
-    """A producer that knows the topic."""
-    producer = Producer(bootstrap_servers=cluster.bootstrap_servers, **options)
-    await producer.start()
-    first = [producer.send("orders", b"first", partition=partition) for partition in (0, 1)]
-    await producer.flush(PATIENCE)
-    assert all(future.result().topic == "orders" for future in first)
-    return producer
 
 
 # --- flush --------------------------------------------------------------------------------------

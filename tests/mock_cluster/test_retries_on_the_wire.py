@@ -37,8 +37,8 @@ def produced(cluster: MockCluster) -> list[tuple[int, float]]:
     return [(each.broker_id, each.timestamp) for each in cluster.requests() if not each.api_key]
 
 
-async def started(cluster: MockCluster, **options: Any) -> Producer:
-    """A producer that knows the topic and has its identity."""
+async def tracked(cluster: MockCluster, **options: Any) -> Producer:
+    """A producer that knows the topic and has its identity; its requests are tracked from here."""
     producer = Producer(bootstrap_servers=cluster.bootstrap_servers, **options)
     await producer.start()
     first = [producer.send("orders", b"first", partition=partition) for partition in range(3)]
@@ -68,7 +68,7 @@ FATAL = [
 async def test_a_fatal_error_is_in_the_future(
     orders: MockCluster, code: int, name: str, also: type[Exception], match: str
 ) -> None:
-    producer = await started(orders)
+    producer = await tracked(orders)
     orders.push_request_errors(PRODUCE, code)
     with pytest.raises(ProducerError, match=match) as raised:
         await producer.send("orders", b"v", partition=1)
@@ -89,7 +89,7 @@ async def test_a_fatal_error_is_in_the_future(
 async def test_a_record_too_large_for_the_broker_is_a_record_too_large_error(
     orders: MockCluster,
 ) -> None:
-    producer = await started(orders)
+    producer = await tracked(orders)
     orders.push_request_errors(PRODUCE, 10)
     with pytest.raises(RecordTooLargeError):
         await producer.send("orders", b"v", partition=0)
@@ -111,7 +111,7 @@ RETRIABLE = {
 
 @pytest.mark.parametrize("code", RETRIABLE.values(), ids=RETRIABLE)
 async def test_an_error_that_may_pass_is_retried(orders: MockCluster, code: int) -> None:
-    producer = await started(orders, retry_backoff_ms=5, reconnect_backoff_ms=5)
+    producer = await tracked(orders, retry_backoff_ms=5, reconnect_backoff_ms=5)
     orders.push_request_errors(PRODUCE, code, code)
     assert (await producer.send("orders", b"v", partition=0)).offset == 1
     assert len(produced(orders)) == 3
@@ -123,7 +123,7 @@ async def test_an_error_that_may_pass_is_retried(orders: MockCluster, code: int)
 
 
 async def test_retries_back_off_exponentially(orders: MockCluster) -> None:
-    producer = await started(orders, retry_backoff_ms=40, retry_backoff_max_ms=160)
+    producer = await tracked(orders, retry_backoff_ms=40, retry_backoff_max_ms=160)
     orders.push_request_errors(PRODUCE, *[19] * 5)
     await producer.send("orders", b"v", partition=0)
     moments = [moment for _, moment in produced(orders)]
@@ -134,7 +134,7 @@ async def test_retries_back_off_exponentially(orders: MockCluster) -> None:
 
 
 async def test_the_number_of_retries_is_bounded(orders: MockCluster) -> None:
-    producer = await started(orders, retries=2, retry_backoff_ms=1)
+    producer = await tracked(orders, retries=2, retry_backoff_ms=1)
     orders.push_request_errors(PRODUCE, *[19] * 10)
     with pytest.raises(errors.NotEnoughReplicasError, match="orders-0"):
         await producer.send("orders", b"v", partition=0)
@@ -145,7 +145,7 @@ async def test_the_number_of_retries_is_bounded(orders: MockCluster) -> None:
 
 
 async def test_no_retries_without_idempotence(orders: MockCluster) -> None:
-    producer = await started(orders, retries=0, enable_idempotence=False)
+    producer = await tracked(orders, retries=0, enable_idempotence=False)
     orders.push_request_errors(PRODUCE, DISCONNECT)
     with pytest.raises(errors.BrokerConnectionError, match=r"broker 1 .*closed the connection"):
         await producer.send("orders", b"v", partition=0)
@@ -154,7 +154,7 @@ async def test_no_retries_without_idempotence(orders: MockCluster) -> None:
 
 
 async def test_the_delivery_timeout_names_the_last_error(orders: MockCluster) -> None:
-    producer = await started(
+    producer = await tracked(
         orders,
         request_timeout_ms=1_000,
         delivery_timeout_ms=2_000,
@@ -171,7 +171,7 @@ async def test_the_delivery_timeout_names_the_last_error(orders: MockCluster) ->
 
 
 async def test_the_delivery_timeout_when_the_broker_is_down(orders: MockCluster) -> None:
-    producer = await started(orders, request_timeout_ms=1_000, delivery_timeout_ms=2_000)
+    producer = await tracked(orders, request_timeout_ms=1_000, delivery_timeout_ms=2_000)
     orders.set_broker_down(2)
     dead = producer.send("orders", b"v", partition=1)
     with pytest.raises(DeliveryTimeoutError, match="orders-1"):
@@ -190,7 +190,7 @@ async def test_the_delivery_timeout_when_the_broker_is_down(orders: MockCluster)
 
 
 async def test_a_broker_that_comes_back_gets_what_waited(orders: MockCluster) -> None:
-    producer = await started(orders)
+    producer = await tracked(orders)
     orders.set_broker_down(ALL_BROKERS)
     futures = [producer.send("orders", b"%d" % n, partition=n % 3) for n in range(30)]
     with pytest.raises(TimeoutError):
@@ -205,7 +205,7 @@ async def test_a_request_timeout_closes_the_connection_and_retries(
     orders: MockCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    producer = await started(
+    producer = await tracked(
         orders, request_timeout_ms=2_000, delivery_timeout_ms=60_000, retry_backoff_ms=5
     )
     orders.push_broker_request_errors(1, PRODUCE, (0, 30_000))
@@ -218,7 +218,7 @@ async def test_a_request_timeout_closes_the_connection_and_retries(
 
 
 async def test_a_leader_that_moved_is_found_at_once(orders: MockCluster) -> None:
-    producer = await started(orders, retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
+    producer = await tracked(orders, retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     orders.set_partition_leader("orders", 0, 3)
     assert (await producer.send("orders", b"v", partition=0)).offset == 1
     asked = produced(orders)
@@ -229,7 +229,7 @@ async def test_a_leader_that_moved_is_found_at_once(orders: MockCluster) -> None
 
 async def test_a_leader_that_moved_is_found_by_metadata(orders: MockCluster) -> None:
     orders.set_api_version(PRODUCE, 0, 9)  # no hints
-    producer = await started(orders, retry_backoff_ms=10)
+    producer = await tracked(orders, retry_backoff_ms=10)
     orders.set_partition_leader("orders", 0, 3)
     assert (await producer.send("orders", b"v", partition=0)).offset == 1
     asked = [broker for broker, _ in produced(orders)]
@@ -239,7 +239,7 @@ async def test_a_leader_that_moved_is_found_by_metadata(orders: MockCluster) -> 
 
 
 async def test_a_leader_that_moves_to_and_fro_loses_nothing(orders: MockCluster) -> None:
-    producer = await started(orders, retry_backoff_ms=5)
+    producer = await tracked(orders, retry_backoff_ms=5)
     futures = []
     for turn in range(30):
         futures += [producer.send("orders", b"%d" % n, partition=0) for n in range(20)]
@@ -282,7 +282,7 @@ async def test_an_identity_that_is_refused(orders: MockCluster) -> None:
 
 
 async def test_without_idempotence_no_identity_is_asked_for(orders: MockCluster) -> None:
-    producer = await started(orders, enable_idempotence=False)
+    producer = await tracked(orders, enable_idempotence=False)
     orders.start_request_tracking()
     await producer.send("orders", b"v")
     await producer.close()
@@ -297,7 +297,7 @@ async def test_failures_that_nobody_looks_at_make_one_line_per_batch(
 ) -> None:
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    producer = await started(orders, linger_ms=10_000, delivery_timeout_ms=60_000)
+    producer = await tracked(orders, linger_ms=10_000, delivery_timeout_ms=60_000)
     orders.push_request_errors(PRODUCE, 87)
     for number in range(500):
         producer.send("orders", b"%d" % number, partition=0)
@@ -318,7 +318,7 @@ async def test_expired_and_refused_records_that_nobody_looks_at(
 ) -> None:
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    producer = await started(
+    producer = await tracked(
         orders, max_block_ms=2_000, request_timeout_ms=1_000, delivery_timeout_ms=3_000
     )
     orders.set_broker_down(ALL_BROKERS)

@@ -18,12 +18,12 @@ from aioproducer.testing.oauth2_server import OAuth2Server
 from tests.kafka.conftest import KEPT_LOGS, say_that_there_is_no_kafka
 from tests.kafka.logins import java_options
 from tests.kafka.sasl_wire import log_in
-from tests.kafka.secured.world import (
+from tests.kafka.secured.secured_kafka import (
     ISSUER,
     LET_IN,
     SHORT_ISSUER,
     TOKEN_SECONDS,
-    World,
+    SecuredKafka,
     broker_settings,
     listeners,
 )
@@ -58,7 +58,7 @@ def world(
     kafka_distribution: KafkaDistribution,
     realm: KerberosRealm | None,
     oauth2_server: OAuth2Server,
-) -> Iterator[World]:
+) -> Iterator[SecuredKafka]:
     """Make topics, users and principals of your own."""
     authority = Authority()
     failed_before = request.session.testsfailed
@@ -71,7 +71,7 @@ def world(
             *java_options(realm, oauth2_server, ISSUER, SHORT_ISSUER),
         ),
     ) as cluster:
-        world = World(
+        world = SecuredKafka(
             cluster, authority, oauth2_server, realm, tmp_path_factory.mktemp("certificates")
         )
         world.add_users()
@@ -82,7 +82,7 @@ def world(
             request.config.stash[KEPT_LOGS] = cluster.directory
 
 
-def wait_until_let_in(world: World) -> None:
+def wait_until_let_in(world: SecuredKafka) -> None:
     last = Scram("SCRAM-SHA-512", world.last_user, Secret(world.passwords[world.last_user]))
     deadline = time.monotonic() + 30
     while log_in(world.cluster.bootstrap_servers_of("CLEAR"), last) != LET_IN:
@@ -90,10 +90,10 @@ def wait_until_let_in(world: World) -> None:
 
 
 @pytest.fixture
-def authority(world: World) -> Authority:
+def authority(world: SecuredKafka) -> Authority:
     return world.authority
 
 
 @pytest.fixture
-def cluster(world: World) -> KafkaCluster:
+def cluster(world: SecuredKafka) -> KafkaCluster:
     return world.cluster

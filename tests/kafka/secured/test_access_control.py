@@ -18,7 +18,7 @@ from aioproducer.errors import (
     TransactionalIdAuthorizationFailedError,
 )
 from aioproducer.model import TopicPartition
-from tests.kafka.secured.world import Stopwatch, World
+from tests.kafka.secured.secured_kafka import SecuredKafka, Stopwatch
 from tests.kafka.transactional import offset_of
 
 pytestmark = pytest.mark.kafka
@@ -30,7 +30,7 @@ DESCRIBE, READ, WRITE = AclOperation.DESCRIBE, AclOperation.READ, AclOperation.W
 
 
 @pytest.mark.parametrize("operation", [WRITE, DESCRIBE])
-async def test_a_topic_that_is_denied(operation: AclOperation, world: World) -> None:
+async def test_a_topic_that_is_denied(operation: AclOperation, world: SecuredKafka) -> None:
     denied, free = await world.topic(), await world.topic()
     world.deny(TOPIC, denied, operation)
     watch = Stopwatch()
@@ -53,7 +53,7 @@ async def test_a_topic_that_is_denied(operation: AclOperation, world: World) -> 
     assert await world.written(denied) == []
 
 
-async def test_a_transactional_id_that_is_denied(world: World) -> None:
+async def test_a_transactional_id_that_is_denied(world: SecuredKafka) -> None:
     name = uuid.uuid4().hex
     world.deny(TRANSACTIONAL_ID, name, WRITE, DESCRIBE)
     watch = Stopwatch()
@@ -64,7 +64,7 @@ async def test_a_transactional_id_that_is_denied(world: World) -> None:
     assert watch.seconds < AT_ONCE
 
 
-async def test_a_transactional_id_that_may_be_described_alone(world: World) -> None:
+async def test_a_transactional_id_that_may_be_described_alone(world: SecuredKafka) -> None:
     """No request tells of it but one that takes the id, so a check does not, either."""
     name = uuid.uuid4().hex
     world.deny(TRANSACTIONAL_ID, name, WRITE)
@@ -73,14 +73,14 @@ async def test_a_transactional_id_that_may_be_described_alone(world: World) -> N
     await assert_not_let_in(world, name)
 
 
-async def assert_not_let_in(world: World, name: str) -> None:
+async def assert_not_let_in(world: SecuredKafka, name: str) -> None:
     with pytest.raises(FatalTransactionError, match=f"{name}.*DESCRIBE and WRITE") as caught:
         async with Producer(**world.plain("limited"), transactional_id=name):
             pytest.fail("it was let in")
     assert isinstance(caught.value.__cause__, TransactionalIdAuthorizationFailedError)
 
 
-async def test_a_denied_topic_ends_its_transaction_alone(world: World) -> None:
+async def test_a_denied_topic_ends_its_transaction_alone(world: SecuredKafka) -> None:
     denied, free = await world.topic(), await world.topic()
     world.deny(TOPIC, denied, WRITE)
     options = world.plain("limited", transactional_id=uuid.uuid4().hex)
@@ -97,7 +97,7 @@ async def write(producer: Producer, *topics: str) -> None:
             await producer.send(topic, b"record")
 
 
-async def test_offsets_of_a_group_that_is_denied(world: World) -> None:
+async def test_offsets_of_a_group_that_is_denied(world: SecuredKafka) -> None:
     topic, denied, free = await world.topic(), uuid.uuid4().hex, uuid.uuid4().hex
     world.deny(GROUP, denied, READ)
     options = world.plain("limited", transactional_id=uuid.uuid4().hex)

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from aioproducer.testing.ports import free_ports
-from tests.kafka.secured.world import World
+from tests.kafka.secured.secured_kafka import SecuredKafka
 
 pytestmark = pytest.mark.kafka
 
@@ -23,14 +23,14 @@ Place: TypeAlias = dict[str, str]
 
 
 @pytest.fixture
-async def orders(world: World) -> str:
+async def orders(world: SecuredKafka) -> str:
     name = f"t-{uuid.uuid4().hex[:8]}"
     await world.cluster.create_topic(name, 2)
     return name
 
 
 @pytest.fixture
-def place(world: World, orders: str) -> Place:
+def place(world: SecuredKafka, orders: str) -> Place:
     """The variables of the example."""
     return {
         "KAFKA_SERVERS": world.cluster.bootstrap_servers_of("LOGIN"),
@@ -78,7 +78,7 @@ def test_the_example_does_not_start_with_a_wrong_password(place: Place) -> None:
 
 @pytest.mark.parametrize(("password", "code"), [("bob-secret", 0), ("guessed-it", 1)])
 def test_the_command_line_says_who_may_write(
-    world: World, orders: str, password: str, code: int
+    world: SecuredKafka, orders: str, password: str, code: int
 ) -> None:
     """A wrong password is the broker's refusal, and is nowhere to be read."""
     address = world.cluster.bootstrap_servers_of("CLEAR")

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from aioproducer import Producer
-from tests.kafka.secured.world import PASSWORD, World, join
+from tests.kafka.secured.secured_kafka import PASSWORD, SecuredKafka, join
 
 pytestmark = pytest.mark.kafka
 
 MARKS = {"GSSAPI": pytest.mark.kerberos}
-LOGINS: dict[str, Callable[[World], dict[str, Any]]] = {
+LOGINS: dict[str, Callable[[SecuredKafka], dict[str, Any]]] = {
     "PLAIN": lambda world: world.plain(),
     "SCRAM-SHA-256": lambda world: world.login("SCRAM-SHA-256", "a=b,c", PASSWORD),
     "SCRAM-SHA-512": lambda world: world.login("SCRAM-SHA-512", "bob", "bob-secret"),
@@ -28,7 +28,7 @@ LOGINS: dict[str, Callable[[World], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=MARKS.get(kind, ())) for kind in LOGINS])
 async def test_records_and_transactions_are_written(
-    kind: str, world: World, monkeypatch: pytest.MonkeyPatch
+    kind: str, world: SecuredKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = await world.topic()
     if kind == "GSSAPI":

@@ -20,7 +20,7 @@ from aioproducer import Producer
 from aioproducer.errors import ConfigError, ProducerError
 from aioproducer.network import login
 from aioproducer.testing.certificates import Authority
-from tests.kafka.secured.world import World, join
+from tests.kafka.secured.secured_kafka import SecuredKafka, join
 
 pytestmark = pytest.mark.kafka
 
@@ -34,39 +34,39 @@ def secret() -> str:
     return f"s{secrets.token_hex(12)}"
 
 
-def plain(world: World) -> Made:
+def plain(world: SecuredKafka) -> Made:
     word = secret()
     return world.login("PLAIN", "alice", word), [word]
 
 
-def plain_by_jaas(world: World) -> Made:
+def plain_by_jaas(world: SecuredKafka) -> Made:
     word = secret()
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     line = f'{module} required username="alice" password="{word}";'
     return world.login("PLAIN", sasl_jaas_config=line), [word]
 
 
-def scram(mechanism: str) -> Callable[[World], Made]:
-    def made(world: World) -> Made:
+def scram(mechanism: str) -> Callable[[SecuredKafka], Made]:
+    def made(world: SecuredKafka) -> Made:
         word = secret()
         return world.login(mechanism, "alice", word), [word]
 
     return made
 
 
-def foreign_token(world: World) -> Made:
+def foreign_token(world: SecuredKafka) -> Made:
     word = secret()
     name = "sasl_oauthbearer_client_credentials_client_secret"
     return world.oauth("told", issuer="foreign", **{name: word}), [word]
 
 
-def given_token(world: World) -> Made:
+def given_token(world: SecuredKafka) -> Made:
     token = secret()
     options = world.login("OAUTHBEARER", sasl_oauthbearer_token_provider=lambda: token)
     return {**options, "sasl_oauthbearer_extensions": {"traceId": "x"}}, [token]
 
 
-def refused_by_the_endpoint(world: World) -> Made:
+def refused_by_the_endpoint(world: SecuredKafka) -> Made:
     """The test names the endpoint, which repeats what it got."""
     word = secret()
     name = "sasl_oauthbearer_client_credentials_client_secret"
@@ -90,20 +90,20 @@ class Parrot(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def aws(world: World) -> Made:
+def aws(world: SecuredKafka) -> Made:
     """The listener does not offer it; nobody has signed anything then."""
     word = secret()
     options = world.login("AWS_MSK_IAM", sasl_aws_region="eu-north-1")
     return options, [word]
 
 
-def kerberos(world: World) -> Made:
+def kerberos(world: SecuredKafka) -> Made:
     """The keytab has another principal."""
     options = world.kerberos()
     return {**options, "sasl_kerberos_principal": "nobody"}, []
 
 
-def key_of_a_file(world: World) -> Made:
+def key_of_a_file(world: SecuredKafka) -> Made:
     word, wrong = secret(), secret()
     client = world.authority.issue("client")
     file = client.write(world.directory / "told.pem", word)
@@ -111,7 +111,7 @@ def key_of_a_file(world: World) -> Made:
     return {**options, "ssl_key_password": wrong}, [word, wrong, lines_of(client.key_pem())]
 
 
-def key_in_an_option(world: World) -> Made:
+def key_in_an_option(world: SecuredKafka) -> Made:
     """The broker trusts another authority."""
     word = secret()
     client = Authority("Another").issue("client")
@@ -126,7 +126,7 @@ def key_in_an_option(world: World) -> Made:
     return options, [word, lines_of(key), lines_of(client.key_pem())]
 
 
-def pkcs12(world: World) -> Made:
+def pkcs12(world: SecuredKafka) -> Made:
     word, wrong = secret(), secret()
     file = world.directory / "told.p12"
     file.write_bytes(world.authority.issue("client").pkcs12(word))
@@ -139,7 +139,7 @@ def lines_of(key: str) -> str:
     return key.splitlines()[1]
 
 
-FAILING: dict[str, Callable[[World], Made]] = {
+FAILING: dict[str, Callable[[SecuredKafka], Made]] = {
     "PLAIN": plain,
     "PLAIN by JAAS": plain_by_jaas,
     "SCRAM-SHA-256": scram("SCRAM-SHA-256"),
@@ -193,7 +193,7 @@ def responses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 )
 async def test_a_failing_login_tells_no_secret(
     kind: str,
-    world: World,
+    world: SecuredKafka,
     responses: list[str],
     parrot: str,
     caplog: pytest.LogCaptureFixture,
@@ -252,7 +252,7 @@ def shown(error: BaseException) -> str:
     return "\n".join(seen)
 
 
-def test_the_search_finds_what_a_frame_of_ours_holds(world: World) -> None:
+def test_the_search_finds_what_a_frame_of_ours_holds(world: SecuredKafka) -> None:
     word = secret()
     with pytest.raises(ConfigError) as caught:
         Producer(bootstrap_servers="localhost:1", client_id=word, acks="some")  # type: ignore[arg-type]

@@ -20,21 +20,27 @@ from aioproducer.errors import (
     UnsupportedSaslMechanismError,
 )
 from tests.kafka.secured.relay import Relay, gate_before
-from tests.kafka.secured.world import PASSWORD, PLAIN_USERS, Stopwatch, World, failures_of
+from tests.kafka.secured.secured_kafka import (
+    PASSWORD,
+    PLAIN_USERS,
+    SecuredKafka,
+    Stopwatch,
+    failures_of,
+)
 
 pytestmark = pytest.mark.kafka
 
 AT_ONCE = 20.0
 """Seconds; far from the minute that there is."""
-Options = Callable[[World], dict[str, Any]]
+Options = Callable[[SecuredKafka], dict[str, Any]]
 Failed = SaslAuthenticationFailedError
 
 
-def with_token(world: World, token: str) -> dict[str, Any]:
+def with_token(world: SecuredKafka, token: str) -> dict[str, Any]:
     return world.login("OAUTHBEARER", sasl_oauthbearer_token_provider=lambda: token)
 
 
-def expired(world: World) -> dict[str, Any]:
+def expired(world: SecuredKafka) -> dict[str, Any]:
     async def provider() -> tuple[str, float]:
         return "header.claims.signature", 1.0
 
@@ -82,7 +88,7 @@ REFUSED: dict[str, tuple[Options, type[AuthenticationError], str]] = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-async def test_a_refused_login_is_told_at_once(kind: str, world: World) -> None:
+async def test_a_refused_login_is_told_at_once(kind: str, world: SecuredKafka) -> None:
     options, kind_of_error, words = REFUSED[kind]
     configured = options(world)
     watch = Stopwatch()
@@ -95,7 +101,7 @@ async def test_a_refused_login_is_told_at_once(kind: str, world: World) -> None:
 
 
 async def test_an_extra_that_is_missing_is_told_at_once(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: SecuredKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody notices before a token is fetched, which is in a login."""
     monkeypatch.setitem(sys.modules, "httpx", None)
@@ -106,7 +112,7 @@ async def test_an_extra_that_is_missing_is_told_at_once(
     assert watch.seconds < AT_ONCE
 
 
-async def test_transactions_of_a_refused_login_fail_at_once(world: World) -> None:
+async def test_transactions_of_a_refused_login_fail_at_once(world: SecuredKafka) -> None:
     watch = Stopwatch()
     options = world.login("PLAIN", "alice", "guessed", max_block_ms=60_000)
     with pytest.raises(Failed, match="Invalid username or password"):
@@ -115,7 +121,7 @@ async def test_transactions_of_a_refused_login_fail_at_once(world: World) -> Non
     assert watch.seconds < AT_ONCE
 
 
-async def test_nobody_hammers_a_broker_that_refuses(world: World) -> None:
+async def test_nobody_hammers_a_broker_that_refuses(world: SecuredKafka) -> None:
     """Records come all the while, and each of them fails."""
     kinds = [
         world.login("PLAIN", "alice", "guessed"),
@@ -141,7 +147,7 @@ async def test_nobody_hammers_a_broker_that_refuses(world: World) -> None:
         assert count <= 5
 
 
-async def test_a_user_who_comes_to_be_is_let_in(world: World) -> None:
+async def test_a_user_who_comes_to_be_is_let_in(world: SecuredKafka) -> None:
     topic, name = await world.topic(), uuid.uuid4().hex
     async with Producer(**world.login("SCRAM-SHA-512", name, PASSWORD)) as producer:
         with pytest.raises(Failed):
@@ -157,7 +163,7 @@ async def test_a_user_who_comes_to_be_is_let_in(world: World) -> None:
     assert await world.written(topic) == [b"let in"]
 
 
-async def test_records_wait_for_a_token_endpoint_that_is_down(world: World) -> None:
+async def test_records_wait_for_a_token_endpoint_that_is_down(world: SecuredKafka) -> None:
     topic = await world.topic()
     with gate_before(world.tokens.token_url, shut=True) as gate:
         options = world.oauth(sasl_oauthbearer_token_endpoint_url=gate.url)
@@ -172,7 +178,7 @@ async def test_records_wait_for_a_token_endpoint_that_is_down(world: World) -> N
     assert await world.written(topic) == [b"patient"]
 
 
-async def test_thirty_producers_ask_for_one_token(world: World) -> None:
+async def test_thirty_producers_ask_for_one_token(world: SecuredKafka) -> None:
     topic = await world.topic()
     with gate_before(world.tokens.token_url) as gate:
 
@@ -186,7 +192,7 @@ async def test_thirty_producers_ask_for_one_token(world: World) -> None:
     assert sorted(map(int, await world.written(topic))) == list(range(30))
 
 
-async def test_other_users_go_on_beside_a_refused_one(world: World) -> None:
+async def test_other_users_go_on_beside_a_refused_one(world: SecuredKafka) -> None:
     topic = await world.topic()
     refused = Producer(**world.login("PLAIN", "alice", PLAIN_USERS["alice"] + "?"))
     async with refused, Producer(**world.plain()) as producer:

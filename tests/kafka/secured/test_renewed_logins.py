@@ -14,12 +14,12 @@ from aioproducer import Producer
 from aioproducer.errors import DeliveryTimeoutError, SaslAuthenticationFailedError
 from aioproducer.network import connection, login
 from tests.kafka.secured.relay import gate_before
-from tests.kafka.secured.world import (
+from tests.kafka.secured.secured_kafka import (
     PASSWORD,
     SESSION_SECONDS,
     SHORT_ISSUER,
+    SecuredKafka,
     Stopwatch,
-    World,
 )
 from tests.support.waiting import until
 
@@ -53,7 +53,7 @@ async def flow(producer: Producer, topic: str, goes_on: Callable[[], bool]) -> i
 
 
 async def test_records_flow_while_sessions_end(
-    world: World, logins: list[str], caplog: pytest.LogCaptureFixture
+    world: SecuredKafka, logins: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "aioproducer")
     issuer = f"{world.tokens.of(SHORT_ISSUER)}/token"
@@ -93,7 +93,7 @@ async def test_records_flow_while_sessions_end(
 
 
 async def test_a_token_serves_on_while_its_endpoint_is_down(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: SecuredKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = await world.topic()
     with gate_before(f"{world.tokens.of(SHORT_ISSUER)}/token") as gate:
@@ -116,7 +116,7 @@ async def test_a_token_serves_on_while_its_endpoint_is_down(
     assert await world.written(topic) == expected
 
 
-async def test_a_user_who_is_deleted_is_cut_off(world: World) -> None:
+async def test_a_user_who_is_deleted_is_cut_off(world: SecuredKafka) -> None:
     topic, name = await world.topic(), uuid.uuid4().hex
     await asyncio.to_thread(world.add_user, name, PASSWORD)
     options = world.login("SCRAM-SHA-256", name, PASSWORD, listener="SHORT")

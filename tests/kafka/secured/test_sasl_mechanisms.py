@@ -18,7 +18,7 @@ from aioproducer.testing.kerberos import KerberosRealm
 from tests.auth.requirement import say_that_there_is_no_kerberos
 from tests.kafka.logins import SERVICE
 from tests.kafka.sasl_wire import log_in
-from tests.kafka.secured.world import LET_IN, LIGATURE, PASSWORD, World
+from tests.kafka.secured.secured_kafka import LET_IN, LIGATURE, PASSWORD, SecuredKafka
 
 pytestmark = pytest.mark.kafka
 
@@ -26,7 +26,7 @@ SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
 
 
 @pytest.fixture
-def address(world: World) -> str:
+def address(world: SecuredKafka) -> str:
     return world.cluster.bootstrap_servers_of("CLEAR")
 
 

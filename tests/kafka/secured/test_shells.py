@@ -14,7 +14,7 @@ import pytest
 
 from aioproducer import ProducerConfig, sync
 from aioproducer.errors import SaslAuthenticationFailedError
-from tests.kafka.secured.world import PASSWORD, World, join
+from tests.kafka.secured.secured_kafka import PASSWORD, SecuredKafka, join
 
 pytestmark = pytest.mark.kafka
 
@@ -25,11 +25,11 @@ PROVIDERS = [
 ]
 
 
-def trust_of(world: World) -> list[str]:
+def trust_of(world: SecuredKafka) -> list[str]:
     return [f"ssl.truststore.location={world.trusted}", "ssl.truststore.type=PEM"]
 
 
-def secured(world: World, mechanism: str, *lines: str) -> list[str]:
+def secured(world: SecuredKafka, mechanism: str, *lines: str) -> list[str]:
     return [
         "security.protocol=SASL_SSL",
         f"sasl.mechanism={mechanism}",
@@ -38,7 +38,7 @@ def secured(world: World, mechanism: str, *lines: str) -> list[str]:
     ]
 
 
-def mutual(world: World) -> list[str]:
+def mutual(world: SecuredKafka) -> list[str]:
     identity = world.identity("shell")
     return [
         "security.protocol=SSL",
@@ -48,7 +48,7 @@ def mutual(world: World) -> list[str]:
     ]
 
 
-def oauth(world: World) -> list[str]:
+def oauth(world: SecuredKafka) -> list[str]:
     return secured(
         world,
         "OAUTHBEARER",
@@ -58,7 +58,7 @@ def oauth(world: World) -> list[str]:
     )
 
 
-def oauth_by_jaas(world: World) -> list[str]:
+def oauth_by_jaas(world: SecuredKafka) -> list[str]:
     """As clients before Kafka 4.1 have it."""
     return secured(
         world,
@@ -71,7 +71,7 @@ def oauth_by_jaas(world: World) -> list[str]:
     )
 
 
-def kerberos(world: World) -> list[str]:
+def kerberos(world: SecuredKafka) -> list[str]:
     options = world.kerberos()
     assert world.realm is not None
     keytab, name = options["sasl_kerberos_keytab"], options["sasl_kerberos_principal"]
@@ -84,7 +84,7 @@ def kerberos(world: World) -> list[str]:
     )
 
 
-PROPERTIES: dict[str, tuple[str, Callable[[World], list[str]]]] = {
+PROPERTIES: dict[str, tuple[str, Callable[[SecuredKafka], list[str]]]] = {
     "PLAIN": (
         "LOGIN",
         lambda world: secured(
@@ -122,7 +122,7 @@ KINDS = [
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_java_clients_properties_serve_as_they_are(
-    kind: str, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, world: SecuredKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the blocking shell; each is a file of the form that Java's tools take."""
     listener, lines_of = PROPERTIES[kind]
@@ -144,7 +144,9 @@ async def test_a_java_clients_properties_serve_as_they_are(
     assert await world.written(topic) == [b"by properties"]
 
 
-async def command(world: World, topic: str, listener: str, *arguments: str) -> tuple[int, str]:
+async def command(
+    world: SecuredKafka, topic: str, listener: str, *arguments: str
+) -> tuple[int, str]:
     """``aioproducer produce`` with a line of input; its exit code, and what it said."""
     servers = world.cluster.bootstrap_servers_of(listener)
     ended = await asyncio.to_thread(
@@ -159,7 +161,7 @@ async def command(world: World, topic: str, listener: str, *arguments: str) -> t
     return ended.returncode, (ended.stdout + ended.stderr).decode()
 
 
-async def test_the_command_line(world: World, tmp_path: Path) -> None:
+async def test_the_command_line(world: SecuredKafka, tmp_path: Path) -> None:
     """The programs run side by side: most of their time is their start."""
     topic = await world.topic()
     file = tmp_path / "client.properties"
@@ -182,7 +184,7 @@ async def test_the_command_line(world: World, tmp_path: Path) -> None:
     assert "guessed" not in said
 
 
-async def test_the_blocking_shell_with_tls_and_scram(world: World) -> None:
+async def test_the_blocking_shell_with_tls_and_scram(world: SecuredKafka) -> None:
     topic = await world.topic()
     options: dict[str, Any] = world.login("SCRAM-SHA-512", "alice", PASSWORD)
 

@@ -13,7 +13,7 @@ import pytest
 from aioproducer import Producer
 from aioproducer.errors import BootstrapError, ConfigError, SslAuthenticationError
 from aioproducer.testing.certificates import Authority
-from tests.kafka.secured.world import Stopwatch, World, failures_of
+from tests.kafka.secured.secured_kafka import SecuredKafka, Stopwatch, failures_of
 
 pytestmark = pytest.mark.kafka
 
@@ -21,14 +21,14 @@ AT_ONCE = 20.0
 """Seconds; far from the minute that there is."""
 
 
-def own_context(world: World) -> ssl.SSLContext:
+def own_context(world: SecuredKafka) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=world.authority.pem)
     client = world.authority.issue("client").write(world.directory / "own.pem")
     context.load_cert_chain(client)
     return context
 
 
-def pem_texts(world: World) -> dict[str, Any]:
+def pem_texts(world: SecuredKafka) -> dict[str, Any]:
     client = world.authority.issue("client")
     return {
         "ssl_truststore_location": None,
@@ -40,7 +40,7 @@ def pem_texts(world: World) -> dict[str, Any]:
     }
 
 
-def pkcs12(world: World) -> dict[str, Any]:
+def pkcs12(world: SecuredKafka) -> dict[str, Any]:
     file = world.directory / "client.p12"
     file.write_bytes(world.authority.issue("client").pkcs12("store-secret"))
     return {
@@ -50,7 +50,7 @@ def pkcs12(world: World) -> dict[str, Any]:
     }
 
 
-GOOD: dict[str, Callable[[World], dict[str, Any]]] = {
+GOOD: dict[str, Callable[[SecuredKafka], dict[str, Any]]] = {
     "own context": lambda world: world.tls("MTLS", ssl_context=own_context(world)),
     "PEM texts": lambda world: world.tls("MTLS", **pem_texts(world)),
     "PKCS12": lambda world: world.tls("MTLS", **pkcs12(world)),
@@ -59,7 +59,7 @@ GOOD: dict[str, Callable[[World], dict[str, Any]]] = {
 }
 
 
-async def test_each_way_to_configure_tls_writes(world: World) -> None:
+async def test_each_way_to_configure_tls_writes(world: SecuredKafka) -> None:
     topic = await world.topic()
     for name, options in GOOD.items():
         async with Producer(**options(world)) as producer:
@@ -67,13 +67,13 @@ async def test_each_way_to_configure_tls_writes(world: World) -> None:
     assert await world.written(topic) == [name.encode() for name in GOOD]
 
 
-def of_another(world: World) -> dict[str, Any]:
+def of_another(world: SecuredKafka) -> dict[str, Any]:
     file = Path(world.directory, "another.pem")
     file.write_text(Authority("Another").pem)
     return world.tls(ssl_truststore_location=str(file))
 
 
-FINAL: dict[str, tuple[Callable[[World], dict[str, Any]], str]] = {
+FINAL: dict[str, tuple[Callable[[SecuredKafka], dict[str, Any]], str]] = {
     "expired": (lambda world: world.tls("EXPIRED"), "has expired"),
     "another host": (
         lambda world: world.tls("ELSEWHERE"),
@@ -89,7 +89,7 @@ FINAL: dict[str, tuple[Callable[[World], dict[str, Any]], str]] = {
 
 
 @pytest.mark.parametrize("kind", FINAL)
-async def test_a_refusal_of_tls_is_told_at_once(kind: str, world: World) -> None:
+async def test_a_refusal_of_tls_is_told_at_once(kind: str, world: SecuredKafka) -> None:
     options, words = FINAL[kind]
     configured = options(world)
     watch = Stopwatch()
@@ -101,7 +101,7 @@ async def test_a_refusal_of_tls_is_told_at_once(kind: str, world: World) -> None
     assert watch.seconds < AT_ONCE
 
 
-async def test_a_key_that_comes_to_be_readable_is_used(world: World) -> None:
+async def test_a_key_that_comes_to_be_readable_is_used(world: SecuredKafka) -> None:
     topic = await world.topic()
     file = world.directory / "rotated.pem"
     client = world.authority.issue("client")
@@ -129,7 +129,7 @@ async def test_a_key_that_comes_to_be_readable_is_used(world: World) -> None:
     assert await world.written(topic) == [b"let in"]
 
 
-async def test_tls_and_plain_text_that_meet_are_told_within_the_bound(world: World) -> None:
+async def test_tls_and_plain_text_that_meet_are_told_within_the_bound(world: SecuredKafka) -> None:
     plain = {"bootstrap_servers": world.cluster.bootstrap_servers_of("TLS")}
     watch = Stopwatch()
     *of_tls, of_plain, of_plain_check = (

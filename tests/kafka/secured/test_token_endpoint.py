@@ -20,7 +20,7 @@ from aioproducer.auth.token_endpoint import TokenEndpoint
 from aioproducer.auth.tokens import TokenSource
 from aioproducer.config.secret import Secret
 from aioproducer.testing.oauth2_server import OAuth2Server
-from tests.kafka.secured.world import TOKEN_SECONDS
+from tests.kafka.secured.secured_kafka import TOKEN_SECONDS
 
 pytestmark = pytest.mark.kafka
 

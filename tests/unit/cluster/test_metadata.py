@@ -4,72 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Asked, Metadata
-from aioproducer.cluster.metadata_response import MetadataNews
-from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
-from aioproducer.errors import KafkaError, ProducerError, kafka_error
-from aioproducer.model import BootstrapId, BootstrapServer, Node, PartitionInfo, TopicPartition
-from tests.support.chance import NoJitter
-
-MAX_AGE, MAX_IDLE, REBOOTSTRAP_AFTER = 300.0, 900.0, 60.0
-BACKOFF = 0.1
-BOOTSTRAP = (
-    BootstrapServer(BootstrapId("-1"), "boot", 9092),
-    BootstrapServer(BootstrapId("-2"), "boot2", 9092),
+from aioproducer.cluster.snapshot import PartitionLeader
+from aioproducer.errors import KafkaError
+from aioproducer.model import BootstrapId, BootstrapServer, Node, TopicPartition
+from tests.unit.cluster.known_cluster import (
+    BACKOFF,
+    BOOTSTRAP,
+    BROKERS,
+    MAX_AGE,
+    NOW,
+    REBOOTSTRAP_AFTER,
+    asked,
+    info,
+    metadata,
+    news,
+    settled,
+    told,
 )
-BROKERS = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
-NOW = 1000.0
-
-
-def metadata(**changes: Any) -> Metadata:
-    options: dict[str, Any] = {
-        "max_age": MAX_AGE,
-        "max_idle": MAX_IDLE,
-        "backoff": ExponentialBackoff(BACKOFF, 1.0, NoJitter()),
-        "rebootstrap_after": REBOOTSTRAP_AFTER,
-    }
-    return Metadata(BOOTSTRAP, **{**options, **changes})
-
-
-def info(name: str, partitions: int = 1, leader: int = 1, epoch: int = 0) -> TopicInfo:
-    return TopicInfo(
-        name, None, tuple(PartitionLeader(index, leader, epoch) for index in range(partitions))
-    )
-
-
-def news(*known: TopicInfo, brokers: bool = True, **errors: int) -> MetadataNews:
-    """What a broker says: topics that it knows, and error codes of those it does not."""
-    explained: dict[str, KafkaError] = {
-        topic: kafka_error(code, f"topic {topic!r}") for topic, code in errors.items()
-    }
-    return MetadataNews(BROKERS if brokers else {}, {each.name: each for each in known}, explained)
-
-
-def asked(it: Metadata, answer: MetadataNews, now: float = NOW) -> None:
-    """One whole refresh."""
-    it.request_update()
-    told(it, answer, it.start(now), now)
-
-
-def told(it: Metadata, answer: MetadataNews, request: Asked, now: float = NOW) -> list[str]:
-    """The topics of which something was new."""
-    return [info.name for info in it.update(answer, request, now) if info is not None]
-
-
-def settled() -> Metadata:
-    """Knows ``orders`` since NOW."""
-    it = metadata()
-    it.use("orders", NOW)
-    asked(it, news(info("orders")))
-    return it
-
-
-# --- when the next refresh is due ---------------------------------------------------------------
 
 
 def test_nothing_is_asked_at_construction_and_the_bootstrap_list_is_the_first_cluster() -> None:
@@ -247,9 +202,6 @@ def test_one_refresh_serves_any_number_of_waiters_and_topics() -> None:
     assert it.next_refresh(NOW) is None
 
 
-# --- what an answer changes ---------------------------------------------------------------------
-
-
 def test_an_update_is_dated() -> None:
     it = settled()
     assert it.last_update == NOW
@@ -315,268 +267,6 @@ def test_hints_of_a_produce_response() -> None:
     assert it.snapshot.leader(*place) == BROKERS[1], "its epoch is no higher"
     it.take_hints({place: PartitionLeader(0, 3, 1)}, {3: moved})
     assert it.snapshot.leader(*place) == moved
-
-
-# --- what is asked for alone --------------------------------------------------------------------
-
-
-def many(count: int = 5) -> Metadata:
-    """Knows so many topics since NOW."""
-    it = metadata()
-    names = [f"t{number}" for number in range(count)]
-    for name in names:
-        it.use(name, NOW)
-    asked(it, news(*map(info, names)))
-    return it
-
-
-def test_a_new_topic_is_asked_for_alone_and_what_is_known_of_others_keeps_its_age() -> None:
-    it = many()
-    assert it.last_full_update == NOW
-    it.use("new", NOW + 7)
-    assert it.next_refresh(NOW + 7) == 0.0
-    request = it.start(NOW + 7)
-    assert request == (frozenset({"new"}), False)
-    assert told(it, news(info("new")), request, NOW + 7) == ["new"]
-    assert set(it.snapshot.topics) == {"new", "t0", "t1", "t2", "t3", "t4"}
-    assert (it.last_update, it.last_full_update) == (NOW + 7, NOW)
-    assert it.next_refresh(NOW + 7) == NOW + MAX_AGE
-    assert it.start(NOW + MAX_AGE) == (it.topics, True)
-
-
-def test_a_deleted_topic_is_asked_for_alone_and_less_and_less_often() -> None:
-    it, now, requests = many(), NOW, []
-    it.request_update("t3")
-    for _ in range(7):
-        due = it.next_refresh(now)
-        assert due is not None
-        requests.append((round(due - now, 3), it.start(due)))
-        told(it, news(t3=3), requests[-1][1], due)
-        it.request_update("t3")
-        now = due
-    assert [wait for wait, _ in requests] == [0.1, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
-    assert {request for _, request in requests} == {(frozenset({"t3"}), False)}
-    assert it.snapshot.topics["t3"] == info("t3"), "its leaders may be needed yet"
-
-
-def test_a_topic_without_leader_is_asked_for_alone() -> None:
-    it = many()
-    asked(it, replace(news(*map(info, it.topics)), stale={"t1"}), NOW)
-    assert it.next_refresh(NOW) == pytest.approx(NOW + BACKOFF)
-    assert it.start(NOW + BACKOFF) == (frozenset({"t1"}), False)
-
-
-def test_topics_that_are_in_doubt_at_the_same_time_share_a_request() -> None:
-    it = many()
-    for topic in ("t1", "t4", "t1"):
-        it.request_update(topic)
-    assert it.start(NOW + BACKOFF) == (frozenset({"t1", "t4"}), False)
-
-
-def test_doubt_about_the_brokers_asks_for_all_topics() -> None:
-    it = many()
-    it.request_update("t1")
-    it.request_update()
-    assert it.start(NOW + BACKOFF) == (it.topics, True)
-    assert it.next_refresh(NOW) is None
-
-
-def test_a_full_request_without_answer_is_made_again_as_one() -> None:
-    it = many()
-    it.request_update()
-    it.start(NOW)
-    it.failed(NOW)
-    assert it.next_refresh(NOW) == pytest.approx(NOW + BACKOFF)
-    assert it.start(NOW + BACKOFF).full
-
-
-def test_only_what_is_new_is_told() -> None:
-    it = many()
-    it.request_update()
-    answer = news(*map(info, ("t0", "t1", "t2", "t3")), info("t4", 3))
-    assert told(it, answer, it.start(NOW)) == ["t4"]
-
-
-def test_a_topic_that_lacks_what_is_wanted_is_asked_for_again_later_each_time() -> None:
-    """A partition beyond the known ones is wanted of it, say, as long as records wait for it."""
-    it, now, waits = many(), NOW, []
-    it.seek("t2", NOW)
-    for _ in range(6):
-        due = it.next_refresh(now)
-        assert due is not None
-        waits.append(due - now)
-        request = it.start(due)
-        assert request == (frozenset({"t2"}), False)
-        it.seek("t2", due)  # more records come, whose answer is under way
-        list(it.update(news(info("t2")), request, due, lacks=lambda topic: topic == "t2"))
-        now = due
-    assert waits == pytest.approx([0.1, 0.1, 0.2, 0.4, 0.8, 1.0])
-    due = it.next_refresh(now)
-    assert due is not None
-    list(it.update(news(info("t2")), it.start(due), due, lacks=lambda _: False))
-    assert it.next_refresh(due) == NOW + MAX_AGE
-
-
-def test_who_seeks_a_topic_whose_turn_in_an_answer_is_over_is_not_forgotten() -> None:
-    it = many(1)
-    it.request_update("t0")
-    taking = it.update(news(info("t0")), it.start(NOW + BACKOFF), NOW)
-    next(taking)
-    it.seek("t0", NOW)  # in time
-    assert list(taking) == []
-    assert it.next_refresh(NOW) == NOW + MAX_AGE
-    it.seek("t0", NOW)
-    assert it.next_refresh(NOW) == pytest.approx(NOW + BACKOFF)
-
-
-def test_a_hint_that_comes_while_an_answer_is_read_is_not_undone_by_it() -> None:
-    it = many(2)
-    it.request_update()
-    taking = it.update(news(info("t0", 1, 1, 0), info("t1", 1, 1, 0)), it.start(NOW), NOW)
-    place = TopicPartition("t1", 0)
-    it.take_hints({place: PartitionLeader(0, 2, 1)}, {})
-    assert [each for each in taking if each is not None] == []
-    assert it.snapshot.leader(*place) == BROKERS[2]
-
-
-class Detailed:
-    def __init__(self) -> None:
-        self.results: list[tuple[PartitionInfo, ...] | ProducerError] = []
-
-    def done(self) -> bool:
-        return bool(self.results)
-
-    def set_result(self, result: tuple[PartitionInfo, ...] | ProducerError, /) -> None:
-        self.results.append(result)
-
-
-def test_replicas_are_asked_for_anew_and_given_to_those_who_want_them() -> None:
-    it = many()
-    wanted, refused, gone = Detailed(), Detailed(), Detailed()
-    it.wait_for_details("t1", wanted, NOW)
-    it.wait_for_details("t2", refused, NOW)
-    it.wait_for_details("t3", gone, NOW)
-    it.wait_for_details_no_longer("t3", gone)
-    assert set(it.detailed) == {"t1", "t2"}
-    request = it.start(NOW + BACKOFF)
-    assert request == (frozenset({"t1", "t2", "t3"}), False)
-    details = (PartitionInfo("t1", 0, BROKERS[1], (BROKERS[1],), (BROKERS[1],)),)
-    told(it, replace(news(info("t1"), info("t3"), t2=29), details={"t1": details}), request)
-    assert wanted.results == [details]
-    assert refused.results == [it.errors["t2"]]
-    assert (gone.results, set(it.detailed)) == ([], set())
-    late = Detailed()
-    it.wait_for_details("t4", late, NOW)
-    assert "t4" not in it.idle_topics(NOW + 1e6)
-    closed = ProducerError("closed")
-    it.tell_waiting(closed)
-    assert late.results == [closed]
-
-
-# --- who waits for a topic ----------------------------------------------------------------------
-
-
-class Told:
-    """The future of somebody who waits."""
-
-    def __init__(self) -> None:
-        self.results: list[TopicInfo | ProducerError] = []
-        self.given_up = False
-
-    def done(self) -> bool:
-        return self.given_up or bool(self.results)
-
-    def set_result(self, result: TopicInfo | ProducerError, /) -> None:
-        self.results.append(result)
-
-
-def waiting(it: Metadata, topic: str = "fresh") -> Told:
-    told = Told()
-    it.wait_for(topic, told, NOW)
-    return told
-
-
-def test_who_waits_for_a_topic_is_told_when_it_is_known_and_not_before() -> None:
-    it = settled()
-    waiters = [waiting(it), waiting(it)]
-    other = waiting(it, "other")
-    assert it.next_refresh(NOW) == 0.0, "it is asked for at once"
-    asked(it, news(fresh=3))
-    assert [each.results for each in waiters] == [[], []]
-    asked(it, news(info("fresh", 2)))
-    assert [each.results for each in waiters] == [[info("fresh", 2)]] * 2
-    assert not other.done()
-    asked(it, news(info("fresh", 3), info("other")))
-    assert [each.results for each in waiters] == [[info("fresh", 2)]] * 2
-
-
-def test_who_waits_for_a_topic_is_told_that_it_is_refused() -> None:
-    it = metadata()
-    refused = waiting(it)
-    asked(it, news(fresh=29))
-    assert refused.results == [it.errors["fresh"]]
-    again = waiting(it)
-    assert it.next_refresh(NOW) is not None, "what was refused before is asked anew"
-    asked(it, news(other=29))
-    assert not again.done(), "the answer said nothing of it"
-    asked(it, news(info("fresh")))
-    assert again.results == [info("fresh")]
-
-
-def test_who_gave_up_waiting_is_told_nothing() -> None:
-    it = metadata()
-    gone, cancelled, stays = waiting(it), waiting(it), waiting(it)
-    it.wait_no_longer("fresh", gone)
-    it.wait_no_longer("fresh", gone)
-    cancelled.given_up = True
-    asked(it, news(info("fresh")))
-    assert (gone.results, cancelled.results) == ([], [])
-    assert stays.results == [info("fresh")]
-    it.wait_no_longer("fresh", stays)
-
-
-def test_who_waits_when_nothing_is_asked_any_more_is_told_why() -> None:
-    it = metadata()
-    waiters = [waiting(it), waiting(it, "other")]
-    error = ProducerError("closed")
-    it.tell_waiting(error)
-    assert [each.results for each in waiters] == [[error], [error]]
-
-
-def test_a_topic_that_is_waited_for_is_not_idle() -> None:
-    it = metadata()
-    told = waiting(it)
-    assert it.idle_topics(NOW + MAX_IDLE) == frozenset()
-    it.wait_no_longer("fresh", told)
-    assert it.idle_topics(NOW + MAX_IDLE) == {"fresh"}
-
-
-# --- idle topics --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("later", "idle"), [(0.0, False), (MAX_IDLE - 0.001, False), (MAX_IDLE, True), (1e6, True)]
-)
-def test_a_topic_unused_for_long_is_idle(later: float, idle: bool) -> None:
-    it = settled()
-    it.use("busy", NOW + later)
-    assert it.idle_topics(NOW + later) == ({"orders"} if idle else set())
-
-
-def test_a_forgotten_topic_is_gone_and_is_new_when_it_comes_back() -> None:
-    it = settled()
-    it.use("other", NOW)
-    asked(it, news(info("orders"), other=3))
-    it.forget(frozenset({"orders", "other"}))
-    assert it.topics == frozenset()
-    assert not it.snapshot.topics
-    assert not it.errors
-    assert it.next_refresh(NOW) is None, "nobody needs a refresh"
-    it.use("orders", NOW)
-    assert it.next_refresh(NOW) == 0.0
-
-
-# --- the cluster is gone ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

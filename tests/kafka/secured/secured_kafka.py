@@ -85,7 +85,7 @@ def broker_settings(
 
 
 @dataclass
-class World:
+class SecuredKafka:
     """The broker, and what clients need to come in."""
 
     cluster: KafkaCluster

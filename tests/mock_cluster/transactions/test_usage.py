@@ -1,0 +1,218 @@
+"""Transactions that are used in the wrong way: each call says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from aioproducer import (
+    ConsumerGroupMetadata,
+    IllegalStateError,
+    OffsetAndMetadata,
+    Producer,
+    ProducerClosedError,
+    TopicPartition,
+    UsageError,
+    WrongLoopError,
+    errors,
+)
+from aioproducer.testing.mock_cluster import MockCluster
+from tests.mock_cluster.transactions.transacting import (
+    ADD_OFFSETS,
+    FIND_COORDINATOR,
+    NAMED,
+    OFFSETS,
+    new,
+    requests,
+    started,
+    transact,
+)
+
+
+async def test_without_a_transactional_id_there_are_no_transactions(orders: MockCluster) -> None:
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        missing = "has no transactional_id: give it one"
+        for call in (producer.transaction, producer.transaction_handle):
+            with pytest.raises(IllegalStateError, match=missing):
+                call()
+        for waiting in (
+            producer.begin_transaction,
+            producer.commit_transaction,
+            producer.abort_transaction,
+            producer.init_transactions,
+        ):
+            with pytest.raises(IllegalStateError, match=missing):
+                await waiting()
+        with pytest.raises(IllegalStateError, match=missing):
+            await producer.send_offsets_to_transaction(OFFSETS, "readers")
+        assert (await producer.send("orders", b"v")).topic == "orders"
+
+
+async def test_what_does_not_fit_the_state_says_what_does(orders: MockCluster) -> None:
+    async with started(orders) as producer:
+        outside = f"{NAMED}: can't {{}}, no transaction is open; begin one"
+        with pytest.raises(IllegalStateError, match=outside.format("send")):
+            producer.send("orders", b"v")
+        with pytest.raises(IllegalStateError, match=outside.format("commit")):
+            await producer.commit_transaction()
+        with pytest.raises(IllegalStateError, match=outside.format("abort")):
+            await producer.abort_transaction()
+        for offsets in (OFFSETS, {}):
+            with pytest.raises(IllegalStateError, match=outside.format("send offsets")):
+                await producer.send_offsets_to_transaction(offsets, "readers")
+        with pytest.raises(IllegalStateError, match="no transaction is open"):
+            producer.transaction_handle()
+        with pytest.raises(IllegalStateError, match="no transaction is open"):
+            await producer.send_many("orders", [b"v"] * 3)
+        async with producer.transaction():
+            with pytest.raises(IllegalStateError, match=f"{NAMED}.*in transaction; end it first"):
+                await producer.begin_transaction()
+            with pytest.raises(IllegalStateError, match="end it first"):
+                async with producer.transaction():
+                    pass
+            with pytest.raises(IllegalStateError, match=r"shared=True"):
+                producer.transaction_handle()
+            assert (await producer.send_many("orders", [b"v"] * 3)).delivered == 3
+        await producer.begin_transaction()
+        await producer.commit_transaction()
+        with pytest.raises(IllegalStateError, match=outside.format("commit")):
+            await producer.commit_transaction()
+        await transact(producer)
+
+
+async def test_a_block_may_end_its_transaction_itself(orders: MockCluster) -> None:
+    async with started(orders) as producer:
+        async with producer.transaction():
+            producer.send("orders", b"v")
+            await producer.commit_transaction()
+        async with producer.transaction():
+            producer.send("orders", b"v")
+            await producer.abort_transaction()
+        await transact(producer)
+
+
+WRONG_OFFSETS: list[tuple[Any, Any]] = [
+    (5, "readers"),
+    ("orders", "readers"),
+    ({"orders": 5}, "readers"),
+    ({("orders", 0): "5"}, "readers"),
+    ({("orders", 0): -1}, "readers"),
+    ({("orders", 0): None}, "readers"),
+    ({("orders", -1): 5}, "readers"),
+    ({("orders", 0): True}, "readers"),
+    ({("orders", 0): OffsetAndMetadata(5, b"m")}, "readers"),  # type: ignore[arg-type]
+    ([object()], "readers"),
+    (OFFSETS, ""),
+    (OFFSETS, None),
+    (OFFSETS, ConsumerGroupMetadata("")),
+    (OFFSETS, 7),
+]
+
+
+@pytest.mark.parametrize(("offsets", "group"), WRONG_OFFSETS)
+async def test_wrong_offsets_raise_at_the_call(
+    orders: MockCluster, offsets: Any, group: Any
+) -> None:
+    async with started(orders) as producer, producer.transaction():
+        with pytest.raises(errors.InvalidOffsetError) as raised:
+            await producer.send_offsets_to_transaction(offsets, group)
+        assert isinstance(raised.value, UsageError)
+        assert requests(orders, ADD_OFFSETS) == []
+        await producer.send_offsets_to_transaction(
+            {TopicPartition("orders", 0): OffsetAndMetadata(5, "m", 0)}, "readers"
+        )
+
+
+@pytest.mark.parametrize(
+    ("group", "partitions", "match"),
+    [
+        (7, [("orders", 0)], "the consumer group is its id"),
+        ("", [("orders", 0)], "the consumer group is its id"),
+        ("readers\ud800", [("orders", 0)], "UTF-8"),
+        ("readers", None, "an iterable of TopicPartition, not NoneType"),
+        ("readers", "orders", "TopicPartition"),
+        ("readers", TopicPartition("orders", 0), "TopicPartition"),
+        ("readers", [("orders", -1)], "TopicPartition"),
+        ("readers", [("orders", 2**31)], "TopicPartition"),
+        ("readers", [("", 0)], "a topic is"),
+    ],
+)
+async def test_wrong_partitions_and_groups_raise_at_the_call(
+    orders: MockCluster, group: Any, partitions: Any, match: str
+) -> None:
+    async with started(orders) as producer:
+        with pytest.raises(UsageError, match=match):
+            await producer.committed_offsets(group, partitions)
+        assert await producer.committed_offsets("readers", iter(())) == {}
+        await transact(producer)
+        assert requests(orders, FIND_COORDINATOR) == []
+
+
+async def test_offsets_of_brokers_that_do_not_know_open_transactions(orders: MockCluster) -> None:
+    """The mock cluster answers OffsetFetch up to version 6 only."""
+    async with started(orders) as producer, producer.transaction():
+        sent = producer.send("orders", b"v", partition=0)
+        with pytest.raises(errors.UnsupportedVersionError, match="OFFSET_FETCH"):
+            await producer.committed_offsets("readers", [TopicPartition("orders", 0)])
+    assert sent.done()
+
+
+@pytest.mark.parametrize("timeout", [-1, "1", True, float("nan")])
+async def test_wrong_timeouts_raise_at_the_call(orders: MockCluster, timeout: Any) -> None:
+    async with started(orders) as producer:
+        calls: list[Callable[[], Awaitable[Any]]] = [
+            lambda: producer.init_transactions(timeout),
+            lambda: producer.commit_transaction(timeout),
+            lambda: producer.abort_transaction(timeout),
+            lambda: producer.send_offsets_to_transaction(OFFSETS, "readers", timeout),
+            lambda: producer.committed_offsets("readers", [], timeout),
+        ]
+        await producer.begin_transaction()
+        for call in calls:
+            with pytest.raises(UsageError, match="a timeout is a number of seconds"):
+                await call()
+        await producer.commit_transaction()
+
+
+def test_a_transaction_belongs_to_its_loop(orders: MockCluster) -> None:
+    async def elsewhere(producer: Producer) -> None:
+        with pytest.raises(WrongLoopError):
+            producer.transaction()
+        for call in (
+            producer.begin_transaction,
+            producer.commit_transaction,
+            producer.abort_transaction,
+            producer.init_transactions,
+        ):
+            with pytest.raises(WrongLoopError):
+                await call()
+        with pytest.raises(WrongLoopError):
+            await producer.send_offsets_to_transaction(OFFSETS, "readers")
+        with pytest.raises(WrongLoopError):
+            await producer.committed_offsets("readers", [])
+        with pytest.raises(WrongLoopError):
+            producer.transaction_handle(hand_over=True)
+
+    with asyncio.Runner() as runner:
+        producer = new(orders)
+        runner.run(producer.start())
+        with asyncio.Runner() as other:
+            other.run(elsewhere(producer))
+        runner.run(transact(producer))
+        runner.run(producer.close())
+
+
+async def test_a_producer_that_is_not_there(orders: MockCluster) -> None:
+    producer = new(orders)
+    with pytest.raises(IllegalStateError, match="not started"):
+        producer.transaction()
+    await producer.start()
+    await producer.close()
+    with pytest.raises(ProducerClosedError):
+        producer.transaction()
+    for call in (producer.begin_transaction, lambda: producer.committed_offsets("readers", [])):
+        with pytest.raises(ProducerClosedError):
+            await call()
