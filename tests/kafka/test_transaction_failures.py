@@ -175,7 +175,7 @@ async def test_a_timeout_that_brokers_do_not_allow_is_told_at_start(
 # --- records that fail -------------------------------------------------------------------------
 
 
-async def test_a_record_that_brokers_refuse_dooms_its_transaction_only(
+async def test_a_record_that_brokers_refuse_makes_its_transaction_alone_abortable(
     transactional: KafkaCluster,
 ) -> None:
     await transactional.create_topic("narrow", 2, 3, {"max.message.bytes": 1000})

@@ -202,7 +202,7 @@ async def test_a_hook_that_cancels_the_future_does_no_harm(delivered: bool) -> N
     assert len(last.fates) == 1
 
 
-async def test_a_raising_hook_does_not_keep_the_fate_from_the_caller() -> None:
+async def test_a_raising_hook_does_not_keep_the_outcome_from_the_caller() -> None:
     future, token = intercepted(Raising())
     token.set_result(METADATA)
     assert await future == METADATA

@@ -359,7 +359,7 @@ async def test_a_delivery_shows_that_a_node_is_not_stuck() -> None:
     assert world.turn(None) is not None
 
 
-async def test_a_record_beyond_the_capacity_stands_in_line_while_its_node_is_waited_for() -> None:
+async def test_a_record_beyond_the_capacity_is_pending_while_its_node_is_waited_for() -> None:
     world = DrainingWorld(32, 1, 2, pending=4_000)
     world.crowd(0)
     future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()

@@ -41,7 +41,7 @@ def test_the_next_deadline_is_the_earliest_of_batches_and_line(world: Accumulato
     assert world.accumulator.next_deadline() == START + DELIVERY
 
 
-def test_the_short_way_in_is_closed_while_records_wait() -> None:
+def test_the_fast_path_is_closed_while_records_wait() -> None:
     world = AccumulatorWorld(memory=BATCH)
     world.learn(1)
     sent = [world.send(None, size) for size in (FULL, FULL, 10)]
@@ -106,7 +106,7 @@ def test_a_full_accumulator_tells_when_to_wait() -> None:
     assert closed.accumulator.waiters.is_full
 
 
-def test_small_records_crowd_by_their_futures_until_they_have_their_fate(
+def test_small_records_fill_memory_by_their_futures_until_their_outcome(
     world: AccumulatorWorld,
 ) -> None:
     """Not those of the batch that is being filled, which is one for each partition."""

@@ -73,7 +73,7 @@ def test_a_failed_record_may_be_there_unless_its_error_says_that_it_is_not() -> 
     assert ledger.examples == {"Timeout": "0"}
 
 
-def test_a_record_without_fate_is_a_broken_promise() -> None:
+def test_a_record_without_outcome_is_a_broken_promise() -> None:
     ledger = all_delivered()
     ledger.fates[3] = 0
     assert broken(judge(ledger, KEPT)) == {"fateless": 1}

@@ -64,7 +64,7 @@ async def test_a_span_tells_of_all_its_records_at_once() -> None:
     assert list(report.failures) == [5]
 
 
-async def test_finish_waits_for_the_last_fate_and_no_longer() -> None:
+async def test_finish_waits_for_the_last_outcome_and_no_longer() -> None:
     counted = tally()
     counted.add(3)
     waiting = asyncio.create_task(counted.finish())
@@ -76,7 +76,7 @@ async def test_finish_waits_for_the_last_fate_and_no_longer() -> None:
     assert (await asyncio.wait_for(waiting, 60)).sent == 3
 
 
-async def test_fates_that_come_before_all_is_sent_do_not_end_it() -> None:
+async def test_outcomes_that_come_before_all_is_sent_do_not_end_it() -> None:
     counted = tally()
     counted.one(counted.add()).set_result(metadata(0, 0))
     last = counted.one(counted.add())
@@ -111,7 +111,7 @@ async def test_a_cancelled_wait_does_not_disturb_the_records() -> None:
     counted.one(1).set_exception(ValueError())
 
 
-async def test_cancelled_it_wants_no_fate_any_more() -> None:
+async def test_cancelled_it_wants_no_outcome_any_more() -> None:
     counted = tally()
     token = counted.one(counted.add())
     span = BulkToken(counted, counted.add(2), count=2)
@@ -124,7 +124,7 @@ async def test_cancelled_it_wants_no_fate_any_more() -> None:
     assert span.done()
 
 
-async def test_it_takes_every_fate_as_a_batch_gives_it() -> None:
+async def test_it_takes_every_outcome_as_a_batch_gives_it() -> None:
     counted = tally()
     token = counted.one(counted.add())
     token.set_exception(ValueError())

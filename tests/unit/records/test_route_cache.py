@@ -92,7 +92,7 @@ appended = st.tuples(
     st.sampled_from([True] * 9 + [False]),
 )
 @settings(max_examples=600)
-def test_every_record_goes_the_same_short_way(
+def test_both_route_every_record_alike(
     sent: list[tuple[Any, ...]],
     partitions: list[str],
     keyless: str,
@@ -102,7 +102,7 @@ def test_every_record_goes_the_same_short_way(
     check_short_ways(sent, partitions, keyless, ignore_keys=ignore_keys, is_open=is_open)
 
 
-def test_the_short_way_is_found() -> None:
+def test_the_fast_path_is_found() -> None:
     """The twins do not agree on doing nothing at all."""
     sent: list[tuple[Any, ...]] = [
         (1, NOW, "t", b"value", None, None),

@@ -283,7 +283,7 @@ delivered = st.lists(
 
 @given(delivered, st.sampled_from([-1, 0, 41, 2**62, 2**63 - 1]), st.sampled_from([-1, 0, NOW]))
 @settings(max_examples=400)
-def test_every_token_is_told_the_same(
+def test_both_deliver_the_same_to_every_token(
     sent: list[tuple[str, int, bytes | None, bytes | None]], base_offset: int, append_time: int
 ) -> None:
     told = []
@@ -314,7 +314,7 @@ async def test_futures_get_their_metadata_and_a_cancelled_one_is_left_alone(deli
 
 
 @pytest.mark.parametrize("kind", ["open", "done", "refuses", "refuses to tell"])
-def test_a_token_that_fails_is_told_the_same(kind: str) -> None:
+def test_both_fail_a_token_alike(kind: str) -> None:
     error = OSError("no")
     told = []
     for fail in (delivery.fail_record, speedups.fail_record):

@@ -150,7 +150,7 @@ async def test_with_version_1_an_abort_finds_out_what_is_in_the_log() -> None:
         assert world.state() is S.READY, "no number is lost"
 
 
-async def test_a_batch_given_up_on_its_way_dooms_the_transaction() -> None:
+async def test_a_batch_given_up_in_flight_makes_the_transaction_abortable() -> None:
     async with transactional() as world:
         world.manager.begin()
         await written(world)
@@ -179,7 +179,7 @@ async def test_an_abort_when_partitions_are_being_taken_in_comes_after_the_answe
 
 
 # --- records that fail before they are in a batch --------------------------------------------
-async def test_a_record_whose_time_in_line_is_over_dooms_the_transaction() -> None:
+async def test_a_pending_record_that_expires_makes_the_transaction_abortable() -> None:
     """Else the commit would make the rest visible without it."""
     async with transactional() as world:
         world.manager.begin()
@@ -194,7 +194,7 @@ async def test_a_record_whose_time_in_line_is_over_dooms_the_transaction() -> No
         assert world.requests(TransactionRequest) == []
 
 
-async def test_a_record_whose_topic_is_refused_dooms_the_transaction() -> None:
+async def test_a_record_whose_topic_is_refused_makes_the_transaction_abortable() -> None:
     async with transactional() as world:
         world.manager.begin()
         await written(world)
@@ -205,7 +205,7 @@ async def test_a_record_whose_topic_is_refused_dooms_the_transaction() -> None:
         assert world.manager.error is lost.exception()
 
 
-async def test_a_record_for_a_partition_that_there_is_not_dooms_the_transaction() -> None:
+async def test_a_record_for_a_missing_partition_makes_the_transaction_abortable() -> None:
     async with transactional() as world:
         world.manager.begin()
         lost = world.send(topic="small", partition=5)

@@ -65,7 +65,7 @@ def expected(code: ErrorCode) -> str:
 
 
 @pytest.mark.parametrize("code", ErrorCode, ids=lambda code: code.name)
-def test_every_code_has_the_outcome_of_its_fate(code: ErrorCode) -> None:
+def test_every_code_has_the_outcome_of_its_disposition(code: ErrorCode) -> None:
     outcome = decide(result(code), WHERE, MAY)
     assert kind(outcome) == expected(code)
     if not isinstance(outcome, Deliver):

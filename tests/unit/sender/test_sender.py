@@ -70,7 +70,7 @@ async def test_memory_goes_back_and_callers_that_wait_for_it_go_on() -> None:
         assert turn.done()
 
 
-async def test_run_ends_when_all_have_their_fate_and_no_more_will_come() -> None:
+async def test_run_ends_when_all_have_their_outcome_and_no_more_will_come() -> None:
     world = SenderWorld()
     task = world.owner.start(world.sender.run(), name="sender")
     world.metadata.use("orders", world.now)

@@ -45,7 +45,7 @@ def doomed_in_transaction(world: TransactionWorld) -> None:
     world.manager.batch_failed(FAILED)
 
 
-def test_a_batch_that_fails_dooms_the_transaction() -> None:
+def test_a_batch_that_fails_makes_the_transaction_abortable() -> None:
     world = opened()
     doomed_in_transaction(world)
     with pytest.raises(AbortableTransactionError, match="can only be aborted: orders-0") as caught:

@@ -198,7 +198,7 @@ def test_the_end_of_an_empty_transaction_asks_nobody(version: int, committed: bo
     assert world.manager.handle == handle
 
 
-def test_an_empty_transaction_ends_when_records_that_wait_have_their_fate() -> None:
+def test_an_empty_transaction_ends_when_pending_records_have_their_outcome() -> None:
     """They may wait for their topic's metadata."""
     world = opened()
     ending = world.manager.commit()

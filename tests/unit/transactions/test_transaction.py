@@ -91,7 +91,7 @@ def test_the_next_transaction_takes_the_group_in_again() -> None:
     assert kinds(world.run()) == ["AddOffsetsToTxn", "TxnOffsetCommit"]
 
 
-def test_offsets_that_the_group_refuses_doom_the_transaction() -> None:
+def test_offsets_that_the_group_refuses_make_the_transaction_abortable() -> None:
     world = opened(2)
     pending = world.offsets()
     world.exchange()
