@@ -197,7 +197,7 @@ async def test_columns_that_it_does_not_know(columns: Any, says: str) -> None:
 async def test_a_column_and_an_argument_that_say_the_same(orders: MockCluster) -> None:
     table = pa.table({"value": pa.array([b"v"]), "partition": pa.array([1], pa.int32())})
     async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
-        with pytest.raises(SerializationError, match="no partition beside it"):
+        with pytest.raises(SerializationError, match="rows have a column 'partition': drop it"):
             await producer.send_many("orders", table, partition=1)
 
 
