@@ -202,7 +202,7 @@ class Producer:
             IllegalStateError: the producer was not started.
             WrongLoopError: the call is in another event loop, thread or process.
         """
-        core = self._core
+        core = self._core  # as core.drain(), without another coroutine for each record
         if core.back_pressure.is_full and core.back_pressure.must_wait():
             await core.wait_for_room()
 

@@ -111,11 +111,12 @@ class BatchQueue:
 
     def _linger(self, node: int, now: float, *, idle: bool) -> float:
         """The seconds that a batch for ``node`` waits for more records (``linger_ms``)."""
-        if self._closing or self._flushes or self._memory_quota.skips_linger(node, now):
+        linger = self._settings.linger
+        if linger is None:
+            linger = 0.0 if idle else self._settings.adaptive_linger
+        if not linger or self._closing or self._flushes:
             return 0.0
-        if self._settings.linger is not None:
-            return self._settings.linger
-        return 0.0 if idle else self._settings.adaptive_linger
+        return 0.0 if self._memory_quota.skips_linger(node, now) else linger
 
     def drain(self, node: int, now: float) -> list[ProducerBatch]:
         """Take the batches of a request to ``node``: ``max_request_size`` bytes, or one batch."""

@@ -292,9 +292,7 @@ class RecordAccumulator:
             return False
         if topic is not None:
             for partition in topic.partitions:
-                before = partition.leader
-                partition.move_leader(None, now)
-                self._memory_quota.moved(partition, before, now)
+                self._move(partition, None, now)
             del self._topics[name], self.routes.topics[name]
         return True
 

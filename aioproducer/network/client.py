@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -252,9 +252,9 @@ class NetworkClient:
         """End the connections that are overdue or idle; the moment to look again, if any."""
         return self._timeouts.poll(self._connections(), now)
 
-    def _connections(self) -> list[Connection]:
+    def _connections(self) -> Iterator[Connection]:
         states = self._nodes.values()
-        return [state.connection for state in states if state.connection is not None]
+        return (state.connection for state in states if state.connection is not None)
 
     def forget_except(self, nodes: Iterable[NodeId]) -> None:
         """Drop the state of brokers that left the cluster and have no connection."""

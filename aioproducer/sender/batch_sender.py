@@ -91,28 +91,25 @@ class ProduceResponses:
 
     def take(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         """Settle the batches of ``request`` by its response, or by the error in its place."""
-        for batch, _ in request.batches:
+        batches = [batch for batch, _ in request.batches]
+        for batch in batches:
             batch.in_request = False
-        waiting = [batch for batch, _ in request.batches if not batch.done]
         node = completion.node
         if completion.error is not None:
-            for batch in waiting:
+            for batch in batches:
                 self._settle_error(batch, completion.error, node, now)
         elif not request.answered:
-            for batch in waiting:
-                self._settle_unanswered(batch, node, now)
+            for batch in batches:
+                if not batch.done:
+                    self._completer.settle(batch, Deliver(-1, -1), node, now)
         else:
-            self._take_results(request, completion.result, node, now)
-
-    def _settle_unanswered(self, batch: ProducerBatch, node: NodeId, now: float) -> None:
-        if not batch.done:
-            self._completer.settle(batch, Deliver(-1, -1), node, now)
+            self._take_results(batches, completion.result, node, now)
 
     def _take_results(
-        self, request: ProduceRequest, produced: ProduceResults, node: NodeId, now: float
+        self, batches: Sequence[ProducerBatch], produced: ProduceResults, node: NodeId, now: float
     ) -> None:
         self._take_hints(produced, now)
-        for batch, _ in request.batches:
+        for batch in batches:
             if batch.done:
                 continue
             result = produced.results.get(batch)
