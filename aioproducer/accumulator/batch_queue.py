@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.dispatch import Dispatch
 from aioproducer.accumulator.flushes import Flushes
 from aioproducer.accumulator.memory_quota import MemoryQuota
 from aioproducer.accumulator.partition import Partition
 from aioproducer.accumulator.producer_batch import ProducerBatch, split_batch
-from aioproducer.accumulator.settings import AccumulatorSettings
+from aioproducer.accumulator.settings import AccumulatorSettings, BatchSizes
 from aioproducer.accumulator.topic import Topic
 from aioproducer.model import BatchOrder, TopicPartition
 from aioproducer.records.bulk_tokens import BulkToken
@@ -33,6 +34,7 @@ class BatchQueue:
         dispatch: Dispatch,
         memory_quota: MemoryQuota,
         flushes: Flushes,
+        sizes: BatchSizes,
     ) -> None:
         self.delivery_timeout = settings.delivery_timeout
         self._settings = settings
@@ -40,6 +42,7 @@ class BatchQueue:
         self._dispatch = dispatch
         self._memory_quota = memory_quota
         self._flushes = flushes
+        self._sizes = sizes
         self._batches: dict[ProducerBatch, None] = {}
         self._next_expiry = float("inf")
         self._not_ready_since: dict[int, float] = {}
@@ -55,10 +58,16 @@ class BatchQueue:
     # --- batches begin -----------------------------------------------------------------------
 
     def open(
-        self, partition: Partition, buffer: bytearray, now: float, deadline: float
+        self,
+        partition: Partition,
+        buffer: bytearray,
+        growth: BatchGrowth,
+        now: float,
+        deadline: float,
     ) -> ProducerBatch:
-        """A new batch in ``buffer``, the last of ``partition`` and open."""
+        """A new batch in ``buffer``, the last of ``partition`` and open; ``growth`` follows it."""
         batch = ProducerBatch(partition.topic_partition, buffer, len(buffer), now, deadline)
+        batch.growth = growth
         partition.open(batch)
         self._batches[batch] = None
         self._flushes.began(batch)
@@ -72,8 +81,10 @@ class BatchQueue:
         partition.close_batch()
         self._dispatch.no_linger(partition)
 
-    def count_futures(self, batch: ProducerBatch) -> None:
-        """Recount the futures of ``batch``: a record did not fit, and smaller ones still may."""
+    def overflowed(self, batch: ProducerBatch) -> None:
+        """A record did not fit into ``batch``, which others may still: count its futures anew."""
+        if batch.growth is not None:
+            self._sizes.filled(batch.growth)
         tokens = batch.builder.tokens
         futures = len(tokens) - [*map(type, tokens)].count(BulkToken)
         self._memory_quota.count_futures(self._partition_of(batch), futures - batch.futures)
@@ -178,9 +189,10 @@ class BatchQueue:
 
         Source: ``RecordAccumulator.splitAndReenqueue``.
         """
-        full = self._settings.batch_size
-        halves = batch.is_part or batch.size <= full
-        size = max(batch.builder.max_record_size, batch.size // 2) if halves else full
+        size = self._sizes.after_refusal(batch.topic_partition.topic, batch.size)
+        if batch.is_part:
+            size = min(size, batch.size // 2)
+        size = max(batch.builder.max_record_size, size)
         del self._batches[batch]
         parts = split_batch(batch, size)
         for part in parts:

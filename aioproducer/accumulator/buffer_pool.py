@@ -110,29 +110,37 @@ class NodeQuota:
         return units <= self.room(node) or not self._used.get(node)
 
 
+_HALVINGS: Final = 6
+"""The number of sizes below the poolable one whose buffers are kept."""
+
 _FEWEST_BATCHES: Final = 8
 """A pool of fewer batches guarantees no parts: each would be too small for a batch."""
 
 
 class BufferPool:
-    """Hands out buffers of ``poolable_size`` bytes, or other sizes, up to ``total`` bytes at once.
+    """Hands out buffers, ``total`` bytes at once.
 
-    Returned buffers of ``poolable_size`` are kept for the next batch; others are dropped.
+    Returned buffers of ``poolable_size`` bytes, and of some halves and ``doublings`` of that size,
+    are kept for the next batch; others are dropped.
     """
 
-    def __init__(self, total: int, poolable_size: int) -> None:
+    def __init__(self, total: int, poolable_size: int, doublings: int = 0) -> None:
         self.total = total
         self.poolable_size = poolable_size
         self.quota = NodeQuota(total, guarantees=total >= _FEWEST_BATCHES * poolable_size)
         """Bytes by the node that leads the batch's partition."""
         self._unpooled = total
-        self._free: list[bytearray] = []
+        sizes = [poolable_size >> halvings for halvings in range(1, _HALVINGS + 1)]
+        sizes += [poolable_size << doubling for doubling in range(doublings + 1)]
+        self._kept: dict[int, list[bytearray]] = {size: [] for size in sorted(sizes) if size}
+        """Unused buffers by their size, the smallest size first."""
+        self._kept_bytes = 0
         self._closed = False
 
     @property
     def available(self) -> int:
         """Free bytes."""
-        return self._unpooled + len(self._free) * self.poolable_size
+        return self._unpooled + self._kept_bytes
 
     @property
     def spare(self) -> int:
@@ -147,8 +155,9 @@ class BufferPool:
         """A buffer of ``size`` bytes for ``node``; None if it is used, or kept for other nodes."""
         if self._closed or self.available < size or not self.quota.allows(node, size):
             return None
-        if size == self.poolable_size and self._free:
-            buffer = self._free.pop()
+        if kept := self._kept.get(size):
+            buffer = kept.pop()
+            self._kept_bytes -= size
         else:
             self._take(size)
             try:
@@ -161,11 +170,14 @@ class BufferPool:
 
     def deallocate(self, buffer: bytearray, node: NodeKey) -> None:
         """Take ``buffer`` of ``node`` back."""
-        if len(buffer) == self.poolable_size:
-            self._free.append(buffer)
+        size = len(buffer)
+        kept = self._kept.get(size)
+        if kept is None:
+            self._unpooled += size
         else:
-            self._unpooled += len(buffer)
-        self.quota.take(node, -len(buffer))
+            kept.append(buffer)
+            self._kept_bytes += size
+        self.quota.take(node, -size)
 
     def move(self, size: int, node: NodeKey, to: NodeKey) -> None:
         """Count ``size`` bytes that ``node`` had for node ``to``."""
@@ -188,6 +200,7 @@ class BufferPool:
 
     def _take(self, size: int) -> None:
         while self._unpooled < size:
-            self._free.pop()
-            self._unpooled += self.poolable_size
+            dropped = next(kept for kept in reversed(self._kept.values()) if kept).pop()
+            self._kept_bytes -= len(dropped)
+            self._unpooled += len(dropped)
         self._unpooled -= size

@@ -29,6 +29,9 @@ FUTURE_BYTES: Final = 150
 _FEW_PARTITIONS: Final = 16
 """The number of partitions up to which batches are not made smaller."""
 
+_GROWN_PART: Final = 8
+"""A batch that has grown takes at most one part in so many of the memory left."""
+
 _REMEMBERED: Final = 10.0
 """Seconds after which the count of partitions without memory begins to be forgotten."""
 
@@ -183,18 +186,21 @@ class MemoryQuota:
 
     # --- how large a batch may be ------------------------------------------------------------
 
-    def fair_size(self, size: int) -> int:
-        """The part of ``size`` bytes that a batch gets, so that each partition can have one.
+    def fair_size(self, size: int, node: NodeKey = None, doublings: int = 0) -> int:
+        """The part of ``size`` bytes that a batch for ``node`` gets: all, a half, a quarter ...
 
-        Full batches for all partitions that lately held memory at the same time must fit in half of
-        the pool. Otherwise batches are smaller: the first partitions would take the whole pool for
-        a few records each. No batch is larger than the part of the pool guaranteed to a node.
+        A batch that has grown by ``doublings`` takes a small part of the memory left, or its first
+        size. Full batches for all partitions that lately held memory at the same time must fit in
+        half of the pool. Otherwise the first partitions would take the whole pool for a few records
+        each. No batch is larger than the part of the pool guaranteed to a node.
         """
+        if doublings:
+            size = _halved(size, self._pool.room(node) // _GROWN_PART, doublings)
         if len(self._led) > 1 and self._pool.quota.part:
-            size = min(size, self._pool.quota.part)
+            size = _halved(size, self._pool.quota.part)
         if self._most_holders <= _FEW_PARTITIONS:
             return size
-        return min(size, self._pool.total // (2 * self._most_holders))
+        return _halved(size, self._pool.total // (2 * self._most_holders))
 
     def _count_holders(self, now: float) -> None:
         if self._holders > self._most_holders:
@@ -277,8 +283,14 @@ class MemoryQuota:
         if self.futures.room(node) <= 0:
             many = self.futures.used_by(node) > 2 * self.futures.total
             return Pressure.CRITICAL if many else Pressure.FULL
-        if node in self._waiting or self._pool.room(node) < min(
-            self._batch_size, self.fair_size(self._batch_size)
-        ):
+        if node in self._waiting or self._pool.room(node) < self.fair_size(self._batch_size):
             return Pressure.FULL
         return Pressure.NONE
+
+
+def _halved(size: int, most: int, times: int = 64) -> int:
+    """``size``, halved until it is at most ``most``: few sizes, whose buffers are used again."""
+    while size > most and times:
+        size //= 2
+        times -= 1
+    return size

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.pending_records import PendingRecord
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.model import BatchOrder, TopicPartition
@@ -34,6 +35,7 @@ class Partition:
         "_next_place",
         "_open",
         "_pending",
+        "growth",
         "topic_partition",
     )
 
@@ -50,6 +52,8 @@ class Partition:
         self._acknowledged = False
         self._next_place: BatchOrder = 0
         self._barrier: BatchOrder | None = None
+        self.growth = BatchGrowth()
+        """The size of its next batch, but for keyless records."""
 
     # --- views -----------------------------------------------------------------------------
 
@@ -151,6 +155,8 @@ class Partition:
         if batch.order < 0:
             batch.order = self._next_place
             self._next_place += 1
+            if batch.growth is not None:
+                batch.growth.left(batch.size, len(batch.builder.buffer))
         self._in_flight.append(batch)
         batch.node = node
         return batch

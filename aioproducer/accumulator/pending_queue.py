@@ -124,7 +124,7 @@ class PendingQueue:
                 self._memory_quota.wait(partition, now)
             return False
         deadline = record.sent + self._delivery_timeout
-        batch = self._batches.open(partition, grant.buffer, now, deadline)
+        batch = self._batches.open(partition, grant.buffer, partition.growth, now, deadline)
         self._wake()
         while record is not None and batch.append(record.record):
             if self._one_record_each:
@@ -133,6 +133,7 @@ class PendingQueue:
             self.settle(record, batch)
             record = self._first_pending(partition)
         if record is not None:
+            self._sizes.filled(partition.growth)
             partition.close_batch()
             self._memory_quota.wait(partition, now)
         return True
@@ -142,7 +143,10 @@ class PendingQueue:
         record = self._first_pending(partition)
         if record is None:
             return None
-        return max(self._memory_quota.fair_size(self._sizes.full(record.topic)), record.size)
+        growth = partition.growth
+        full = self._sizes.full(record.topic, growth)
+        fair = self._memory_quota.fair_size(full, partition.leader, growth.doublings)
+        return max(fair, record.size)
 
     def _first_pending(self, partition: Partition) -> PendingRecord | None:
         """The oldest record that still waits for memory of ``partition``."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
+from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.pending_records import SerializedRecord
 from aioproducer.interceptors import tell_partition
 from aioproducer.model import BatchOrder, TopicPartition
@@ -43,6 +44,7 @@ class ProducerBatch:
         "done",
         "futures",
         "generation",
+        "growth",
         "in_request",
         "is_part",
         "last_error",
@@ -88,6 +90,8 @@ class ProducerBatch:
         self.delivered = False
         self.generation = 0
         """The generation of flushes that wait for it; see :class:`Flushes`."""
+        self.growth: BatchGrowth | None = None
+        """The size of the batches after it; None: a part of a split batch."""
         self.node = -1
         """The node of the last attempt."""
         self.in_request = False

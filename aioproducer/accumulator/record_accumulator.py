@@ -11,6 +11,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
+from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.batch_queue import BatchQueue
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.dispatch import Dispatch
@@ -62,7 +63,7 @@ class RecordAccumulator:
         self._partitioner = partitioner
         self._topics: dict[str, Topic] = {}
         self._sizes = BatchSizes(settings, expansion)
-        self._pool = BufferPool(settings.memory, settings.batch_size)
+        self._pool = BufferPool(settings.memory, settings.batch_size, settings.most_doublings)
         self._records = PendingRecords(settings.pending_memory, self._pool, settings.kept_memory)
         self._flushes = Flushes()
         self._memory_quota = MemoryQuota(
@@ -72,7 +73,7 @@ class RecordAccumulator:
             one_at_a_time=settings.one_at_a_time, in_order=settings.in_order, admit=admit
         )
         self.batches = BatchQueue(
-            settings, self._topics, dispatch, self._memory_quota, self._flushes
+            settings, self._topics, dispatch, self._memory_quota, self._flushes, self._sizes
         )
         """The batches, for the sender."""
         self.pending = PendingQueue(
@@ -88,7 +89,7 @@ class RecordAccumulator:
         """The pending records, for the commands that cancel, fail or serve them."""
         self.waiters = MemoryWaiters(self._memory_quota, self._pool, self.routes, make_future, wake)
         """Back pressure, for callers of ``drain()``."""
-        self._sticky = StickyChoice(settings, random, self.batches.is_unavailable)
+        self._sticky = StickyChoice(settings, random, self.batches.is_unavailable, self._sizes)
 
     # --- records come in -------------------------------------------------------------------
 
@@ -123,8 +124,8 @@ class RecordAccumulator:
         batch = partition.open_batch
         if batch is None or not batch.append(record):
             if batch is not None:
-                self.batches.count_futures(batch)
-            batch = self._open_batch(partition, record, now)
+                self.batches.overflowed(batch)
+            batch = self._open_batch(partition, partition.growth, record, now)
         if batch is not None:
             topic.open_batches.partitions[number] = batch.builder
             self.routes.last = batch.builder
@@ -136,13 +137,13 @@ class RecordAccumulator:
         partition = topic.sticky or self._sticky.choose(topic, now)
         batch = partition.open_batch
         if batch is None or not batch.append(record):
-            if batch is not None:
-                self.batches.count_futures(batch)
             size = batch_size_bound(record.key, record.value, record.headers)
             partition = self._sticky.for_batch(topic, size, now)
+            if batch is not None:
+                self.batches.overflowed(batch)
             batch = partition.open_batch
             if batch is None or not batch.append(record):
-                batch = self._open_batch(partition, record, now)
+                batch = self._open_batch(partition, topic.growth, record, now)
             topic.sticky_batch = batch
         if batch is not None:
             topic.open_batches.sticky = batch.builder
@@ -164,17 +165,18 @@ class RecordAccumulator:
         return known.ask(self._partitioner, key, value)
 
     def _open_batch(
-        self, partition: Partition, record: SerializedRecord, now: float
+        self, partition: Partition, growth: BatchGrowth, record: SerializedRecord, now: float
     ) -> ProducerBatch | None:
         needed = self._sizes.checked(record)
         if partition.first_pending is not None:
             return None
-        size = max(self._memory_quota.fair_size(self._sizes.full(record.topic)), needed)
+        full = self._sizes.full(record.topic, growth)
+        size = max(self._memory_quota.fair_size(full, partition.leader, growth.doublings), needed)
         buffer = self._memory_quota.allocate(partition, size, now)
         self.waiters.look_at(partition.leader)
         if buffer is None:
             return None
-        batch = self.batches.open(partition, buffer, now, now + self._delivery_timeout)
+        batch = self.batches.open(partition, buffer, growth, now, now + self._delivery_timeout)
         self._wake()
         batch.append(record)
         if self._one_record_each:
@@ -294,6 +296,7 @@ class RecordAccumulator:
             for partition in topic.partitions:
                 self._move(partition, None, now)
             del self._topics[name], self.routes.topics[name]
+            self._sizes.forget(name)
         return True
 
     # --- time, flushes, the end ------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.pending_records import SerializedRecord
 from aioproducer.errors import RecordTooLargeError
 from aioproducer.records.builder import batch_size_bound
@@ -21,6 +22,7 @@ class AccumulatorSettings:
     kept_memory: int
     """The bytes of batch memory that must stay free while pending records borrow."""
     batch_size: int
+    """The size of every batch; if batches grow, the size of the smallest."""
     max_request_size: int
     linger: float | None
     """None: adaptive."""
@@ -37,22 +39,55 @@ class AccumulatorSettings:
     """Keyless records go less often to partitions with more waiting batches."""
     availability_timeout: float | None = None
     """Seconds without a taken batch after which keyless records avoid a node; None: never."""
+    most_doublings: int = 0
+    """The number of times that ``batch_size`` may double under load."""
 
 
 class BatchSizes:
     """Bytes of a batch before compression.
 
-    ``expansion``: the ratio of a topic's bytes before compression to its bytes on the wire.
+    ``expansion``: the ratio of a topic's bytes before compression to its bytes on the wire. Batches
+    of a fixed size are that much larger, so that they have the size on the wire.
     """
 
     def __init__(self, settings: AccumulatorSettings, expansion: Callable[[str], float]) -> None:
         self._settings = settings
         self._expansion = expansion
+        self._limits: dict[str, int] = {}
+        """The most bytes of a batch, for the topics whose brokers refused larger ones."""
 
-    def full(self, topic: str) -> int:
-        """Bytes that make a full batch once they are compressed."""
+    def full(self, topic: str, growth: BatchGrowth) -> int:
+        """Bytes of the next full batch."""
+        if self._settings.most_doublings:
+            size = self._settings.batch_size << growth.doublings
+            return min(size, self._limits[topic]) if topic in self._limits else size
         size = int(self._settings.batch_size * self._expansion(topic))
         return min(size, self._settings.max_request_size, self._settings.memory)
+
+    def share(self, growth: BatchGrowth) -> int:
+        """Bytes of keyless records that a partition gets before the next one is chosen."""
+        return self._settings.batch_size << growth.doublings
+
+    def filled(self, growth: BatchGrowth) -> None:
+        """A batch was full before it left: the next one may be larger."""
+        growth.filled(self._settings.most_doublings)
+
+    def after_refusal(self, topic: str, size: int) -> int:
+        """Bytes of the parts of a batch of ``size`` bytes that its broker refused as too large.
+
+        If batches grow, no batch of the topic is larger any more.
+        """
+        smallest, half = self._settings.batch_size, size // 2
+        if size <= smallest:
+            return half
+        if not self._settings.most_doublings:
+            return smallest
+        self._limits[topic] = limit = max(smallest, min(half, self._limits.get(topic, half)))
+        return limit
+
+    def forget(self, topic: str) -> None:
+        """Drop the limit of a topic that is no longer written to."""
+        self._limits.pop(topic, None)
 
     def checked(self, record: SerializedRecord) -> int:
         """An upper bound of the bytes of a batch with ``record`` alone.

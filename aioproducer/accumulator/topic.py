@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from random import Random
 from types import MappingProxyType
 
+from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.partition import Partition
 from aioproducer.accumulator.producer_batch import ProducerBatch
-from aioproducer.accumulator.settings import AccumulatorSettings
+from aioproducer.accumulator.settings import AccumulatorSettings, BatchSizes
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.model import TopicPartition
 from aioproducer.partitioning import PartitionFunction, Partitions, next_sticky_partition
@@ -20,6 +21,7 @@ class Topic:
     """The partitions of one topic, and the sticky one among them."""
 
     __slots__ = (
+        "growth",
         "name",
         "open_batches",
         "partitions",
@@ -40,6 +42,8 @@ class Topic:
         """The last batch that was begun for a keyless record."""
         self.produced = 0
         """Bytes of the earlier such batches since ``sticky`` was chosen."""
+        self.growth = BatchGrowth()
+        """The size of the next batch that a keyless record begins."""
         self.open_batches = OpenBuilders()
         """The open batches that records can join at once."""
 
@@ -140,9 +144,10 @@ class StickyChoice:
         settings: AccumulatorSettings,
         random: Random,
         is_unavailable: Callable[[int, float], bool],
+        sizes: BatchSizes,
     ) -> None:
         self._random = random
-        self._batch_size = settings.batch_size
+        self._sizes = sizes
         self._adaptive = settings.adaptive_partitioning
         avoids = self._adaptive and settings.availability_timeout is not None
         self._is_unavailable = is_unavailable if avoids else None
@@ -172,7 +177,7 @@ class StickyChoice:
         The sticky partition changes only when a batch begins, so no batch leaves half full for it.
         """
         topic.count_sticky_batch()
-        if topic.produced + size > self._batch_size:
+        if topic.produced + size > self._sizes.share(topic.growth):
             topic.unstick()
         return topic.sticky or self.choose(topic, now)
 
@@ -180,6 +185,6 @@ class StickyChoice:
         """The partition for a pending record of ``size`` bytes, which keeps it."""
         partition = topic.sticky or self.choose(topic, now)
         topic.count_pending(size)
-        if topic.produced > self._batch_size:
+        if topic.produced > self._sizes.share(topic.growth):
             topic.unstick()
         return partition

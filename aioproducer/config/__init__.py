@@ -18,6 +18,8 @@ from aioproducer.config.login import Login
 from aioproducer.config.names import ProducerOptions
 from aioproducer.config.options import (
     ADAPTIVE_LINGER_MS,
+    LARGEST_BATCH,
+    SMALLEST_BATCH,
     AcksOption,
     CompressionType,
     DnsLookup,
@@ -32,6 +34,8 @@ __all__ = [
     "ProducerConfig",
     "ProducerOptions",
     "ADAPTIVE_LINGER_MS",
+    "LARGEST_BATCH",
+    "SMALLEST_BATCH",
     "AcksOption",
     "CompressionType",
     "DnsLookup",

@@ -76,7 +76,7 @@ def settle(config: GivenOptions) -> Iterator[tuple[str, object]]:
 
 def _check_memory(config: GivenOptions) -> None:
     for_batches = config.buffer_memory - config.buffer_memory // 4
-    if config.batch_size > for_batches:
+    if config.batch_size is not None and config.batch_size > for_batches:
         raise ConfigError(
             f"batch_size={config.batch_size} does not fit into three quarters of"
             f" buffer_memory={config.buffer_memory} ({for_batches} bytes; the rest is kept for"

@@ -115,7 +115,7 @@ class ProducerOptions(LoginKeywords, total=False):
     acks: AcksArgument
     compression_type: CompressionType
     linger_ms: int | None
-    batch_size: int
+    batch_size: int | None
     buffer_memory: int
     max_block_ms: int
     max_request_size: int

@@ -38,6 +38,8 @@ from aioproducer.config.security_options import TokenOptions
 
 __all__ = [
     "ADAPTIVE_LINGER_MS",
+    "LARGEST_BATCH",
+    "SMALLEST_BATCH",
     "OPTIONS",
     "AcksOption",
     "CompressionType",
@@ -52,6 +54,11 @@ _LONGEST_STRING: Final = 32_767
 
 ADAPTIVE_LINGER_MS: Final = 5
 """The longest that a batch waits while ``linger_ms`` is None, in milliseconds."""
+
+SMALLEST_BATCH: Final = 16 * 1024
+LARGEST_BATCH: Final = 1024 * 1024
+"""The bounds of a batch while ``batch_size`` is None, in bytes. ``max_request_size`` and
+``buffer_memory`` may lower them."""
 
 AcksOption = Literal["all", "1", "0"]
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -92,13 +99,16 @@ class OptionTable(TokenOptions):
     is in flight to the broker, else up to 5 ms. A number has exactly Kafka's meaning. Kafka waits
     5 ms always, which an application that awaits each send would pay every time."""
 
-    batch_size: int = option(Bytes(0, INT_MAX), 16384, Group.BATCHING, MEDIUM)
-    """The size of a batch, before compression. A larger record gets a batch of its own; 0 makes
-    every batch hold one record."""
+    batch_size: int | None = option(
+        Nullable(Bytes(0, INT_MAX)), None, Group.BATCHING, MEDIUM, kafka_default="16384"
+    )
+    """The size of a batch, before compression. None adapts: 16 KB at first, and up to 1 MB while
+    batches fill before they can leave. A number has exactly Kafka's meaning: a larger record gets a
+    batch of its own, and 0 makes every batch hold one record."""
 
     buffer_memory: int = option(Bytes(1, LONG_MAX), 33554432, Group.BATCHING, HIGH)
     """Bound on the memory for records that are not delivered yet. One quarter is kept for records
-    that wait for a batch, so `batch_size` must fit into three quarters."""
+    that wait for a batch, so a number for `batch_size` must fit into three quarters."""
 
     max_block_ms: int = option(Milliseconds(0, LONG_MAX), 60000, Group.BATCHING, MEDIUM)
     """The time that a record waits for its topic's metadata and memory before it fails. The call

@@ -15,7 +15,7 @@ from aioproducer.auth.mechanism import Mechanism
 from aioproducer.auth.tls import TlsContexts
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
-from aioproducer.config import ADAPTIVE_LINGER_MS, ProducerConfig
+from aioproducer.config import ADAPTIVE_LINGER_MS, LARGEST_BATCH, SMALLEST_BATCH, ProducerConfig
 from aioproducer.core.environment import Environment
 from aioproducer.core.transaction_api import SenderCommands, TransactionApi
 from aioproducer.errors import ProducerError
@@ -124,11 +124,14 @@ class Parts:
         for_pending = config.buffer_memory // 4
         idempotent = config.enable_idempotence
         availability_timeout_ms = config.partitioner_availability_timeout_ms
+        memory = config.buffer_memory - for_pending
+        smallest, doublings = _batch_sizes(config, memory)
         settings = AccumulatorSettings(
-            memory=config.buffer_memory - for_pending,
+            memory=memory,
             pending_memory=for_pending,
             kept_memory=max(for_pending, config.max_request_size),
-            batch_size=max(config.batch_size, 1),
+            batch_size=smallest,
+            most_doublings=doublings,
             max_request_size=config.max_request_size,
             linger=None if config.linger_ms is None else config.linger_ms / 1000,
             adaptive_linger=ADAPTIVE_LINGER_MS / 1000,
@@ -300,6 +303,15 @@ def bootstrap_servers(addresses: Iterable[tuple[str, int]]) -> list[BootstrapSer
         BootstrapServer(BootstrapId(f"-{number}"), host, port)
         for number, (host, port) in enumerate(addresses, start=1)
     ]
+
+
+def _batch_sizes(config: ProducerConfig, memory: int) -> tuple[int, int]:
+    """The size of a batch, and the number of times that it may double."""
+    if config.batch_size is not None:
+        return max(config.batch_size, 1), 0
+    largest = min(LARGEST_BATCH, config.max_request_size, memory)
+    smallest = min(SMALLEST_BATCH, largest)
+    return smallest, (largest // smallest).bit_length() - 1
 
 
 def _compression(config: ProducerConfig) -> Compression | None:

@@ -323,7 +323,9 @@ def test_few_partitions_have_full_batches_however_little_memory_there_is() -> No
 
 def test_no_batch_is_larger_than_what_a_node_is_guaranteed() -> None:
     world = QuotaUsers(nodes=32)
-    assert world.memory_quota.fair_size(BATCH) == SPARE // 32
+    fair = world.memory_quota.fair_size(BATCH)
+    assert SPARE // 64 < fair <= SPARE // 32
+    assert fair == BATCH >> (BATCH // fair).bit_length() - 1, "few sizes, so buffers are used again"
     for node in range(2, 31):
         partition = world.partition(node)
         while world.take(partition, world.memory_quota.fair_size(BATCH)):
@@ -356,7 +358,7 @@ def test_a_partition_counts_once_whatever_it_holds() -> None:
     assert world.memory_quota.fair_size(BATCH) == BATCH
     for _ in range(10):
         world.take(world.partition(1), 10)
-    assert world.memory_quota.fair_size(TOTAL) == TOTAL // (2 * 21)
+    assert TOTAL // (4 * 21) < world.memory_quota.fair_size(TOTAL) <= TOTAL // (2 * 21)
 
 
 def test_partitions_that_hold_memory_no_more_are_forgotten_in_time() -> None:
@@ -364,7 +366,8 @@ def test_partitions_that_hold_memory_no_more_are_forgotten_in_time() -> None:
     partitions = [world.partition(1) for _ in range(64)]
     for partition in partitions:
         world.take(partition, 10)
-    assert world.memory_quota.fair_size(BATCH) == TOTAL // 128
+    fair = world.memory_quota.fair_size(BATCH)
+    assert TOTAL // 256 < fair <= TOTAL // 128
     for partition in partitions[1:]:
         world.give_back(partition, START, 10)
     sizes = []
@@ -373,5 +376,5 @@ def test_partitions_that_hold_memory_no_more_are_forgotten_in_time() -> None:
         world.give_back(partitions[0], START + seconds, 10)
         sizes.append(world.memory_quota.fair_size(BATCH))
     assert sizes == sorted(sizes)
-    assert sizes[8] == TOTAL // 128
+    assert sizes[8] == fair
     assert sizes[-1] == BATCH

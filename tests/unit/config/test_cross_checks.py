@@ -155,7 +155,10 @@ def test_batch_must_fit_into_three_quarters_of_the_memory() -> None:
     with pytest.raises(ConfigError, match=r"batch_size=76 .* buffer_memory=100 \(75 bytes"):
         config(batch_size=76, buffer_memory=100)
     with pytest.raises(ConfigError, match="lower batch_size or raise buffer_memory"):
-        config(buffer_memory=16384)
+        config(batch_size=16384, buffer_memory=16384)
+    assert config(buffer_memory=100).batch_size is None, (
+        "a batch that adapts is as small as need be"
+    )
 
 
 @pytest.mark.parametrize(

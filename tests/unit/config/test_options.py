@@ -20,7 +20,6 @@ OAUTH = "org.apache.kafka.common.security.oauthbearer"
 # Printed by kafka-clients 4.3.1: name, default, importance; lists and nulls as Python writes them.
 KAFKA_4 = [
     ("acks", "all", "LOW"),
-    ("batch.size", 16384, "MEDIUM"),
     ("buffer.memory", 33554432, "HIGH"),
     ("client.dns.lookup", "use_all_dns_ips", "MEDIUM"),
     ("compression.gzip.level", -1, "MEDIUM"),
@@ -104,6 +103,7 @@ KAFKA_4 = [
 ]
 DIFFERENT: list[tuple[str, object, str]] = [
     ("client.id", None, "MEDIUM"),  # Java: "", replaced by producer-N
+    ("batch.size", None, "MEDIUM"),  # Java: 16384
     ("linger.ms", None, "MEDIUM"),  # Java: 5
     ("key.serializer", None, "HIGH"),  # Java: required
     ("value.serializer", None, "HIGH"),
@@ -168,6 +168,7 @@ def test_the_options_stand_group_by_group() -> None:
 def test_every_option_has_a_meaning_and_a_difference_is_explained() -> None:
     assert meanings().keys() == OPTIONS.keys()
     assert {option.java_name for option in OPTIONS.values() if option.kafka_default} == {
+        "batch.size",
         "linger.ms",
         "key.serializer",
         "value.serializer",
@@ -176,7 +177,7 @@ def test_every_option_has_a_meaning_and_a_difference_is_explained() -> None:
 
 
 RANGES: list[tuple[str, list[Any], list[Any]]] = [
-    ("batch_size", [0, 1], [-1, INT_MAX + 1]),
+    ("batch_size", [None, 0, 1], [-1, INT_MAX + 1]),
     ("buffer_memory", [21846, 2**62], [0, -1, 2**63]),
     ("compression_gzip_level", [-1, 1, 9], [0, 10, -2]),
     ("compression_lz4_level", [1, 17], [0, 18, -1]),

@@ -30,7 +30,7 @@ def test_types() -> None:
     made = ProducerConfig(bootstrap_servers=["a:1"], acks=1, compression_type="zstd")
     assert_type(made.bootstrap_servers, tuple[tuple[str, int], ...])
     assert_type(made.linger_ms, int | None)
-    assert_type(made.batch_size, int)
+    assert_type(made.batch_size, int | None)
     assert_type(made.compression_type, CompressionType)
 
 

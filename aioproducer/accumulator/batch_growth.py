@@ -1,0 +1,32 @@
+"""The growth of batches under load, if ``batch_size`` is None (KIP-782 proposes it for Java)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_MOSTLY_EMPTY: Final = 4
+"""A batch that fills less than one part in so many makes the next one smaller."""
+
+
+class BatchGrowth:
+    """The size of the next batch of a partition, or of a topic's keyless records.
+
+    A batch that was full before it could leave doubles the size. A batch that leaves mostly empty
+    halves it. So a lone record gets a small batch, and load makes large ones.
+    """
+
+    __slots__ = ("doublings",)
+
+    def __init__(self) -> None:
+        self.doublings = 0
+        """The size is the smallest one, doubled so often."""
+
+    def filled(self, most: int) -> None:
+        """A batch was full before it left; ``most``: the most doublings."""
+        if self.doublings < most:
+            self.doublings += 1
+
+    def left(self, size: int, capacity: int) -> None:
+        """A batch with room for ``capacity`` bytes left with ``size`` bytes."""
+        if self.doublings and size * _MOSTLY_EMPTY < capacity:
+            self.doublings -= 1

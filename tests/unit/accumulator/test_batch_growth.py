@@ -1,0 +1,162 @@
+"""Batches that grow while they fill before they can leave, and shrink when load is over."""
+
+from __future__ import annotations
+
+import pytest
+
+from aioproducer.accumulator.batch_growth import BatchGrowth
+from tests.unit.accumulator.world import BATCH, FULL, AccumulatorWorld
+
+MOST = 5
+LARGEST = BATCH << MOST
+
+
+def growing(**given: object) -> AccumulatorWorld:
+    defaults = {
+        "most_doublings": MOST,
+        "memory": 100 * LARGEST,
+        "max_request_size": LARGEST,
+        "adaptive_partitioning": False,
+    }
+    return AccumulatorWorld(**(defaults | given))
+
+
+def sizes(world: AccumulatorWorld) -> list[int]:
+    return [len(batch.builder.buffer) for batch in world.batches]
+
+
+def test_a_lone_record_gets_a_small_batch() -> None:
+    world = growing()
+    world.learn(1)
+    for _ in range(20):
+        world.send()
+        assert sizes(world) == [BATCH]
+        world.deliver(world.drain_one())
+
+
+@pytest.mark.parametrize("partition", [0, None])
+def test_batches_that_fill_double_up_to_the_largest(partition: int | None) -> None:
+    world = growing()
+    world.learn(1)
+    while len(world.batches) < MOST + 4:
+        world.send(partition, FULL)
+    assert sizes(world) == [BATCH << n for n in range(MOST)] + [LARGEST] * 4
+
+
+def test_a_number_for_batch_size_is_the_size_of_every_batch() -> None:
+    world = growing(most_doublings=0)
+    world.learn(1)
+    for _ in range(10):
+        world.send(0, FULL)
+    assert sizes(world) == [BATCH] * 10
+
+
+def test_batches_shrink_when_they_leave_mostly_empty() -> None:
+    world = growing()
+    world.learn(1)
+    while len(world.batches) < MOST + 2:
+        world.send(0, FULL)
+    while batches := world.drain():
+        world.deliver(*batches)
+    seen = []
+    for _ in range(MOST):
+        world.send()
+        seen += sizes(world)
+        world.deliver(world.drain_one())
+    assert seen == [LARGEST >> n for n in range(1, MOST + 1)]
+
+
+def test_a_batch_that_is_a_quarter_full_keeps_the_size() -> None:
+    growth = BatchGrowth()
+    growth.filled(MOST)
+    growth.left(LARGEST // 4, LARGEST)
+    assert growth.doublings == 1
+    growth.left(LARGEST // 4 - 1, LARGEST)
+    assert growth.doublings == 0
+    growth.left(0, LARGEST)
+    assert growth.doublings == 0
+
+
+def test_a_batch_that_is_sent_again_shrinks_nothing() -> None:
+    world = growing()
+    world.learn(1)
+    world.send(0, FULL)
+    world.send(0, FULL)
+    world.deliver(world.drain_one())
+    last = world.drain_one()
+    last.growth.doublings = 3  # type: ignore[union-attr]
+    for _ in range(3):
+        world.retry(last)
+        assert world.drain_one() is last
+    assert last.growth is not None
+    assert last.growth.doublings == 3
+
+
+def test_each_partition_grows_by_itself() -> None:
+    world = growing()
+    world.learn(1, 1)
+    for _ in range(20):
+        world.send(0, FULL)
+    world.send(1)
+    assert sizes(world)[-1] == BATCH
+
+
+def test_keyless_records_stay_spread_evenly_while_batches_grow() -> None:
+    world = growing(memory=10_000 * LARGEST)
+    world.learn(1, 1, 1, 1)
+    for _ in range(20_000):
+        world.send(None, FULL)
+    partitions = world.accumulator._topics["t"].partitions
+    held = [sum(batch.size for batch in partition._batches) for partition in partitions]
+    assert max(held) < 1.3 * min(held)
+
+
+def test_batches_that_have_grown_leave_memory_for_others() -> None:
+    world = growing(memory=16 * LARGEST)
+    world.learn(1)
+    while not world.pending:
+        world.send(0, FULL)
+    grown = sizes(world)
+    assert max(grown) == LARGEST
+    assert grown[-1] == BATCH, "the last memory is given out in the smallest batches"
+    left = 16 * LARGEST
+    for size in grown:
+        assert size == BATCH or size <= left // 8
+        left -= size
+
+
+def test_the_buffers_of_every_size_are_used_again() -> None:
+    world = growing()
+    world.learn(1)
+    for _ in range(3):
+        while len(world.batches) < MOST + 1:
+            world.send(0, FULL)
+        seen = {id(batch.builder.buffer) for batch in world.batches}
+        while batches := world.drain():
+            world.deliver(*batches)
+        free = {id(buffer) for kept in world.pool._kept.values() for buffer in kept}
+        assert seen <= free
+    assert world.pool.available == world.pool.total
+
+
+def test_a_topic_whose_broker_refuses_large_batches_gets_no_larger_ones() -> None:
+    world = growing()
+    world.learn(1)
+    while len(world.batches) < MOST + 1:
+        world.send(0, FULL)
+    for _ in range(MOST - 1):
+        world.deliver(world.drain_one())
+    refused = world.drain_one()
+    assert len(refused.builder.buffer) == LARGEST // 2
+    size = refused.size
+    world.batches.split(refused, world.now)
+    assert all(batch.size <= max(size // 2, BATCH) for batch in world.batches)
+    while batches := world.drain():
+        world.deliver(*batches)
+    for _ in range(100):
+        world.send(0, FULL)
+    assert max(sizes(world)) <= max(size // 2, BATCH)
+    while batches := world.drain():
+        world.deliver(*batches)
+    assert world.accumulator.forget_topic("t", world.now)
+    assert not world.accumulator._sizes._limits
