@@ -7,6 +7,7 @@ is the reference.
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop
+from contextlib import suppress
 from threading import get_ident
 from time import time_ns
 from typing import Any, Final
@@ -15,6 +16,14 @@ from aioproducer.records import acceleration
 from aioproducer.records.acceleration import ACCELERATED, RouteCache
 
 _NO_THREAD: Final = 0
+
+
+def utf8(field: Any) -> Any:
+    """A str as UTF-8; any other field, or a str without such a form, as it is."""
+    if type(field) is str:
+        with suppress(UnicodeEncodeError):
+            return field.encode()
+    return field
 
 
 class PythonFastPath:
@@ -42,6 +51,7 @@ class PythonFastPath:
     def send(self, topic: Any, value: Any, key: Any, partition: Any) -> Any:
         """The future of a record that took the fast path, with the present time; None: it can't."""
         if self.serves():
+            value, key = utf8(value), utf8(key)
             builder = self._routes.find(topic, value, key, partition)
             if builder is not None:
                 self._routes.last = builder
@@ -54,7 +64,7 @@ class PythonFastPath:
         """Do :meth:`send` with the caller's ``token``; returns the record's size in bytes, or 0."""
         if self.serves():
             now_ms = time_ns() // 1_000_000
-            return self._routes.append(token, now_ms, topic, value, key, partition)
+            return self._routes.append(token, now_ms, topic, utf8(value), utf8(key), partition)
         return 0
 
 

@@ -7,6 +7,7 @@ Both are in one module, because every record would pay for the costlier call bet
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject_Call
+from cpython.unicode cimport PyUnicode_AsUTF8String
 from libc.stdint cimport int64_t
 from libc.time cimport time_t
 
@@ -93,6 +94,16 @@ cdef class RouteCache:
         return batches.sticky if number == -1 else None
 
 
+cdef inline object utf8(field):
+    """See ``fast_path.utf8``."""
+    if type(field) is str:
+        try:
+            return PyUnicode_AsUTF8String(field)
+        except UnicodeEncodeError:
+            pass
+    return field
+
+
 cdef inline int64_t now_ms() noexcept:
     cdef timespec now
     timespec_get(&now, TIME_UTC)
@@ -125,6 +136,7 @@ cdef class FastPath:
     def send(self, topic, value, key, partition):
         cdef RecordsBuilder builder
         if self.serves():
+            value, key = utf8(value), utf8(key)
             builder = self.routes.find(topic, value, key, partition)
             if builder is not None:
                 self.routes.last = builder
@@ -147,6 +159,7 @@ cdef class FastPath:
     def append(self, token, topic, value, key, partition):
         cdef RecordsBuilder builder
         if self.serves():
+            value, key = utf8(value), utf8(key)
             builder = self.routes.find(topic, value, key, partition)
             if builder is not None:
                 self.routes.last = builder

@@ -137,3 +137,17 @@ async def test_futures_do_not_stay(ends: str) -> None:
     await asyncio.sleep(0)
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("make", FAST_PATHS)
+async def test_strings_come_in_as_utf_8_and_others_take_the_long_way(make: Any) -> None:
+    fast_path, builder = opened(make, asyncio.get_running_loop())
+    assert fast_path.send("t", "wörld", None, None)
+    assert fast_path.append(object(), "t", "wörld", None, None)
+    records = bytes(builder.records)
+    assert records.count("wörld".encode()) == 2
+    for value in ("\ud800", bytearray(b"v"), 7):
+        assert fast_path.send("t", value, None, None) is None
+        assert not fast_path.append(object(), "t", value, None, None)
+        assert fast_path.send("t", b"v", value, None) is None
+    assert bytes(builder.records) == records
