@@ -105,6 +105,11 @@ class BatchQueue:
         """The nodes with batches to send."""
         return self._dispatch.nodes()
 
+    @property
+    def has_leaderless(self) -> bool:
+        """True if a batch's partition has no leader."""
+        return self._dispatch.has_leaderless
+
     def topics_without_leader(self) -> set[str]:
         """The topics with a batch whose partition has no leader."""
         return self._dispatch.topics_without_leader()
@@ -207,9 +212,11 @@ class BatchQueue:
 
     def complete(self, batch: ProducerBatch, now: float) -> None:
         """Forget a batch that has its outcome; its buffer goes back to the pool."""
-        partition = self._partition_of(batch)
-        was_queued = partition.settle(batch)
-        (self._dispatch.relist if was_queued else self._dispatch.enlist)(partition, now)
+        partition: Partition = batch.partition
+        if partition.settle(batch):
+            self._dispatch.relist(partition, now)
+        elif partition.queued:
+            self._dispatch.enlist(partition, now)
         del self._batches[batch]
         self._flushes.done(batch)
         buffer = batch.release()
@@ -266,6 +273,10 @@ class BatchQueue:
         self._next_expiry = min(rest, default=float("inf"))
         return late
 
+    def is_expiry_due(self, now: float) -> bool:
+        """True if :meth:`expired` has to look for late batches."""
+        return now >= self._next_expiry
+
     def next_expiry(self) -> float | None:
         """The time when the next batch expires; None: no batch is left."""
         return self._next_expiry if self._batches else None
@@ -277,7 +288,7 @@ class BatchQueue:
         topic = self._topics.get(topic_partition.topic)
         return None if topic is None else topic.find(topic_partition.partition)
 
-    def _partition_of(self, batch: ProducerBatch) -> Partition:
-        partition = self._find(batch.topic_partition)
-        assert partition is not None, "a partition stays while it has a batch"
+    @staticmethod
+    def _partition_of(batch: ProducerBatch) -> Partition:
+        partition: Partition = batch.partition
         return partition

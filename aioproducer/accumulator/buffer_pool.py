@@ -69,15 +69,17 @@ class NodeQuota:
 
     def take(self, node: NodeKey, units: int) -> None:
         """``node`` uses ``units`` more (fewer, if negative)."""
-        before = self._used.get(node, 0)
+        used = self._used
+        before = used.get(node, 0)
         after = before + units
         if after:
-            self._used[node] = after
+            used[node] = after
         else:
-            self._used.pop(node, None)
+            used.pop(node, None)
         self.used += units
         if node in self._members:
-            units = max(after, self.part) - max(before, self.part)
+            part = self.part
+            units = (after if after > part else part) - (before if before > part else part)
         self._committed += units
 
     def grow(self, units: int) -> None:
@@ -94,6 +96,11 @@ class NodeQuota:
         """Units that any node may take; negative if a guarantee can't be kept at present."""
         return self.total - self._committed
 
+    @property
+    def is_low(self) -> bool:
+        """True if less than a quarter of the units is used: any node may take another quarter."""
+        return self.used * 4 < self.total
+
     def room(self, node: NodeKey) -> int:
         """Units that ``node`` may still take."""
         kept = self.part - self._used.get(node, 0) if node in self._members else 0
@@ -105,6 +112,8 @@ class NodeQuota:
         A node that uses no units may take all free ones: otherwise no node could ever take more
         units than its limit.
         """
+        if self.used + units <= self.total - self._guaranteed:
+            return True  # the free half alone is enough
         if units > self.free:
             return False
         return units <= self.room(node) or not self._used.get(node)
@@ -153,7 +162,11 @@ class BufferPool:
 
     def try_allocate(self, size: int, node: NodeKey) -> bytearray | None:
         """A buffer of ``size`` bytes for ``node``; None if it is used, or kept for other nodes."""
-        if self._closed or self.available < size or not self.quota.allows(node, size):
+        if (
+            self._closed
+            or self._unpooled + self._kept_bytes < size
+            or not self.quota.allows(node, size)
+        ):
             return None
         if kept := self._kept.get(size):
             buffer = kept.pop()

@@ -148,6 +148,11 @@ class Dispatch:
         """The nodes with batches to send."""
         return [node for node, backlog in self._backlogs.items() if backlog.partitions]
 
+    @property
+    def has_leaderless(self) -> bool:
+        """True if a batch's partition has no leader."""
+        return bool(self._leaderless.partitions)
+
     def topics_without_leader(self) -> set[str]:
         """The topics with a batch whose partition has no leader."""
         return {partition.topic_partition.topic for partition in self._leaderless.partitions}
@@ -191,5 +196,6 @@ class Dispatch:
             self._delist(partition)
             size += first.size
             drained.append(partition.take(node))
-            self.enlist(partition, now)
+            if partition.queued:
+                self.enlist(partition, now)
         return drained

@@ -181,8 +181,9 @@ class MemoryQuota:
 
     def count_futures(self, partition: Partition, futures: int) -> None:
         """Add ``futures`` to the futures of records in full batches of ``partition``."""
-        partition.count_futures(futures)
-        self.futures.take(partition.leader, futures)
+        if futures:
+            partition.count_futures(futures)
+            self.futures.take(partition.leader, futures)
 
     # --- how large a batch may be ------------------------------------------------------------
 
@@ -215,6 +216,11 @@ class MemoryQuota:
         """Let ``partition`` wait for memory from ``now`` on."""
         heap = self._waiting.setdefault(partition.leader, [])
         heapq.heappush(heap, (partition.held, next(self._ticket), partition, now))
+
+    @property
+    def has_waiting(self) -> bool:
+        """True if partitions may wait for memory."""
+        return bool(self._waiting)
 
     def grant(self, now: float) -> Grant | None:
         """Memory for the next partition that waits; None: no memory for any of them.
@@ -278,6 +284,14 @@ class MemoryQuota:
 
     def pressure(self, node: NodeKey) -> Pressure:
         """The pressure on the memory of ``node``."""
+        if (
+            not self._pending
+            and not self._waiting
+            and self._pool.quota.is_low
+            and self.futures.is_low
+            and self._batch_size * 4 <= self._pool.quota.total
+        ):
+            return Pressure.NONE
         if self._pending.is_half_full(node):
             return Pressure.CRITICAL
         if self.futures.room(node) <= 0:

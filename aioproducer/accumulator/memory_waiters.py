@@ -177,7 +177,7 @@ class MemoryWaiters:
     def serve(self, now: float) -> float | None:
         """Let callers with memory go on. Returns the time of the next check by the clock."""
         self.update()
-        if self._stopped:
+        if self._stopped or not self._turns:
             return None
         for node, turns in list(self._turns.items()):
             self._serve(node, turns, now)

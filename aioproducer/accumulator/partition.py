@@ -137,7 +137,7 @@ class Partition:
     def open(self, batch: ProducerBatch) -> None:
         """Queue a new batch, which records may join."""
         self.close_batch()
-        batch.builder.owner = self
+        batch.partition = batch.builder.owner = self
         self._open = batch
         self._batches.append(batch)
 
@@ -181,8 +181,12 @@ class Partition:
         """``batch`` has its outcome; True if it was queued, False if it was in flight."""
         if batch.delivered:
             self._acknowledged = True
-        if batch in self._in_flight:
-            self._in_flight.remove(batch)
+        in_flight = self._in_flight
+        if in_flight and in_flight[0] is batch:
+            del in_flight[0]
+            return False
+        if batch in in_flight:
+            in_flight.remove(batch)
             return False
         self._batches.remove(batch)
         if self._open is batch:

@@ -108,7 +108,9 @@ class PendingQueue:
 
     def admit(self, now: float) -> list[float]:
         """Put pending records into batches while there is memory; returns the seconds waited."""
-        waited = []
+        waited: list[float] = []
+        if not self._memory_quota.has_waiting:
+            return waited
         while (grant := self._memory_quota.grant(now)) is not None:
             if self._fill(grant, now):
                 waited.append(grant.waited)

@@ -240,6 +240,8 @@ class PendingRecords:
 
     def expired(self, now: float, most: int | None = None) -> list[PendingRecord]:
         """The records whose deadline has passed, or the first ``most`` of them."""
+        if not self._records:
+            return []
         first = islice(self._records, most)
         return list(takewhile(lambda record: record.deadline <= now, first))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.pending_records import SerializedRecord
@@ -51,6 +51,7 @@ class ProducerBatch:
         "node",
         "order",
         "order_share",
+        "partition",
         "state",
         "topic_partition",
         "uncertain",
@@ -90,6 +91,8 @@ class ProducerBatch:
         self.delivered = False
         self.generation = 0
         """The generation of flushes that wait for it; see :class:`Flushes`."""
+        self.partition: Any = None
+        """The owner of the batch: its :class:`Partition`, set when it is queued."""
         self.growth: BatchGrowth | None = None
         """The size of the batches after it; None: a part of a split batch."""
         self.node = -1
@@ -203,6 +206,7 @@ def _part(batch: ProducerBatch, size: int) -> ProducerBatch:
         batch.topic_partition, bytearray(size), size, batch.created, batch.deadline
     )
     part.buffer = None
+    part.partition = batch.partition
     part.is_part = True
     part.attempts = batch.attempts
     part.uncertain = batch.uncertain

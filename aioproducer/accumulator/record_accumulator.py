@@ -313,8 +313,10 @@ class RecordAccumulator:
 
     def next_deadline(self) -> float | None:
         """The next time when a batch or a pending record expires; None: there are no records."""
-        moments = (self._records.next_deadline(), self.batches.next_expiry())
-        return min((moment for moment in moments if moment is not None), default=None)
+        record, batch = self._records.next_deadline(), self.batches.next_expiry()
+        if record is None or batch is None:
+            return batch if record is None else record
+        return min(record, batch)
 
     def flush(self, future: FlushFuture) -> None:
         """Resolve ``future`` once every present record has its outcome; no batch lingers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NoReturn
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.pending_records import SerializedRecord
@@ -55,6 +56,7 @@ class BatchSizes:
         self._expansion = expansion
         self._limits: dict[str, int] = {}
         """The most bytes of a batch, for the topics whose brokers refused larger ones."""
+        self._most = min(settings.max_request_size, settings.memory)
 
     def full(self, topic: str, growth: BatchGrowth) -> int:
         """Bytes of the next full batch."""
@@ -95,6 +97,11 @@ class BatchSizes:
         Raises :class:`RecordTooLargeError`.
         """
         needed = batch_size_bound(record.key, record.value, record.headers)
+        if needed > self._most:
+            self._refuse(record, needed)
+        return needed
+
+    def _refuse(self, record: SerializedRecord, needed: int) -> NoReturn:
         for limit, option in (
             (self._settings.max_request_size, "max_request_size"),
             (self._settings.memory, "the share of buffer_memory that batches may use"),
@@ -105,4 +112,4 @@ class BatchSizes:
                     f"{limit} bytes of {option}: raise {option} (and the topic's "
                     "max.message.bytes), or send smaller records"
                 )
-        return needed
+        raise AssertionError("a record of this size fits")

@@ -75,6 +75,8 @@ class AdHocRequests(Requester):
 
     def step(self, now: float) -> float | None:
         """Send the requests that can be sent. Returns the time of the next round by the clock."""
+        if not self._waiting:
+            return None
         deadline: float | None = None
         for inquiry in list(self._waiting):
             later = None if inquiry.future.done() else self._try(inquiry, now)

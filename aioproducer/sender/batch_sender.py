@@ -109,13 +109,13 @@ class ProduceResponses:
         self, batches: Sequence[ProducerBatch], produced: ProduceResults, node: NodeId, now: float
     ) -> None:
         self._take_hints(produced, now)
+        deliver = self._completer.deliver
         for batch in batches:
             if batch.done:
                 continue
             result = produced.results.get(batch)
             if result is not None and not result.error_code:
-                delivered = Deliver(result.base_offset, result.log_append_time_ms)
-                self._completer.settle(batch, delivered, node, now)
+                deliver(batch, result.base_offset, result.log_append_time_ms, now)
                 continue
             where = f"{batch.topic_partition} on {self._metadata.describe(node)}"
             if result is None:
@@ -178,9 +178,10 @@ class BatchSender(Requester):
     def step(self, now: float) -> float | None:
         """Send the ready batches. Returns the time of the next round by the clock."""
         deadline = self._batches.release_delayed(now)
-        for topic in self._batches.topics_without_leader():
-            self._metadata.use(topic, now)
-            self._metadata.request_update(topic)
+        if self._batches.has_leaderless:
+            for topic in self._batches.topics_without_leader():
+                self._metadata.use(topic, now)
+                self._metadata.request_update(topic)
         if not self._sequence_numbers.usable:
             return None
         for node_id in self._batches.nodes():
@@ -221,8 +222,12 @@ class BatchSender(Requester):
             self._metadata.request_update()
 
     def _number(self, batches: Sequence[ProducerBatch], now: float) -> None:
+        used = ""
         for batch in batches:
-            self._metadata.use(batch.topic_partition.topic, now)
+            topic = batch.topic_partition.topic
+            if topic != used:
+                self._metadata.use(topic, now)
+                used = topic
             if batch.state is NO_PRODUCER_STATE:
                 batch.state = self._sequence_numbers.stamp(batch.topic_partition, batch.count)
 

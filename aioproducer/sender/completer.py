@@ -85,13 +85,19 @@ class BatchCompleter:
         """True if a batch's number may not fit because an abort has dropped earlier batches."""
         return self._transactions is not None and self._transactions.discards_unsent
 
+    def deliver(
+        self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, now: float
+    ) -> None:
+        """Resolve the futures of a batch that is in the log; -1 as in :class:`Deliver`."""
+        batch.deliver(base_offset, log_append_time_ms)
+        self._done(batch, now)
+        if self._sequence_numbers.has_breaks:
+            self._sequence_numbers.delivered(batch.topic_partition, batch.order)
+
     def settle(self, batch: ProducerBatch, outcome: Outcome, node: NodeId, now: float) -> None:
         """Carry out ``outcome`` for a batch that was sent to ``node``."""
         if isinstance(outcome, Deliver):
-            batch.deliver(outcome.base_offset, outcome.log_append_time_ms)
-            self._done(batch, now)
-            if self._sequence_numbers.broken:
-                self._sequence_numbers.delivered(batch.topic_partition, batch.order)
+            self.deliver(batch, outcome.base_offset, outcome.log_append_time_ms, now)
             return
         if outcome.error.refresh_metadata:
             self._metadata.request_update(batch.topic_partition.topic)
@@ -120,7 +126,7 @@ class BatchCompleter:
 
         Call this after outcomes, before batches leave.
         """
-        if not self._blocked and not self._sequence_numbers.broken:
+        if not self._blocked and not self._sequence_numbers.has_breaks:
             return
         concerned, self._blocked = self._blocked.union(self._sequence_numbers.broken), set()
         for partition in concerned:

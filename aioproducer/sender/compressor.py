@@ -42,6 +42,8 @@ class Compressor:
 
     def compress(self, batches: Sequence[ProducerBatch]) -> None:
         """Compress ``batches`` here and now."""
+        if self._compression is None:
+            return
         for batch in batches:
             batch.compress(self._compression)
 

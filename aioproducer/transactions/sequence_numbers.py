@@ -129,6 +129,11 @@ class SequenceNumbers:
     # --- a numbered batch failed -----------------------------------------------------------
 
     @property
+    def has_breaks(self) -> bool:
+        """True if any partition has a break."""
+        return bool(self._breaks)
+
+    @property
     def broken(self) -> Collection[TopicPartition]:
         """The partitions with a break."""
         return self._breaks.keys()
