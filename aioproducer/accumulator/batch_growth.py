@@ -7,12 +7,17 @@ from typing import Final
 _MOSTLY_EMPTY: Final = 4
 """A batch that fills less than one part in so many makes the next one smaller."""
 
+_ENOUGH_RECORDS: Final = 1_500
+"""A batch with as many records grows no more: the futures of a batch are resolved all at once, and
+the event loop stands still meanwhile."""
+
 
 class BatchGrowth:
     """The size of the next batch of a partition, or of a topic's keyless records.
 
-    A batch that was full before it could leave doubles the size. A batch that leaves mostly empty
-    halves it. So a lone record gets a small batch, and load makes large ones.
+    A batch that was full before it could leave doubles the size, unless it had many records. A
+    batch that leaves mostly empty halves it. So a lone record gets a small batch, and load makes
+    large ones.
     """
 
     __slots__ = ("doublings",)
@@ -21,9 +26,9 @@ class BatchGrowth:
         self.doublings = 0
         """The size is the smallest one, doubled so often."""
 
-    def filled(self, most: int) -> None:
-        """A batch was full before it left; ``most``: the most doublings."""
-        if self.doublings < most:
+    def filled(self, records: int, most: int) -> None:
+        """A batch was full of ``records`` before it left; ``most``: the most doublings."""
+        if self.doublings < most and records < _ENOUGH_RECORDS:
             self.doublings += 1
 
     def left(self, size: int, capacity: int) -> None:

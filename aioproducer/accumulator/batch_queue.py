@@ -84,7 +84,7 @@ class BatchQueue:
     def overflowed(self, batch: ProducerBatch) -> None:
         """A record did not fit into ``batch``, which others may still: count its futures anew."""
         if batch.growth is not None:
-            self._sizes.filled(batch.growth)
+            self._sizes.filled(batch.growth, batch.count)
         tokens = batch.builder.tokens
         futures = len(tokens) - [*map(type, tokens)].count(BulkToken)
         self._memory_quota.count_futures(self._partition_of(batch), futures - batch.futures)

@@ -135,7 +135,7 @@ class PendingQueue:
             self.settle(record, batch)
             record = self._first_pending(partition)
         if record is not None:
-            self._sizes.filled(partition.growth)
+            self._sizes.filled(partition.growth, batch.count)
             partition.close_batch()
             self._memory_quota.wait(partition, now)
         return True

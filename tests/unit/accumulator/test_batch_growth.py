@@ -68,7 +68,7 @@ def test_batches_shrink_when_they_leave_mostly_empty() -> None:
 
 def test_a_batch_that_is_a_quarter_full_keeps_the_size() -> None:
     growth = BatchGrowth()
-    growth.filled(MOST)
+    growth.filled(1, MOST)
     growth.left(LARGEST // 4, LARGEST)
     assert growth.doublings == 1
     growth.left(LARGEST // 4 - 1, LARGEST)
@@ -160,3 +160,12 @@ def test_a_topic_whose_broker_refuses_large_batches_gets_no_larger_ones() -> Non
         world.deliver(*batches)
     assert world.accumulator.forget_topic("t", world.now)
     assert not world.accumulator._sizes._limits
+
+
+def test_batches_of_many_small_records_stop_growing() -> None:
+    world = growing(batch_size=16_384, memory=10**9, max_request_size=2**20)
+    world.learn(1)
+    for _ in range(30_000):
+        world.send(0, 4)
+    assert max(batch.count for batch in world.batches) < 3_000
+    assert len({*sizes(world)}) > 1
