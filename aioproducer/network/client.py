@@ -61,6 +61,8 @@ class NetworkClient:
     metrics: ProducerMetrics
     connect_to: Callable[..., Connection] = Connection
     """Makes a connection; it takes the arguments of :class:`Connection`."""
+    responded: Callable[[], None] = lambda: None
+    """Called when a response has completed a request; see :meth:`take_completed`."""
     features: Features = NO_FEATURES
     """The newest features that any open connection reported, as of the last one that opened."""
     _nodes: dict[NodeId, NodeConnectionState] = field(default_factory=dict)
@@ -332,6 +334,7 @@ class NetworkClient:
             self.metrics.throttled(node, pause, now)
             connection.throttled_until = max(connection.throttled_until, now + pause)
         self._complete(Completion(request.context, node, result, None, latency))
+        self.responded()
 
     def _on_anomaly(self, connection: Connection, what: str) -> None:
         state = self._nodes.get(connection.node.id)  # None: a response read after its connection

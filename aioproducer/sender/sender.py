@@ -47,6 +47,7 @@ class Sender:
         self._wakeup = wakeup
         parts: Sequence[Requester] = (refresher, *requesters)
         self._requester_of = {kind: each for each in parts for kind in each.requests}
+        client.responded = self._take_response
 
     async def run(self) -> None:
         """Send until the accumulator is closing and empty."""
@@ -61,8 +62,7 @@ class Sender:
 
     def _round(self, now: float) -> float | None:
         """Do one round of work. Returns the time of the next round by the clock."""
-        for completion in self._client.take_completed():
-            self._requester_of[type(completion.request)].completed(completion, now)
+        self._take_completed(now)
         self._expiry.expire(now)
         self._completer.block_behind_gaps(now)
         self._refresher.step(now)
@@ -74,6 +74,20 @@ class Sender:
             self._accumulator.next_deadline(),
             self._expiry.report(now),
         )
+
+    def _take_completed(self, now: float) -> None:
+        for completion in self._client.take_completed():
+            self._requester_of[type(completion.request)].completed(completion, now)
+
+    def _take_response(self) -> None:
+        """Take a response in the callback that brought it: its records need not wait for a round.
+
+        Otherwise each awaited record would take another iteration of the event loop.
+        """
+        try:
+            self._take_completed(self._wakeup.clock())
+        except BaseException as error:
+            self._wakeup.fail(error)
 
     def _serve_memory(self, now: float) -> float | None:
         """Give returned memory to pending records, then to callers of ``drain()``."""

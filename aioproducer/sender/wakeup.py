@@ -16,6 +16,7 @@ class Wakeup:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self._awake = False
+        self._error: BaseException | None = None
         self._sleeper: asyncio.Future[None] | None = None
         self._deadline: float | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -27,11 +28,17 @@ class Wakeup:
         if self._sleeper is not None and not self._sleeper.done():
             self._sleeper.set_result(None)
 
+    def fail(self, error: BaseException) -> None:
+        """Raise ``error`` in the sleeping coroutine, or in the next sleep."""
+        self._error = error
+        self.wake()
+
     async def wait(self, deadline: float | None) -> None:
         """Sleep until woken or ``deadline`` (the clock's seconds); at least one loop iteration."""
         if self._awake or (deadline is not None and deadline <= self.clock()):
             self._awake = False
             await asyncio.sleep(0)
+            self._check()
             return
         loop = asyncio.get_running_loop()
         self._sleeper = loop.create_future()
@@ -44,6 +51,11 @@ class Wakeup:
             self._sleeper = None
             self._deadline = None
             self._awake = False
+        self._check()
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop, moment: float) -> None:
         if self._timer is not None:
