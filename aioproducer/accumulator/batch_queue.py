@@ -6,6 +6,7 @@ Source: Kafka's ``IncompleteBatches``, and the calls of its ``Sender`` to the ``
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.dispatch import Dispatch
@@ -17,6 +18,9 @@ from aioproducer.accumulator.settings import AccumulatorSettings, BatchSizes
 from aioproducer.accumulator.topic import Topic
 from aioproducer.model import BatchOrder, TopicPartition
 from aioproducer.records.bulk_tokens import BulkToken
+
+_LONGEST_GATHERING: Final = 0.001
+"""Seconds that batches for an idle node wait for the records of a busy event loop, at most."""
 
 
 class BatchQueue:
@@ -124,6 +128,17 @@ class BatchQueue:
         ``idle``: no request to the node is in flight.
         """
         return self._dispatch.ready(node, now, self._linger(node, now, idle=idle))
+
+    def may_gather(self, node: int, now: float) -> bool:
+        """True if batches for an idle ``node`` may wait while each loop iteration brings records.
+
+        So it is with the adaptive linger, while nobody waits for memory or a flush.
+        """
+        if self._settings.linger is not None or self._closing or self._flushes:
+            return False
+        if self._memory_quota.skips_linger(node, now):
+            return False
+        return self._dispatch.may_wait(node, now, _LONGEST_GATHERING)
 
     def _linger(self, node: int, now: float, *, idle: bool) -> float:
         """The seconds that a batch for ``node`` waits for more records (``linger_ms``)."""

@@ -169,6 +169,11 @@ class Dispatch:
             return now
         return max(now, backlog.oldest + linger)
 
+    def may_wait(self, node: int, now: float, most: float) -> bool:
+        """True if no batch for ``node`` is full, a retry, or older than ``most`` seconds."""
+        backlog = self._backlogs[node]
+        return not backlog.is_due and now - backlog.oldest < most
+
     def no_linger(self, partition: Partition) -> None:
         """Let the batches of ``partition`` leave without lingering, if they may leave."""
         listed = self._listed.get(partition)

@@ -111,7 +111,9 @@ class RecordAccumulator:
             record.token, record.timestamp_ms, key, record.value, record.headers
         ):
             self.routes.last = builder
+            self.routes.taken += 1
             return True
+        self.routes.taken += 1
         return self._find_batch(topic, number, record, now) is not None
 
     def _find_batch(

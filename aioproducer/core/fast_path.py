@@ -57,6 +57,7 @@ class PythonFastPath:
                 self._routes.last = builder
                 future = self._loop.create_future()
                 if builder.append(future, time_ns() // 1_000_000, key, value):
+                    self._routes.taken += 1
                     return future
         return None
 

@@ -332,7 +332,8 @@ class NetworkClient:
         pause = throttle_seconds(response)
         if pause is not None:
             self.metrics.throttled(node, pause, now)
-            connection.throttled_until = max(connection.throttled_until, now + pause)
+            if pause:
+                connection.throttled_until = max(connection.throttled_until, now + pause)
         self._complete(Completion(request.context, node, result, None, latency))
         self.responded()
 

@@ -71,8 +71,9 @@ def encode_request(
     before, after = _header(payload.kind, client_id)
     number = correlation_id.to_bytes(_CORRELATION_ID_BYTES, "big")
     size = len(before) + len(number) + len(after) + sum(map(len, payload.parts))
-    head = (size.to_bytes(LENGTH_BYTES, "big"), before, number, after)
-    return Frame(_joined((*head, *payload.parts)), LENGTH_BYTES + size)
+    parts = (size.to_bytes(LENGTH_BYTES, "big"), before, number, after, *payload.parts)
+    pieces = [b"".join(parts)] if size < _COPIED_BELOW else _joined(parts)
+    return Frame(pieces, LENGTH_BYTES + size)
 
 
 def _joined(parts: Iterable[Buffer]) -> Sequence[Buffer]:

@@ -18,8 +18,6 @@ request waits, and ``request_timeout_ms`` bounds that.
 def throttle_seconds(response: Any) -> float | None:
     """The pause that a response asks for, within bounds; None: its version has no such field."""
     throttle_time: timedelta | None = getattr(response, "throttle_time", None)
-    return (
-        None
-        if throttle_time is None
-        else min(max(throttle_time.total_seconds(), 0.0), MAX_THROTTLE)
-    )
+    if not throttle_time:
+        return None if throttle_time is None else 0.0
+    return min(max(throttle_time.total_seconds(), 0.0), MAX_THROTTLE)

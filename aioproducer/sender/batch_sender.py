@@ -174,6 +174,13 @@ class BatchSender(Requester):
         self._compressing: set[int] = set()
         """The nodes whose next batches are being compressed in a thread."""
         self._failure_seen: dict[int, ProducerError] = {}
+        self._routes = accumulator.routes
+        self._taken = 0
+        """The number of records that had joined a batch before this round."""
+        self._came = 0
+        """The number of records that joined one since the round before."""
+        self._gathering: set[int] = set()
+        """The idle nodes whose batches wait for another iteration."""
 
     def step(self, now: float) -> float | None:
         """Send the ready batches. Returns the time of the next round by the clock."""
@@ -184,6 +191,8 @@ class BatchSender(Requester):
                 self._metadata.request_update(topic)
         if not self._sequence_numbers.usable:
             return None
+        taken = self._routes.taken
+        self._came, self._taken = taken - self._taken, taken
         for node_id in self._batches.nodes():
             node = self._metadata.snapshot.brokers.get(node_id)
             if node is None:
@@ -201,6 +210,9 @@ class BatchSender(Requester):
             due = self._batches.ready(node.id, now, idle=idle)
             if due is None or due > now:
                 return due
+            if idle and self._gathers(node.id, now):
+                return now
+            self._gathering.discard(node.id)
             ready = self._client.ready(node, now)
             self._batches.node_is_ready(node.id, ready, now)
             if not ready:
@@ -213,6 +225,22 @@ class BatchSender(Requester):
                 return None
             self._compressor.compress(batches)
             self._send(node, batches)
+
+    def _gathers(self, node: int, now: float) -> bool:
+        """True if batches for an idle ``node`` should wait another iteration of the event loop.
+
+        They do while each iteration brings records: a request with several costs little more than
+        one. A lone record is not kept waiting, nor is any for long.
+        """
+        if not self._came:
+            return False
+        alone = self._came == 1 and node not in self._gathering
+        if alone and not self._client.total_in_flight():
+            return False
+        if not self._batches.may_gather(node, now):
+            return False
+        self._gathering.add(node)
+        return True
 
     def _doubt_leader(self, node: int) -> None:
         """Request metadata for the batches of an unreachable node: the leader may have changed."""

@@ -50,6 +50,7 @@ cdef class RouteCache:
     cdef public bint is_open
     cdef readonly dict topics
     cdef public RecordsBuilder last
+    cdef public Py_ssize_t taken
 
     def __init__(self, *, ignore_keys=False):
         self.ignore_keys = ignore_keys
@@ -142,6 +143,7 @@ cdef class FastPath:
                 self.routes.last = builder
                 future = self.new_future()
                 if builder.write(future, now_ms(), key, value, None):
+                    self.routes.taken += 1
                     return future
         return None
 

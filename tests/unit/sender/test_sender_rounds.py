@@ -12,11 +12,11 @@ from typing import Any, cast
 import pytest
 from kio.schema.errors import ErrorCode
 
-from aioproducer import BufferExhaustedError, Producer, RecordMetadata
+from aioproducer import BufferExhaustedError, Producer, ProducerBrokenError, RecordMetadata
 from aioproducer.core.environment import Environment
 from aioproducer.errors import BrokerConnectionError
 from aioproducer.network.apis import Api, response_type
-from aioproducer.sender.produce import ProduceRequest
+from aioproducer.sender.produce import PartitionResult, ProduceRequest, ProduceResults
 from aioproducer.sender.requests import MetadataRequest
 from aioproducer.sender.wakeup import Wakeup
 from tests.support.fake_network import FakeNetwork
@@ -266,3 +266,93 @@ async def test_a_topic_that_cannot_be_written_to_yet_is_logged_once(
         told = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
         assert len(told) == 1
         assert "'orders'" in told[0]
+
+
+# --- an idle broker, and a busy event loop -----------------------------------------------------
+
+
+async def iterations_until_sent(world: WatchedProducer, busy: bool) -> int:
+    """Loop iterations until a request leaves; ``busy``: each of them sends another record."""
+    for count in range(1, 50):
+        if busy:
+            world.producer.send("orders", b"more", partition=0)
+        await asyncio.sleep(0)
+        if any(isinstance(request, ProduceRequest) for _, request in world.network.sent):
+            return count
+    raise AssertionError("nothing was sent")
+
+
+@asynccontextmanager
+async def adaptive() -> AsyncIterator[WatchedProducer]:
+    """A producer with the adaptive linger, and no request in flight."""
+    async with running(linger_ms=None) as world:
+        world.network.waiting.clear()
+        world.network.sent.clear()
+        yield world
+
+
+async def test_a_lone_record_leaves_in_the_next_iteration() -> None:
+    async with adaptive() as world:
+        world.send()
+        assert await iterations_until_sent(world, busy=False) <= 2
+
+
+async def test_records_leave_together_while_each_iteration_brings_more() -> None:
+    async with adaptive() as world:
+        world.send()
+        world.send()
+        gathering = asyncio.ensure_future(iterations_until_sent(world, busy=True))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not gathering.done(), "the time stands still, and records keep coming"
+        world.now += 0.0011
+        for _ in range(4):
+            await asyncio.sleep(0)
+        assert gathering.done(), "no record is kept for longer than a millisecond"
+        gathering.cancel()
+
+
+async def test_records_leave_as_soon_as_an_iteration_brings_no_more() -> None:
+    async with adaptive() as world:
+        for _ in range(3):
+            world.send()
+        assert await iterations_until_sent(world, busy=False) <= 4
+
+
+@pytest.mark.parametrize("linger_ms", [0, 5])
+async def test_a_number_for_linger_gathers_nothing_beyond_it(linger_ms: int) -> None:
+    async with running(linger_ms=linger_ms) as world:
+        world.network.waiting.clear()
+        world.network.sent.clear()
+        world.send()
+        world.send()
+        world.now += 0.005
+        assert await iterations_until_sent(world, busy=True) <= 3
+
+
+async def test_a_response_resolves_its_records_before_the_next_round() -> None:
+    async with adaptive() as world:
+        future = world.send()
+        await world.settle()
+        (sent,) = world.network.take_sent(ProduceRequest)
+        batch = sent[1].batches[0].batch
+        result = ProduceResults({batch: PartitionResult(0, 7, -1)}, {})
+        world.network.complete(sent, result)
+        rounds = len(world.sleeps)
+        world.network.responded()
+        assert future.result().offset == 7
+        assert len(world.sleeps) == rounds
+
+
+async def test_a_response_that_can_not_be_settled_breaks_the_producer() -> None:
+    """An error of the sender's own ends the sender, in whichever callback it happens."""
+    async with adaptive() as world:
+        future = world.send()
+        await world.settle()
+        (sent,) = world.network.take_sent(ProduceRequest)
+        world.network.complete(sent, result="no result")
+        world.network.responded()
+        await world.settle()
+        assert isinstance(future.exception(), ProducerBrokenError)
+        with pytest.raises(ProducerBrokenError):
+            world.send()

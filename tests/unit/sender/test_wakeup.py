@@ -198,3 +198,17 @@ async def test_no_wake_is_lost_whenever_it_comes() -> None:
     wakeup.wake()
     await asyncio.wait_for(task, 60)
     assert consumed == 200
+
+
+@pytest.mark.parametrize("asleep", [True, False])
+async def test_an_error_is_raised_in_the_sleeping_coroutine_or_the_next_sleep(asleep: bool) -> None:
+    wakeup = Wakeup(Clock())
+    if asleep:
+        waiting = start(wakeup, None)
+        await asyncio.sleep(0)
+        wakeup.fail(LookupError("lost"))
+    else:
+        wakeup.fail(LookupError("lost"))
+        waiting = start(wakeup, None)
+    with pytest.raises(LookupError, match="lost"):
+        await waiting
