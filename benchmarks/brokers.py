@@ -106,28 +106,27 @@ BROKERS: Final[Mapping[str, Callable[[], AbstractContextManager[Serving]]]] = {
 }
 
 
-def log_size(bootstrap_servers: str, workload: Workload) -> int:
-    """How many records the topics ever took: what the brokers say, not the client."""
+def log_size(bootstrap_servers: str, topics: Sequence[str], partitions: int) -> int:
+    """How many records the topics ever took: what the brokers say, not the client.
+
+    ``partitions``: of each topic.
+    """
     deadline = time.monotonic() + _LONGEST_QUERY
     while True:
         try:
-            return _ends(bootstrap_servers, workload)
+            return _ends(bootstrap_servers, topics, partitions)
         except KafkaException as error:  # such as a leader that does not know yet that it is one
             if time.monotonic() > deadline or error.args[0].code() not in _RETRIED:
                 raise
             time.sleep(_POLL)
 
 
-def _ends(bootstrap_servers: str, workload: Workload) -> int:
+def _ends(bootstrap_servers: str, topics: Sequence[str], partitions: int) -> int:
     # Kept until it has answered, else its futures never end; used once, for it keeps leaders.
     admin = _admin(bootstrap_servers)
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     ends = admin.list_offsets(
-        {
-            TopicPartition(topic, number): latest
-            for topic in workload.topic_names()
-            for number in range(workload.partitions)
-        },
+        {TopicPartition(topic, number): latest for topic in topics for number in range(partitions)},
         request_timeout=_LONGEST_QUERY,
     )
     return sum(end.result().offset for end in ends.values())

@@ -79,7 +79,7 @@ def _run(plan: Plan, workload: Workload, client: Client, number: int, target: Ta
     if plan.profiles:
         name = f"{workload.name}-{client.name}-{number}.prof"
         arguments += ["--profile", str(plan.profiles / name)]
-    before = log_size(target.plain_text, workload)
+    before = _log_size(target, workload)
     neighbours = Neighbours()
     try:
         costs = _costs(
@@ -88,10 +88,14 @@ def _run(plan: Plan, workload: Workload, client: Client, number: int, target: Ta
     except RunError as error:
         return Run(client.name, workload.name, number, neighbours.cores_used(), str(error))
     others = neighbours.cores_used()
-    in_log = log_size(target.plain_text, workload) - before - costs.warm_up
+    in_log = _log_size(target, workload) - before - costs.warm_up
     void = why_void(records, costs.confirmed, costs.failed, in_log, costs.first_error)
     numbers = {} if void else costs.numbers
     return Run(client.name, workload.name, number, others, void, numbers)
+
+
+def _log_size(target: Target, workload: Workload) -> int:
+    return log_size(target.plain_text, workload.topic_names(), workload.partitions)
 
 
 def _costs(command: Sequence[str], longest: float) -> Costs:

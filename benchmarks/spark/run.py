@@ -110,7 +110,7 @@ def _session(settings: Mapping[str, str]) -> Iterator[tuple[SparkSession, CpuWat
 def _run(stage: Stage, contender: Contender, number: int) -> Run:
     load, rows = stage.load, stage.number
     _collect_garbage(stage.rows.sparkSession)
-    log_before = log_size(stage.bootstrap_servers, load)
+    log_before = _log_size(stage)
     neighbours = Neighbours()
     used, began = stage.watch.used(), perf_counter()
     try:
@@ -120,13 +120,18 @@ def _run(stage: Stage, contender: Contender, number: int) -> Run:
         return Run(contender.name, load.name, number, neighbours.cores_used(), _told(error))
     seconds, used = perf_counter() - began, stage.watch.used().since(used)
     others = neighbours.cores_used()
-    in_log = log_size(stage.bootstrap_servers, load) - log_before
+    in_log = _log_size(stage) - log_before
     void = why_void(contender, rows, in_log, load.partitions)
     numbers = {
         **per_record(rows, load.value_bytes, seconds, used.spark),
         "brokers_cpu_us_per_record": used.brokers / rows * 1e6,
     }
     return Run(contender.name, load.name, number, others, void, {} if void else numbers)
+
+
+def _log_size(stage: Stage) -> int:
+    load = stage.load
+    return log_size(stage.bootstrap_servers, load.topic_names(), load.partitions)
 
 
 def _collect_garbage(spark: SparkSession) -> None:

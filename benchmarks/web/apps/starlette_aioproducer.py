@@ -1,0 +1,5 @@
+"""The application of the examples."""
+
+from examples.web_app import app
+
+__all__ = ["app"]
