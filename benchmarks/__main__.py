@@ -15,7 +15,7 @@ from rich.console import Console
 
 from aioproducer.testing.kafka_distribution import kafka_version
 from benchmarks.brokers import BROKERS
-from benchmarks.clients import CLIENTS
+from benchmarks.clients import CLIENTS, Choice
 from benchmarks.machine import Machine, look_at_machine
 from benchmarks.report import Section, describe, print_plain, print_rich
 from benchmarks.runner import Plan, run_all
@@ -103,6 +103,12 @@ def _parse(arguments: Sequence[str] | None) -> tuple[Plan, Path]:
         help=f"comma-separated, of {', '.join(CLIENTS)}",
     )
     parser.add_argument("--brokers", choices=BROKERS, default="mock", help="default %(default)s")
+    parser.add_argument(
+        "--settings",
+        type=names_of({choice.value: choice for choice in Choice}),
+        default=[Choice.TUNED],
+        help=f"comma-separated, of {', '.join(Choice)}; default {Choice.TUNED}",
+    )
     parser.add_argument("--rounds", type=positive, default=_ROUNDS, help="default %(default)s")
     parser.add_argument("--records", type=positive, help="per run; default: the workload's")
     parser.add_argument("--profile", type=Path, metavar="DIR", help="one cProfile file per run")
@@ -123,6 +129,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[Plan, Path]:
         options.records,
         profiles,
         options.brokers,
+        options.settings,
     )
     return plan, options.results
 

@@ -14,7 +14,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.clients import CLIENTS, Client
+from benchmarks.clients import CLIENTS, Choice, Client
 from benchmarks.clients.driver import Driver
 from benchmarks.measure import Costs, measure
 from benchmarks.workloads import WORKLOADS, Workload
@@ -27,9 +27,11 @@ async def run(
     bootstrap_servers: str,
     profile: Path | None = None,
     authority: str | None = None,
+    choice: Choice = Choice.TUNED,
 ) -> Costs:
     module = importlib.import_module(f"benchmarks.clients.{client.module}")
-    driver: Driver = module.Driver(bootstrap_servers, client.settings_of(workload.name, authority))
+    options = client.options(workload.name, choice, authority)
+    driver: Driver = module.Driver(bootstrap_servers, options)
     await driver.start()
     try:
         return await measure(driver, workload, records, profile)
@@ -44,6 +46,7 @@ def parse(arguments: Sequence[str] | None, description: str | None) -> argparse.
     parser.add_argument("workload", choices=WORKLOADS)
     parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT,…")
     parser.add_argument("--authority", metavar="FILE", help="for TLS: whom to trust")
+    parser.add_argument("--settings", type=Choice, choices=list(Choice), default=Choice.TUNED)
     parser.add_argument("--records", type=int, help="default: the workload's")
     parser.add_argument("--profile", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
@@ -65,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 options.bootstrap,
                 options.profile,
                 options.authority,
+                options.settings,
             )
         )
     print(json.dumps(dataclasses.asdict(costs)))

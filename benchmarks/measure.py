@@ -45,7 +45,8 @@ async def measure(
     run: Callable[[Load], Coroutine[Any, Any, Fates]] = getattr(driver, workload.shape)
     warm_up, load = (workload.load(each) for each in (workload.warm_up(records), records))
     before = resident_bytes()
-    await run(warm_up)
+    if warm_up.values:
+        await run(warm_up)
     gc.collect()
     meter = Meter(profile)
     if workload.watch is Watch.STALLS:

@@ -79,7 +79,7 @@ def _draw_bars(axis: Any, metric: str, summaries: Sequence[Summary], ours: Seque
     below = [spread.median - spread.low for spread in spreads]
     above = [spread.high - spread.median for spread in spreads]
     axis.barh(
-        [summary.client for summary in there],
+        [_label(summary, summaries) for summary in there],
         medians,
         xerr=[below, above],
         color=[_OURS_COLOUR if summary.client in ours else _PEERS_COLOUR for summary in there],
@@ -94,3 +94,9 @@ def _draw_bars(axis: Any, metric: str, summaries: Sequence[Summary], ours: Seque
     axis.xaxis.set_major_formatter(lambda number, _: f"{number:,g}")
     axis.spines[["top", "right"]].set_visible(False)
     axis.locator_params(axis="x", nbins=5)
+
+
+def _label(summary: Summary, summaries: Sequence[Summary]) -> str:
+    if len({each.settings for each in summaries}) == 1:
+        return summary.client
+    return f"{summary.client}, {summary.settings}"

@@ -22,7 +22,7 @@ import psutil  # type: ignore[import-untyped]
 
 from aioproducer.testing.kafka_distribution import KafkaDistribution
 from benchmarks.client import parse
-from benchmarks.clients import Client
+from benchmarks.clients import Choice, Client, Settings
 from benchmarks.measure import Costs, per_record
 from benchmarks.memory import peak_bytes
 from benchmarks.workloads import Workload
@@ -47,13 +47,16 @@ class Progress:
     peak_bytes: int
 
 
-def run(client: Client, workload: Workload, records: int, bootstrap_servers: str) -> Costs:
+def run(
+    client: Client, workload: Workload, records: int, bootstrap_servers: str, choice: Choice
+) -> Costs:
     """Raises RuntimeError when the tool fails."""
     warm_up = max(_LEAST_WARM_UP, records)
     with tempfile.NamedTemporaryFile("wb", suffix=".txt") as payload:
         payload.write(b"\n".join(dict.fromkeys(workload.load(records).values)))
         payload.flush()
-        command = _command(client, workload, bootstrap_servers, warm_up + records, payload.name)
+        settings = client.options(workload.name, choice, None)
+        command = _command(settings, workload, bootstrap_servers, warm_up + records, payload.name)
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
@@ -67,10 +70,9 @@ def run(client: Client, workload: Workload, records: int, bootstrap_servers: str
 
 
 def _command(
-    client: Client, workload: Workload, bootstrap_servers: str, records: int, payload: str
+    settings: Settings, workload: Workload, bootstrap_servers: str, records: int, payload: str
 ) -> list[str]:
     (topic,) = workload.topic_names()
-    settings = client.settings[workload.name]
     return KafkaDistribution.resolve().command(
         _MAIN_CLASS,
         *("--bootstrap-server", bootstrap_servers, "--topic", topic),
@@ -110,7 +112,9 @@ def costs(workload: Workload, records: int, warm_up: int, progress: Sequence[Pro
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments, __doc__)
     try:
-        done = run(options.client, options.workload, options.records, options.bootstrap)
+        done = run(
+            options.client, options.workload, options.records, options.bootstrap, options.settings
+        )
     except RuntimeError as error:
         sys.exit(str(error))
     print(json.dumps(dataclasses.asdict(done)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.clients import Client
+from benchmarks.clients import Choice, Client
 from benchmarks.metrics import METRICS
 from benchmarks.summary import Ratio, Spread, Summary, ratios
 from benchmarks.workloads import Workload
@@ -30,19 +30,28 @@ def describe(
     workload: Workload, clients: Sequence[Client], summaries: Sequence[Summary], records: int
 ) -> Section:
     """``summaries`` are those of this workload, ``clients`` all that were asked for."""
-    by_name = {summary.client: summary for summary in summaries}
     ours = [client.name for client in clients if client.ours]
-    done = [client for client in clients if client.name in by_name]
+    done = [
+        (client, summary)
+        for client in clients
+        for choice in Choice
+        for summary in summaries
+        if (summary.client, summary.settings) == (client.name, choice)
+    ]
     measured = [name for name in METRICS if any(name in summary.numbers for summary in summaries)]
     return Section(
         title=_title(workload, records),
-        headings=("client", *_headings(measured), "runs", "others' cores"),
-        rows=tuple(_row(by_name[client.name], measured) for client in done),
+        headings=("client", "settings", *_headings(measured), "runs", "others' cores"),
+        rows=tuple(_row(summary, measured) for _, summary in done),
         ratios=tuple(map(_say_ratio, ratios(summaries, ours))),
         voids=tuple(
-            f"VOID {summary.client}, {void}" for summary in summaries for void in summary.voids
+            f"VOID {summary.client}, {summary.settings}, {void}"
+            for summary in summaries
+            for void in summary.voids
         ),
-        settings=tuple(f"{client.name}: {_say_settings(client, workload)}" for client in done),
+        settings=tuple(
+            _say_settings(client, Choice(summary.settings), workload) for client, summary in done
+        ),
     )
 
 
@@ -98,6 +107,7 @@ def print_rich(sections: Iterable[Section], console: Console) -> None:
 def _row(summary: Summary, measured: Iterable[str]) -> tuple[str, ...]:
     return (
         summary.client,
+        summary.settings,
         *_cells(summary, measured),
         f"{summary.counted}/{summary.counted + len(summary.voids)}",
         say_range(summary.others_cores, ".1f"),
@@ -124,10 +134,11 @@ def say_range(spread: Spread | None, form: str) -> str:
 
 def _say_ratio(ratio: Ratio) -> str:
     said = (f"{number:.2f} x {METRICS[name].ratio}" for name, number in ratio.numbers.items())
-    return f"{ratio.ours} / {ratio.peer}: {', '.join(said)}"
+    return f"{ratio.ours} / {ratio.peer}, {ratio.settings}: {', '.join(said)}"
 
 
-def _say_settings(client: Client, workload: Workload) -> str:
-    settings = client.settings[workload.name]
-    text = ", ".join(f"{name}={value}" for name, value in settings.items()) or "defaults"
-    return f"{text}, uvloop" if client.uvloop else text
+def _say_settings(client: Client, choice: Choice, workload: Workload) -> str:
+    settings = client.settings(choice)[workload.name]
+    options = [f"{name}={value}" for name, value in settings.items()] or ["no option"]
+    said = ", ".join([*options, "uvloop"] if client.uvloop else options)
+    return f"{client.name}, {choice}: {said}"

@@ -7,10 +7,11 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks import launch
 from benchmarks.brokers import BROKERS, Target, log_size
-from benchmarks.clients import Client
+from benchmarks.clients import Choice, Client
 from benchmarks.machine import Neighbours
 from benchmarks.measure import Costs
 from benchmarks.summary import Run, why_void
@@ -24,6 +25,13 @@ _ROOT = Path(__file__).parent.parent
 
 class RunError(Exception):
     """A client's process failed, or did not end."""
+
+
+class Contender(NamedTuple):
+    """A client with its settings."""
+
+    client: Client
+    choice: Choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +48,15 @@ class Plan:
     profiles: Path | None = None
     brokers: str = "mock"
     """A name of `BROKERS`."""
+    settings: Sequence[Choice] = (Choice.TUNED,)
 
-    def clients_of(self, workload: Workload) -> Sequence[Client]:
+    def contenders(self, workload: Workload) -> Sequence[Contender]:
         """Those that can do it, with these brokers."""
         return [
-            client
+            Contender(client, choice)
             for client in self.clients
-            if workload.name in client.settings and self.brokers in client.brokers
+            for choice in self.settings
+            if workload.name in client.settings(choice) and self.brokers in client.brokers
         ]
 
 
@@ -58,26 +68,30 @@ def run_all(plan: Plan, started: Callable[[str], None]) -> Iterator[Run]:
     """
     with BROKERS[plan.brokers]() as serving:
         for workload in plan.workloads:
-            clients = plan.clients_of(workload)
+            contenders = plan.contenders(workload)
             with serving(workload) as target:
-                if plan.brokers == "kafka" and clients:
+                if plan.brokers == "kafka" and contenders:
                     started(f"{workload.name}: warming up the brokers")
-                    _run(plan, workload, clients[0], 0, target)
+                    _run(plan, workload, contenders[0], 0, target)
                 for number in range(1, plan.rounds + 1):
-                    first = (number - 1) % max(1, len(clients))
-                    for client in (*clients[first:], *clients[:first]):
-                        started(f"{workload.name}, round {number} of {plan.rounds}: {client.name}")
-                        yield _run(plan, workload, client, number, target)
+                    first = (number - 1) % max(1, len(contenders))
+                    for contender in (*contenders[first:], *contenders[:first]):
+                        started(
+                            f"{workload.name}, round {number} of {plan.rounds}: "
+                            f"{contender.client.name}, {contender.choice}"
+                        )
+                        yield _run(plan, workload, contender, number, target)
 
 
-def _run(plan: Plan, workload: Workload, client: Client, number: int, target: Target) -> Run:
+def _run(plan: Plan, workload: Workload, contender: Contender, number: int, target: Target) -> Run:
+    client, choice = contender
     records = plan.records or workload.records
     arguments = [client.name, workload.name, "--bootstrap", target.bootstrap_servers]
-    arguments += ["--records", str(records)]
+    arguments += ["--records", str(records), "--settings", choice]
     if target.authority is not None:
         arguments += ["--authority", target.authority]
     if plan.profiles:
-        name = f"{workload.name}-{client.name}-{number}.prof"
+        name = f"{workload.name}-{client.name}-{choice}-{number}.prof"
         arguments += ["--profile", str(plan.profiles / name)]
     before = _log_size(target, workload)
     neighbours = Neighbours()
@@ -86,12 +100,13 @@ def _run(plan: Plan, workload: Workload, client: Client, number: int, target: Ta
             launch.command(client.program, *arguments), _LONGEST_RUN + records / _SLOWEST
         )
     except RunError as error:
-        return Run(client.name, workload.name, number, neighbours.cores_used(), str(error))
+        others = neighbours.cores_used()
+        return Run(client.name, workload.name, number, others, str(error), settings=choice)
     others = neighbours.cores_used()
     in_log = _log_size(target, workload) - before - costs.warm_up
     void = why_void(records, costs.confirmed, costs.failed, in_log, costs.first_error)
     numbers = {} if void else costs.numbers
-    return Run(client.name, workload.name, number, others, void, numbers)
+    return Run(client.name, workload.name, number, others, void, numbers, choice)
 
 
 def _log_size(target: Target, workload: Workload) -> int:

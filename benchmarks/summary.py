@@ -22,6 +22,8 @@ class Run:
     """Why the run does not count."""
     numbers: Mapping[str, float] = field(default_factory=dict)
     """By the names of `METRICS`; what was not measured is missing."""
+    settings: str = "tuned"
+    """Which ones the client had: a `Choice`, where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,13 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All runs of one client at one workload. Without a run that counts there are no numbers."""
+    """All runs of one client at one workload, with the same choice of settings.
+
+    Without a run that counts there are no numbers.
+    """
 
     client: str
+    settings: str
     workload: str
     counted: int
     voids: tuple[str, ...]
@@ -49,6 +55,7 @@ class Summary:
 class Ratio:
     """Ours divided by the peer's, medians: more records/s and less CPU and latency are better."""
 
+    settings: str
     ours: str
     peer: str
     numbers: Mapping[str, float]
@@ -80,10 +87,13 @@ def why_void(
 
 
 def summarise(runs: Iterable[Run]) -> list[Summary]:
-    """By workload and client, in the order of their first runs. Void runs count for nothing."""
-    groups: dict[tuple[str, str], list[Run]] = {}
+    """By workload, client and settings, in the order of their first runs.
+
+    Void runs count for nothing.
+    """
+    groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:
-        groups.setdefault((run.workload, run.client), []).append(run)
+        groups.setdefault((run.workload, run.client, run.settings), []).append(run)
     return [_summarise(group) for group in groups.values()]
 
 
@@ -92,6 +102,7 @@ def _summarise(group: Sequence[Run]) -> Summary:
     spreads = {name: spread(run.numbers.get(name) for run in counted) for name in METRICS}
     return Summary(
         client=group[0].client,
+        settings=group[0].settings,
         workload=group[0].workload,
         counted=len(counted),
         voids=tuple(f"round {run.round}: {run.void}" for run in group if run.void is not None),
@@ -101,11 +112,13 @@ def _summarise(group: Sequence[Run]) -> Summary:
 
 
 def ratios(summaries: Sequence[Summary], ours: Iterable[str]) -> list[Ratio]:
-    """Each of ours to each peer, of one workload."""
+    """Each of ours to each peer with the same choice of settings, of one workload."""
     own = set(ours)
     found = []
     for mine in (summary for summary in summaries if summary.client in own):
         for peer in (summary for summary in summaries if summary.client not in own):
+            if peer.settings != mine.settings:
+                continue
             numbers = {
                 name: mine.numbers[name].median / peer.numbers[name].median
                 for name, metric in METRICS.items()
@@ -113,5 +126,5 @@ def ratios(summaries: Sequence[Summary], ours: Iterable[str]) -> list[Ratio]:
                 if peer.numbers[name].median
             }
             if numbers:
-                found.append(Ratio(mine.client, peer.client, numbers))
+                found.append(Ratio(mine.settings, mine.client, peer.client, numbers))
     return found

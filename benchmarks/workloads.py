@@ -21,6 +21,8 @@ class Shape(StrEnum):
     """As bulk; each record has a topic of its own, and a key if there are keys."""
     FLOW = "flow"
     """As bulk; only the client's own flow control holds the sender up, which lets others run."""
+    EACH_TOPIC = "each_topic"
+    """One record awaited after another, each to a topic of its own."""
     TASKS = "tasks"
     """Tasks that each await one record after another."""
     SPAWN = "spawn"
@@ -83,6 +85,8 @@ class Workload:
     """By how much the brokers delay each answer."""
     tls: bool = False
     """Whether clients speak TLS with the brokers, which must be real ones."""
+    fresh: bool = False
+    """Whether the producer has sent nothing before, so that what a first record costs counts."""
     standard: bool = True
     """Whether it is measured when no workload is named."""
 
@@ -92,6 +96,8 @@ class Workload:
 
     def warm_up(self, records: int) -> int:
         """How many records are sent before the measured ones: metadata, connections, caches."""
+        if self.fresh:
+            return 0
         share = min(records, self.records // 10, _LONGEST_WARM_UP)
         return max(self.tasks, self.topics, share)
 
@@ -154,6 +160,25 @@ WORKLOADS = {
         ),
         Workload(
             "topics_10", "bulk, 10 topics in turn", 200_000, Shape.ROUTED, topics=10, partitions=1
+        ),
+        Workload(
+            "ten_each",
+            "10 records to each of 5,000 topics, from a fresh producer",
+            50_000,
+            Shape.ROUTED,
+            topics=5_000,
+            partitions=1,
+            fresh=True,
+        ),
+        Workload(
+            "cold_topics",
+            "the first record to each of 2,000 topics, awaited one after the other",
+            2_000,
+            Shape.EACH_TOPIC,
+            topics=2_000,
+            partitions=1,
+            fresh=True,
+            standard=False,
         ),
         Workload(
             "lz4", "bulk, JSON in lz4", 300_000, value_bytes=300, json=True, compression="lz4"

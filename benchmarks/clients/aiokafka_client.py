@@ -12,6 +12,7 @@ from benchmarks.clients.driver import (
     Fates,
     Flow,
     await_each,
+    await_each_topic,
     await_oldest,
     count,
     routes,
@@ -66,6 +67,9 @@ class Driver:
                 flow.add(await send(topic, value))
             await flow.breathe()
         return await flow.end()
+
+    async def each_topic(self, load: Load) -> Fates:
+        return await await_each_topic(self._producer.send_and_wait, load)
 
     async def tasks(self, load: Load) -> Fates:
         return await await_each(partial(self._producer.send_and_wait, *load.topics), load)

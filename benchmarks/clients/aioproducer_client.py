@@ -11,6 +11,7 @@ from benchmarks.clients.driver import (
     Fates,
     Flow,
     await_each,
+    await_each_topic,
     await_oldest,
     routes,
     spawn,
@@ -65,6 +66,9 @@ class Driver:
                 await drain()
             await flow.breathe()
         return await flow.end()
+
+    async def each_topic(self, load: Load) -> Fates:
+        return await await_each_topic(self.send, load)
 
     async def tasks(self, load: Load) -> Fates:
         return await await_each(partial(self.send, *load.topics), load)

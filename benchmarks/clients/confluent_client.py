@@ -77,14 +77,16 @@ class Driver:
     async def tasks(self, load: Load) -> Fates:
         """One record after another; it has no tasks."""
         self._fates = fates = Fates()
-        produce, poll, (topic,) = self.send, self._producer.poll, load.topics
-        for sent, value in enumerate(load.values, 1):
+        produce, poll = self.send, self._producer.poll
+        for sent, (topic, _, value) in enumerate(routes(load), 1):
             began = perf_counter_ns()
             produce(topic, value, on_delivery=self._on_delivery)
             while fates.confirmed + fates.failed < sent:
                 poll(1.0)
             fates.latencies_ns.append(perf_counter_ns() - began)
         return fates
+
+    each_topic = tasks
 
     async def send_many(self, load: Load) -> Fates:
         """``produce_batch``, which takes a dict per record."""

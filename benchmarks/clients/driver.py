@@ -6,6 +6,7 @@ import asyncio
 from array import array
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import cycle, repeat
 from operator import attrgetter
 from time import perf_counter_ns
@@ -61,6 +62,14 @@ async def await_each(send: Callable[[bytes], Awaitable[Any]], load: Load) -> Fat
             group.create_task(
                 _await_one_after_another(send, load.values[first :: load.tasks], fates)
             )
+    return fates
+
+
+async def await_each_topic(send: Callable[[str, bytes], Awaitable[Any]], load: Load) -> Fates:
+    """Send and await one record after another, each to the next topic."""
+    fates = Fates()
+    for topic, _, value in routes(load):
+        await _await_one_after_another(partial(send, topic), (value,), fates)
     return fates
 
 

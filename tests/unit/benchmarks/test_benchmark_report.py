@@ -38,7 +38,7 @@ def section() -> Section:
 def test_a_row_for_each_client_that_ran_in_the_order_they_were_asked_for(section: Section) -> None:
     assert [row[0] for row in section.rows] == ["aioproducer", "aiokafka"]
     assert section.rows[0] == (
-        "aioproducer",
+        *("aioproducer", "tuned"),
         *("400,000", "400,000..400,000", "40.0", "2.00", "2.00..2.00", "60", "1.000", "2.500"),
         "1/2",
         "0.1..0.1",
@@ -48,12 +48,12 @@ def test_a_row_for_each_client_that_ran_in_the_order_they_were_asked_for(section
 
 def test_ratios_voids_and_settings_are_said(section: Section) -> None:
     assert section.ratios == (
-        "aioproducer / aiokafka: 4.00 x records/s, 0.25 x CPU, 0.25 x p50, 0.25 x p99",
+        "aioproducer / aiokafka, tuned: 4.00 x records/s, 0.25 x CPU, 0.25 x p50, 0.25 x p99",
     )
     assert section.voids == (
-        "VOID aioproducer, round 2: 2 of 9 records failed, the first with OSError()",
+        "VOID aioproducer, tuned, round 2: 2 of 9 records failed, the first with OSError()",
     )
-    assert section.settings[0] == "aioproducer: defaults, uvloop"
+    assert section.settings[0] == "aioproducer, tuned: no option, uvloop"
     assert "acks=all" in section.settings[1]
 
 
@@ -80,16 +80,16 @@ def test_what_was_not_measured_is_a_dash() -> None:
     runs = [dataclasses.replace(each, workload="bulk") for each in runs]
     clients = [CLIENTS["confluent"], CLIENTS["aiokafka"]]
     section = describe(WORKLOADS["bulk"], clients, summarise(runs), 9)
-    assert section.rows[0] == ("confluent", *["-"] * 8, "0/1", "-")
+    assert section.rows[0] == ("confluent", "tuned", *["-"] * 8, "0/1", "-")
 
 
 def test_only_what_was_measured_has_a_column() -> None:
     stall = Run("aiokafka", "stall", 1, 0.1, None, {"late_p50_ms": 0.5, "late_p999_ms": 4.0})
     section = describe(WORKLOADS["stall"], [CLIENTS["aiokafka"]], summarise([stall]), 9)
     assert section.headings == (
-        *("client", "late p50 ms", "p99.9", "range", "runs", "others' cores"),
+        *("client", "settings", "late p50 ms", "p99.9", "range", "runs", "others' cores"),
     )
-    assert section.rows == (("aiokafka", "0.50", "4.00", "4.00..4.00", "1/1", "0.1..0.1"),)
+    assert section.rows == (("aiokafka", "tuned", "0.50", "4.00", "4.00..4.00", "1/1", "0.1..0.1"),)
 
 
 @pytest.mark.parametrize(

@@ -39,12 +39,12 @@ def _mock_cluster_is_available() -> None:
         pytest.skip(f"NOT TESTED: {error}")
 
 
-OF_EACH_SHAPE = ("bulk", "keyed", "stall", "memory", "tasks", "spawn", "send_many")
+OF_EACH_SHAPE = ("bulk", "keyed", "cold_topics", "stall", "memory", "tasks", "spawn", "send_many")
 PAIRS = [
     (client, workload)
     for client in CLIENTS
     for workload in OF_EACH_SHAPE
-    if workload in CLIENTS[client].settings and "mock" in CLIENTS[client].brokers
+    if workload in CLIENTS[client].tuned and "mock" in CLIENTS[client].brokers
 ]
 ALWAYS = {
     *("records_per_second", "megabytes_per_second", "cpu_us_per_record", "peak_megabytes"),
@@ -54,6 +54,7 @@ LATENESS = {"late_p50_ms", "late_p99_ms", "late_p999_ms", "late_max_ms", "longes
 MEMORY = {"before_megabytes", *(f"quarter_{number}_megabytes" for number in (1, 2, 3, 4))}
 MEASURED = {
     "tasks": LATENCIES,
+    "cold_topics": LATENCIES,
     "spawn": LATENCIES | {"task_us"},
     "stall": LATENESS,
     "memory": MEMORY,
@@ -62,10 +63,12 @@ MEASURED = {
 
 @pytest.mark.parametrize(("client", "name"), PAIRS)
 def test_every_client_does_every_shape(client: str, name: str) -> None:
+    whole = WORKLOADS[name]
     workload = dataclasses.replace(
-        WORKLOADS[name], records=1_500, tasks=min(WORKLOADS[name].tasks, 200), rtt_ms=0
+        whole, records=1_500, tasks=min(whole.tasks, 200), topics=min(whole.topics, 3), rtt_ms=0
     )
-    with MockCluster(brokers=3, topics={workload.topic_names()[0]: workload.partitions}) as cluster:
+    topics = dict.fromkeys(workload.topic_names(), workload.partitions)
+    with MockCluster(brokers=3, topics=topics) as cluster:
         costs = asyncio.run(run(CLIENTS[client], workload, 1_500, cluster.bootstrap_servers))
         in_log = log_size(cluster.bootstrap_servers, workload.topic_names(), workload.partitions)
     assert in_log == 1_500 + costs.warm_up
@@ -92,7 +95,7 @@ def test_a_tiny_round_of_processes(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_client_that_fails_makes_the_run_void() -> None:
-    unknown = Client("unknown", "unknown_client", "unknown", {"single": {}})
+    unknown = Client("unknown", "unknown_client", "unknown", {"single": {}}, {})
     plan = Plan([WORKLOADS["single"]], [unknown], rounds=1, records=1)
     (failed,) = run_all(plan, started=lambda what: None)
     assert failed.void is not None

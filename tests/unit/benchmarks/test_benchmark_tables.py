@@ -10,26 +10,36 @@ import zlib
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.clients import CLIENTS
+from benchmarks.clients import CLIENTS, Choice
 from benchmarks.clients.driver import Fates, Flow, count, routes
 from benchmarks.workloads import WORKLOADS, Load, Shape, Workload
 
 
 def test_settings_name_workloads_that_exist() -> None:
     for client in CLIENTS.values():
-        assert client.settings.keys() <= WORKLOADS.keys()
+        assert client.tuned.keys() <= WORKLOADS.keys()
+        assert client.defaults.keys() <= client.tuned.keys()
 
 
-def test_every_client_waits_for_all_replicas() -> None:
+@pytest.mark.parametrize("choice", Choice)
+def test_every_client_waits_for_all_replicas(choice: Choice) -> None:
     for client in CLIENTS.values():
         if not client.ours:  # ours has it as its default
-            assert {settings["acks"] for settings in client.settings.values()} == {"all"}
+            assert {options["acks"] for options in client.settings(choice).values()} == {"all"}
 
 
-@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
-def test_every_client_compresses_as_the_workload_says(workload: Workload) -> None:
+def test_defaults_name_only_what_makes_clients_alike() -> None:
+    alike = {"acks", "compression_type", "compression.type", "partitioner", "api_version"}
     for client in CLIENTS.values():
-        settings = client.settings.get(workload.name, {})
+        for workload, options in client.defaults.items():
+            assert options.keys() <= alike, (client.name, workload)
+
+
+@pytest.mark.parametrize("choice", Choice)
+@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
+def test_every_client_compresses_as_the_workload_says(workload: Workload, choice: Choice) -> None:
+    for client in CLIENTS.values():
+        settings = client.settings(choice).get(workload.name, {})
         said = {settings.get("compression_type"), settings.get("compression.type")} - {None}
         assert said == ({workload.compression} - {"none"} if settings else set()), client.name
 
@@ -68,7 +78,7 @@ def test_each_shape_has_a_workload_and_a_driver() -> None:
     for client in CLIENTS.values():
         if client.program == "benchmarks.client":
             driver = importlib.import_module(f"benchmarks.clients.{client.module}").Driver
-            for name in client.settings:
+            for name in client.tuned:
                 assert hasattr(driver, WORKLOADS[name].shape), (client.name, name)
 
 
@@ -119,6 +129,7 @@ async def test_a_flow_counts_every_future_and_lets_others_run() -> None:
         (["--workloads", "bulk,nothing"], "'nothing' is none of bulk"),
         (["--clients", "kafkacat"], "'kafkacat' is none of aioproducer"),
         (["--rounds", "0"], "less than 1"),
+        (["--settings", "best"], "'best' is none of defaults, tuned"),
         (["--workloads", "memory", "--brokers", "kafka"], "memory needs brokers"),
     ],
 )
