@@ -63,6 +63,14 @@ def test_a_page_has_plots_tables_settings_and_the_machine(content: dict[str, Any
     assert "http" not in html.replace(figure, "")
 
 
+def test_bars_name_the_settings_where_there_are_several(content: dict[str, Any]) -> None:
+    pytest.importorskip("matplotlib")
+    content["runs"] += [{**run, "settings": "defaults"} for run in content["runs"]]
+    html = page(content)
+    assert "aioproducer, defaults" in html
+    assert "aioproducer, tuned" in html
+
+
 def test_the_newest_measurement_is_taken(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="make bench"):
         newest(tmp_path)

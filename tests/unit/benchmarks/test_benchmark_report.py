@@ -57,6 +57,19 @@ def test_ratios_voids_and_settings_are_said(section: Section) -> None:
     assert "acks=all" in section.settings[1]
 
 
+def test_defaults_stand_beside_the_tuned_settings() -> None:
+    runs = [*RUNS, *(dataclasses.replace(each, settings="defaults") for each in RUNS)]
+    section = describe(WORKLOADS["tasks"], list(CLIENTS.values()), summarise(runs), 9)
+    assert [row[:2] for row in section.rows] == [
+        *(("aioproducer", "defaults"), ("aioproducer", "tuned")),
+        *(("aiokafka", "defaults"), ("aiokafka", "tuned")),
+    ]
+    assert section.settings[2:] == (
+        "aiokafka, defaults: acks=all, uvloop",
+        "aiokafka, tuned: acks=all, linger_ms=0, max_batch_size=131072, uvloop",
+    )
+
+
 def test_plain_text_has_aligned_columns_and_no_escape_codes(
     section: Section, capsys: pytest.CaptureFixture[str]
 ) -> None:

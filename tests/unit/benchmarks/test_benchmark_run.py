@@ -15,7 +15,7 @@ from aioproducer.testing.mock_cluster import MockCluster
 from benchmarks.__main__ import main
 from benchmarks.brokers import log_size
 from benchmarks.client import run
-from benchmarks.clients import CLIENTS, Client
+from benchmarks.clients import CLIENTS, Choice, Client
 from benchmarks.metrics import METRICS
 from benchmarks.runner import Plan, run_all
 from benchmarks.workloads import WORKLOADS
@@ -92,6 +92,14 @@ def test_a_tiny_round_of_processes(tmp_path: Path, capsys: pytest.CaptureFixture
     for each in runs:
         assert each["void"] is None
         assert each["numbers"].keys() == ALWAYS
+
+
+def test_clients_run_with_each_choice_that_they_have() -> None:
+    clients = [CLIENTS["aiokafka"], CLIENTS["confluent-aio"], CLIENTS["java"]]
+    plan = Plan([], clients, rounds=1, settings=list(Choice))
+    assert [(each.client.name, each.choice) for each in plan.contenders(WORKLOADS["single"])] == [
+        *(("aiokafka", "defaults"), ("aiokafka", "tuned"), ("confluent-aio", "tuned")),
+    ]
 
 
 def test_a_client_that_fails_makes_the_run_void() -> None:

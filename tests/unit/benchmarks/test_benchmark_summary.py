@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from benchmarks.summary import Run, Spread, percentile, ratios, spread, summarise, why_void
@@ -66,6 +68,16 @@ def test_ratios_are_of_ours_to_each_peer() -> None:
     assert "p99_ms" not in first.numbers
     assert second.peer == "other"
     assert second.numbers["records_per_second"] == pytest.approx(0.5)
+
+
+def test_ratios_are_between_runs_with_the_same_settings() -> None:
+    runs = [run("ours", 30), run("peer", 10), run("ours", 8), run("peer", 4)]
+    runs[2:] = [dataclasses.replace(each, settings="defaults") for each in runs[2:]]
+    found = ratios(summarise(runs), ["ours"])
+    assert [(each.settings, each.numbers["records_per_second"]) for each in found] == [
+        ("tuned", 3.0),
+        ("defaults", 2.0),
+    ]
 
 
 @pytest.mark.parametrize(
