@@ -82,9 +82,13 @@ docs-tables: env ## Refresh the generated tables of the documentation
 	"$(BIN)/python" -m tests.documentation.tables
 
 bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interleaved
-	"$(BIN)/python" -m benchmarks
+	"$(BIN)/python" -m benchmarks --settings defaults,tuned
+	"$(BIN)/python" -m benchmarks --workloads cold_topics --settings defaults --rounds 3
 	"$(BIN)/python" -m benchmarks --brokers kafka --workloads bulk,bulk_tls,bulk_1k,bulk_1k_tls \
-		--clients aioproducer,aioproducer-asyncio,confluent
+		--clients aioproducer,aioproducer-asyncio,confluent,java --settings defaults,tuned
+	"$(BIN)/python" -m benchmarks.web
+	"$(BIN)/python" -m benchmarks.new_process
+	"$(BIN)/python" -m benchmarks.produce_lines
 	"$(BIN)/python" -m benchmarks.silent_brokers
 	"$(BIN)/python" -m benchmarks.metadata
 	"$(BIN)/python" -m benchmarks.flushes

@@ -171,6 +171,15 @@ WORKLOADS = {
             fresh=True,
         ),
         Workload(
+            "cold_topics_at_once",
+            "the first record to each of 2,000 topics, all at once",
+            2_000,
+            Shape.ROUTED,
+            topics=2_000,
+            partitions=1,
+            fresh=True,
+        ),
+        Workload(
             "cold_topics",
             "the first record to each of 2,000 topics, awaited one after the other",
             2_000,

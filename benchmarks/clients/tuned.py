@@ -34,6 +34,7 @@ _OURS: Mapping[str, Settings] = {
     "topics": {},
     "topics_10": {},
     "ten_each": {},
+    "cold_topics_at_once": {},
     "cold_topics": {},
     **_compressed("compression_type", _LARGER_BATCHES),
     "keyed": _LARGER_BATCHES,
@@ -60,6 +61,7 @@ _CONFLUENT: Mapping[str, Settings] = {
     "topics": {**LIBRDKAFKA, "linger.ms": 1_000},  # 5: 20 % fewer records/s
     "topics_10": LIBRDKAFKA,
     "ten_each": LIBRDKAFKA,
+    "cold_topics_at_once": {"acks": "all", "linger.ms": 0},
     "cold_topics": {"acks": "all", "linger.ms": 0},
     **_compressed("compression.type", LIBRDKAFKA),
     "keyed": {**LIBRDKAFKA, "partitioner": "murmur2_random"},  # the hash of the others
@@ -78,7 +80,7 @@ _AIO: Mapping[str, Settings] = {
     **{
         name: settings
         for name, settings in _CONFLUENT.items()
-        if name not in ("topics", "ten_each", "cold_topics")
+        if name not in ("topics", "ten_each", "cold_topics", "cold_topics_at_once")
     },
     # A record waits until a batch is full, or for 0.1 s at least.
     "tasks": {"acks": "all", "linger.ms": 0, "batch_size": 100, "buffer_timeout": 0.1},
@@ -100,6 +102,7 @@ _AIOKAFKA: Mapping[str, Settings] = {
     "topics": _AIOKAFKA_BATCHES,
     "topics_10": _AIOKAFKA_BATCHES,
     "ten_each": _AIOKAFKA_BATCHES,
+    "cold_topics_at_once": {"acks": "all", "linger_ms": 0},
     "cold_topics": {"acks": "all", "linger_ms": 0},
     **_compressed("compression_type", _AIOKAFKA_BATCHES),
     "keyed": _AIOKAFKA_BATCHES,

@@ -47,7 +47,7 @@ def _run(plan: Plan, step: Step, processes: ProcessSupervisor, bootstrap_servers
     neighbours = Neighbours()
     before = log_size(bootstrap_servers, [TOPIC], PARTITIONS)
     try:
-        with _serve(step.app, processes, bootstrap_servers) as (url, server):
+        with serve(step.app, processes, bootstrap_servers) as (url, server):
             warm_up = put_load(url, step.connections, plan.warm_up)
             used = _cpu_seconds(server)
             load = put_load(url, step.connections, plan.seconds)
@@ -86,7 +86,7 @@ def _numbers(load: Load, cpu_seconds: float) -> dict[str, float]:
 
 
 @contextmanager
-def _serve(
+def serve(
     app: App, processes: ProcessSupervisor, bootstrap_servers: str
 ) -> Iterator[tuple[str, psutil.Process]]:
     """Its address and its process. Raises ServerError."""
