@@ -96,7 +96,11 @@ class NetworkClient:
 
     def total_in_flight(self) -> int:
         """The number of requests that wait for a response."""
-        return sum(self.in_flight(node) for node in self._nodes)
+        total = 0
+        for state in self._nodes.values():
+            if state.connection is not None:
+                total += len(state.connection.in_flight)
+        return total
 
     def reaches(self, nodes: Iterable[Peer]) -> bool:
         """True if a connection to any of ``nodes`` is ready."""
