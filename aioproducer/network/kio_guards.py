@@ -42,6 +42,8 @@ Skip: TypeAlias = Callable[[bytes, int, list[Edit]], int]
 Adds what has to be replaced. Raises :class:`IndexError` where the bytes end too early to tell.
 """
 
+LengthReader: TypeAlias = Callable[[bytes, int], tuple[int, int]]
+
 _SIZES: Final = {
     "bool": 1,
     "int8": 1,
@@ -160,7 +162,7 @@ def _least(declared: Any, kafka_type: str | None, flexible: bool) -> int:
 
 
 def _array(element: int | Skip, least: int, flexible: bool) -> Skip:
-    length = _compact_length if flexible else _length_of_4
+    length = length_reader(flexible)
 
     def skip(body: bytes, offset: int, edits: list[Edit]) -> int:
         count, offset = length(body, offset)
@@ -181,10 +183,7 @@ def _array(element: int | Skip, least: int, flexible: bool) -> Skip:
 
 
 def _sized(kafka_type: str, flexible: bool) -> Skip:
-    if flexible:
-        length = _compact_length
-    else:
-        length = _length_of_2 if kafka_type == "string" else _length_of_4
+    length = length_reader(flexible, short=kafka_type == "string")
 
     def skip(body: bytes, offset: int, edits: list[Edit]) -> int:
         size, offset = length(body, offset)
@@ -195,6 +194,16 @@ def _sized(kafka_type: str, flexible: bool) -> Skip:
 
 def _leap(size: int) -> Skip:
     return lambda body, offset, edits: offset + size
+
+
+def length_reader(flexible: bool, *, short: bool = False) -> LengthReader:
+    """Reads the length in front of an array, of bytes or (``short``) of a string; below 0: null.
+
+    Its results are the length, and the offset after it.
+    """
+    if flexible:
+        return _compact_length
+    return _length_of_2 if short else _length_of_4
 
 
 def _compact_length(body: bytes, offset: int) -> tuple[int, int]:

@@ -1,8 +1,10 @@
 """A Metadata response that is decoded in steps. No I/O.
 
 A response with thousands of topics takes long to decode. So the callback that brings it does not
-decode it: the refresher does, a piece at a time. kio's classes give the layout, and its primitives
-read the values. Tagged fields are skipped, for none is known (KIP-482), and so are left-over bytes.
+decode it: the refresher does, a piece at a time. kio's classes give the layout. Tagged fields are
+skipped, for none is known (KIP-482), and so are left-over bytes.
+
+Every topic of a cold start is read here, so numbers beside each other are read in one call.
 """
 
 from __future__ import annotations
@@ -10,10 +12,12 @@ from __future__ import annotations
 import datetime
 import struct
 from collections.abc import Callable, Collection, Container, Generator, Iterator
-from dataclasses import fields
+from dataclasses import Field, fields
 from functools import cache
+from itertools import groupby
 from types import NoneType
 from typing import Any, Final, NamedTuple, TypeAlias, get_args, get_origin
+from uuid import UUID
 
 from kio.serial import readers
 from kio.static.protocol import ResponsePayload
@@ -21,18 +25,23 @@ from kio.static.protocol import ResponsePayload
 from aioproducer.cluster.metadata_response import MetadataNews, Piece, read_metadata
 from aioproducer.errors import ProtocolError
 from aioproducer.network import frames
-from aioproducer.network.kio_guards import walk_header
+from aioproducer.network.kio_guards import length_reader, walk_header
 
 Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
-"""A value of the bytes at an offset, and how many bytes it has."""
+"""The value of the bytes at an offset, and the offset of its end.
 
-_PLAIN: Final[dict[str, Read]] = {
-    "bool": readers.read_boolean,
-    "error_code": readers.read_int16,  # a newer broker's is a number, too
-    "int32": readers.read_int32,
-    "timedelta_i32": readers.read_int32,
-    "uuid": readers.read_uuid,
+The end may be behind the bytes' end, which the next read or the end of the response finds out.
+"""
+
+_NUMBERS: Final = {
+    "bool": "?",
+    "error_code": "h",  # a newer broker's is a number, too
+    "int32": "i",
+    "timedelta_i32": "i",
 }
+"""The formats of :mod:`struct`."""
+
+_NO_ID: Final = bytes(16)
 
 
 class LazyMetadataResponse:
@@ -89,6 +98,8 @@ class LazyMetadataResponse:
     def pieces(self) -> Iterator[Piece]:
         """Its parts in their order."""
         end = yield from _walk(self._kind, self._body, self._start)
+        if end > len(self._body):
+            raise self._undecodable(EOFError(f"its last field ends at byte {end}"))
         if end < len(self._body):
             self._on_left_over()
 
@@ -99,54 +110,93 @@ class LazyMetadataResponse:
         )
 
 
-class _Field(NamedTuple):
+class _Layout(NamedTuple):
+    """The order in which a struct of kio's is read."""
+
     name: str
-    read: Read | None
-    """None: it is a list of structs."""
-    inner: Any = None
+    flexible: bool
+    parts: tuple[tuple[Read | None, tuple[str, ...], Any], ...]
+    """Each reads the values of some fields. Without a reader: a list of structs, and their kind."""
+    is_leaf: bool
+    """True if it has no list of structs."""
 
 
 @cache
-def _plan(kind: Any) -> tuple[_Field, ...]:
-    """The readers of the fields of a struct of kio's."""
-    return tuple(
-        _planned(each.name, each.type, each.metadata.get("kafka_type"), bool(kind.__flexible__))
-        for each in fields(kind)
-    )
+def _layout(kind: Any) -> _Layout:
+    flexible = bool(kind.__flexible__)
+    parts: list[tuple[Read | None, tuple[str, ...], Any]] = []
+    for are_numbers, neighbours in groupby(fields(kind), lambda each: _type(each) in _NUMBERS):
+        some = [*neighbours]
+        if are_numbers:
+            names = tuple(each.name for each in some)
+            parts.append((_reads_numbers([_type(each) for each in some]), names, None))
+            continue
+        for each in some:
+            inner = None if _type(each) else get_args(each.type)[0]
+            parts.append((None if inner else _reads(each, flexible), (each.name,), inner))
+    is_leaf = all(read is not None for read, _, _ in parts)
+    return _Layout(kind.__name__, flexible, tuple(parts), is_leaf)
 
 
-def _planned(name: str, declared: Any, kafka_type: str | None, flexible: bool) -> _Field:
-    if get_origin(declared) is tuple and kafka_type is None:
-        return _Field(name, None, get_args(declared)[0])
-    if get_origin(declared) is tuple:
-        return _Field(name, _read_numbers(_length_reader(flexible)))
-    if kafka_type != "string":
-        return _Field(name, _PLAIN[str(kafka_type)])
-    if NoneType in get_args(declared):
-        return _Field(
-            name,
-            readers.read_compact_string_nullable
-            if flexible
-            else readers.read_nullable_legacy_string,
-        )
-    return _Field(name, readers.read_compact_string if flexible else readers.read_legacy_string)
+def _reads(field: Field[Any], flexible: bool) -> Read:
+    """Of a field that is neither a number nor a list of structs."""
+    if _type(field) == "list":
+        return _reads_list(flexible)
+    if _type(field) == "uuid":
+        return _read_id
+    assert _type(field) == "string", f"no reader for {field}"
+    return _reads_text(flexible, NoneType in get_args(field.type))
 
 
-def _length_reader(flexible: bool) -> Read:
-    return readers.read_compact_array_length if flexible else readers.read_legacy_array_length
+def _type(field: Field[Any]) -> str:
+    """Kafka's type of a value, or "list" of values; empty for a list of structs."""
+    kafka_type = str(field.metadata.get("kafka_type", ""))
+    return "list" if kafka_type and get_origin(field.type) is tuple else kafka_type
 
 
-def _read_numbers(length: Read) -> Read:
-    """Of an array of ``int32``."""
+def _reads_numbers(types: list[str]) -> Read:
+    """Of fields beside each other."""
+    layout = struct.Struct(">" + "".join(_NUMBERS[each] for each in types))
+    unpack, size = layout.unpack_from, layout.size
 
-    def read(body: bytes, offset: int) -> tuple[tuple[int, ...], int]:
-        count, size = length(body, offset)
-        if count <= 0:
-            return (), size
-        _check_count(count, 4, body, offset + size)
-        return struct.unpack_from(f">{count}i", body, offset + size), size + count * 4
+    def read(body: bytes, offset: int) -> tuple[tuple[Any, ...], int]:
+        return unpack(body, offset), offset + size
 
     return read
+
+
+def _reads_list(flexible: bool) -> Read:
+    """Of an array of ``int32``."""
+    length = length_reader(flexible)
+
+    def read(body: bytes, offset: int) -> tuple[tuple[tuple[int, ...]], int]:
+        count, offset = length(body, offset)
+        if count <= 0:
+            return ((),), offset
+        _check_count(count, 4, body, offset)
+        return (struct.unpack_from(f">{count}i", body, offset),), offset + count * 4
+
+    return read
+
+
+def _reads_text(flexible: bool, nullable: bool) -> Read:
+    length = length_reader(flexible, short=True)
+
+    def read(body: bytes, offset: int) -> tuple[tuple[str | None], int]:
+        size, offset = length(body, offset)
+        if size < 0:
+            if nullable:
+                return (None,), offset
+            raise ProtocolError("a MetadataResponse with a null name can't be understood")
+        return (str(body[offset : offset + size], "utf-8"),), offset + size
+
+    return read
+
+
+def _read_id(body: bytes, offset: int) -> tuple[tuple[UUID | None], int]:
+    end = offset + 16
+    found = body[offset:end]
+    return (None if found == _NO_ID else UUID(bytes=found),), end
 
 
 def _check_count(count: int, least: int, body: bytes, offset: int) -> None:
@@ -157,24 +207,43 @@ def _check_count(count: int, least: int, body: bytes, offset: int) -> None:
 
 def _walk(kind: Any, body: bytes, offset: int) -> Generator[Piece, None, int]:
     """The structs in a struct, and then itself; returns where it ends."""
+    layout = _layout(kind)
     values: dict[str, Any] = {}
-    for name, read, inner in _plan(kind):
+    for read, names, inner in layout.parts:
         if read is not None:
-            values[name], size = read(body, offset)
-            offset += size
+            found, offset = read(body, offset)
+            values.update(zip(names, found, strict=True))
             continue
-        count, size = _length_reader(kind.__flexible__)(body, offset)
-        offset += size
+        count, offset = length_reader(layout.flexible)(body, offset)
         _check_count(count, 1, body, offset)
-        for _ in range(count):
-            offset = yield from _walk(inner, body, offset)
-    if kind.__flexible__:
+        if _layout(inner).is_leaf:
+            for _ in range(count):
+                piece, offset = _read_leaf(_layout(inner), body, offset)
+                yield piece
+        else:
+            for _ in range(count):
+                offset = yield from _walk(inner, body, offset)
+    if layout.flexible:
         offset = _skip_tagged(body, offset)
-    yield Piece(kind.__name__, values)
+    yield Piece(layout.name, values)
     return offset
 
 
+def _read_leaf(layout: _Layout, body: bytes, offset: int) -> tuple[Piece, int]:
+    """A struct without lists of structs, and its end."""
+    values: dict[str, Any] = {}
+    for read, names, _ in layout.parts:
+        assert read is not None
+        found, offset = read(body, offset)
+        values.update(zip(names, found, strict=True))
+    if layout.flexible:
+        offset = _skip_tagged(body, offset)
+    return Piece(layout.name, values), offset
+
+
 def _skip_tagged(body: bytes, offset: int) -> int:
+    if not body[offset]:
+        return offset + 1
     count, size = readers.read_unsigned_varint(body, offset)
     offset += size
     _check_count(count, 2, body, offset)
