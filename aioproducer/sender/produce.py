@@ -95,7 +95,8 @@ class ProduceRequest:
 
 
 # Most parts of a request equal the previous request's, and kio's encoder is slow. So kio encodes
-# each constant part once. The variable part is last in its struct, with its length in front.
+# each constant part once. The variable part is last in its struct, with its length in front. Topics
+# are not constant: a cold start has thousands of them.
 
 
 @lru_cache(maxsize=256)
@@ -111,9 +112,16 @@ def _request_head(version: int, transactional_id: str | None, acks: int, timeout
 
 @lru_cache(maxsize=65_536)
 def _topic_head(version: int, topic: str | UUID | None) -> bytes:
-    field = "topic_id" if version >= _FIRST_VERSION_WITH_TOPIC_IDS else "name"
-    module = request_module(Api.PRODUCE, version)
-    return _head(module.TopicProduceData(**{field: topic}, partition_data=()))
+    """The id or the name: no field is before it in any version."""
+    if isinstance(topic, UUID):
+        return topic.bytes
+    assert topic is not None, f"a request of version {version} has a topic without a name"
+    return text(_is_flexible(version), topic)
+
+
+@cache
+def _is_flexible(version: int) -> bool:
+    return bool(request_module(Api.PRODUCE, version).TopicProduceData.__flexible__)
 
 
 @lru_cache(maxsize=4096)
@@ -137,6 +145,13 @@ def array_length(flexible: bool, length: int) -> bytes:
     else:
         write_legacy_array_length(wire, i32(length))
     return wire.getvalue()
+
+
+def text(flexible: bool, value: str) -> bytes:
+    """A string that is not null, with its length in front."""
+    encoded = value.encode()
+    length = len(encoded)
+    return (array_length(True, length) if flexible else length.to_bytes(2, "big")) + encoded
 
 
 @cache

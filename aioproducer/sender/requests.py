@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from collections.abc import Generator
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 from kio.static.protocol import RequestPayload
 
@@ -16,9 +16,10 @@ from aioproducer.errors import ProtocolError
 from aioproducer.network.apis import Api, request_module
 from aioproducer.network.frames import EncodedPayload, encode
 from aioproducer.network.lazy_metadata import LazyMetadataResponse
-from aioproducer.sender.produce import array_length
+from aioproducer.sender.produce import array_length, text
 
-_FIRST_METADATA_WITH_TOPIC_IDS = 10
+_FIRST_METADATA_WITH_TOPIC_IDS: Final = 10
+_SOME_NAME: Final = "name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +36,29 @@ class MetadataRequest:
         """The request in ``version``."""
         kind: Any = request_module(Api.METADATA, version).MetadataRequest
         flexible = kind.__flexible__
-        topics = [_encoded_topic(version, topic) for topic in sorted(self.asked.topics)]
-        rest = _encoded_rest(version)
-        return EncodedPayload(
-            kind, [b"".join((array_length(flexible, len(topics)), *topics, rest))]
-        )
+        before, after = _around_name(version)
+        parts = [array_length(flexible, len(self.asked.topics))]
+        for topic in sorted(self.asked.topics):
+            parts += (before, text(flexible, topic), after)
+        parts.append(_encoded_rest(version))
+        return EncodedPayload(kind, [b"".join(parts)])
 
     def read(self, response: LazyMetadataResponse) -> Generator[None, None, MetadataNews]:
         """The content of the response, read in steps. A step may raise :class:`ProtocolError`."""
         return response.read(self.asked.topics, self.detailed)
 
 
-# kio's encoder is slow for thousands of topics, so it encodes each of them once.
+# kio's encoder is slow for thousands of topics, so it encodes one of them in each version.
 
 
-@lru_cache(maxsize=65_536)
-def _encoded_topic(version: int, topic: str) -> bytes:
+@cache
+def _around_name(version: int) -> tuple[bytes, bytes]:
+    """The bytes of a topic before and after its name."""
     module = request_module(Api.METADATA, version)
     unnamed = {"topic_id": None} if version >= _FIRST_METADATA_WITH_TOPIC_IDS else {}
-    return encode(module.MetadataRequestTopic(name=topic, **unnamed))
+    topic = module.MetadataRequestTopic(name=_SOME_NAME, **unnamed)
+    before, after = encode(topic).split(text(topic.__flexible__, _SOME_NAME))
+    return before, after
 
 
 @cache
