@@ -10,7 +10,6 @@ is no room for more records once the futures of full batches take half as much m
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 from itertools import count
@@ -115,16 +114,16 @@ class MemoryQuota:
 
     def add(self, partitions: Iterable[Partition]) -> None:
         """Add partitions without memory, under their present leaders."""
-        for node, led in Counter(partition.leader for partition in partitions).items():
-            self._join(node, led)
+        for partition in partitions:
+            self._join(partition.leader)
 
-    def _join(self, node: NodeKey, partitions: int = 1) -> None:
+    def _join(self, node: NodeKey) -> None:
         if node is not None:
             if node not in self._led:
                 self._led[node] = 0
                 for quota in self._quotas:
                     quota.join(node)
-            self._led[node] += partitions
+            self._led[node] += 1
 
     def _leave(self, node: NodeKey) -> None:
         if node is not None:

@@ -56,6 +56,10 @@ class PendingQueue:
         """The topics with records that wait for metadata."""
         return self._records.awaited_topics
 
+    def is_awaited(self, topic: str) -> bool:
+        """True if a record waits for the metadata of ``topic``."""
+        return topic in self._records.awaited_topics
+
     def awaiting(self, topic: str) -> list[PendingRecord]:
         """The records that wait for the metadata of ``topic``."""
         return self._records.awaiting(topic)

@@ -211,11 +211,10 @@ class RecordAccumulator:
         node = None if partition is None else partition.leader
         self._memory_quota.record_came(node, now)
         self.waiters.record_waits(partition)
-        self.waiters.look_at(node)
         try:
             self.pending.add(pending, partition, now, over_capacity=over_capacity)
-            self.waiters.look_at(node)
         finally:
+            self.waiters.look_at(node)
             if caller is not None and self.waiters.is_full:
                 self.waiters.caller_stalls(caller)
         return pending
@@ -230,11 +229,14 @@ class RecordAccumulator:
     # --- the cluster changes ---------------------------------------------------------------
 
     def prepare(self, info: TopicInfo) -> Generator[None, None, dict[int, Partition]]:
-        """Make the partitions that :meth:`update_topic` will need, one in each step."""
-        known = self._topics.get(info.name)
+        """Make the partitions that :meth:`update_topic` will need, one in each step.
+
+        A topic of few partitions needs no such steps.
+        """
+        topic = self._topics.get(info.name) or Topic(info.name)
         fresh: dict[int, Partition] = {}
-        for number, leader, _ in info.partitions[0 if known is None else len(known.partitions) :]:
-            fresh[number] = Partition(TopicPartition(info.name, number), leader)
+        for known in info.partitions[len(topic.partitions) :]:
+            fresh[known.partition] = topic.make(known)
             yield
         return fresh
 
@@ -249,19 +251,25 @@ class RecordAccumulator:
         if topic is None:
             topic = self._topics[info.name] = Topic(info.name)
             self.routes.topics[info.name] = topic.open_batches
-        topic.resize(len(info.partitions), fresh)
-        self._memory_quota.add(each for number, each in fresh.items() if topic.find(number) is each)
+        self._memory_quota.add(topic.resize(info.partitions, fresh))
         for partition, known in zip(topic.partitions, info.partitions, strict=False):
             if partition.leader != known.leader:
                 self._move(partition, known.leader, now)
+        records = self.pending.topic_known(info.name)
+        if topic.retired:
+            records = [*self._retire(topic, now), *records]
+        for record in records:
+            if not record.settled:
+                self._place(topic, record, now)
+
+    def _retire(self, topic: Topic, now: float) -> list[PendingRecord]:
+        """No records join the retired partitions: returns their pending ones."""
         homeless: list[PendingRecord] = []
         for partition in topic.retired.values():
             partition.close_batch()
             self._move(partition, None, now)
             homeless += partition.take_pending()
-        for record in [*homeless, *self.pending.topic_known(info.name)]:
-            if not record.settled:
-                self._place(topic, record, now)
+        return homeless
 
     def _move(self, partition: Partition, leader: int | None, now: float) -> None:
         before = partition.leader
@@ -275,7 +283,7 @@ class RecordAccumulator:
             return
         value = record.record
         try:
-            if value.partition is None:
+            if value.partition is None and self._partitioner is not None:
                 value.partition = self.choose_partition(value.topic, value.key, value.value)
             count = len(topic.partitions)
             number = route(value.key, value.partition, count, ignore_keys=self._ignore_keys)
@@ -292,7 +300,7 @@ class RecordAccumulator:
     def forget_topic(self, name: str, now: float) -> bool:
         """Drop an unused topic; False while it has records."""
         topic = self._topics.get(name)
-        if self.pending.awaiting(name) or (topic is not None and topic.is_busy):
+        if self.pending.is_awaited(name) or (topic is not None and topic.is_busy):
             return False
         if topic is not None:
             for partition in topic.partitions:

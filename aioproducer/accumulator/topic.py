@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
 
@@ -10,6 +10,7 @@ from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.partition import Partition
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.settings import AccumulatorSettings, BatchSizes
+from aioproducer.cluster.snapshot import PartitionLeader
 from aioproducer.errors import InvalidPartitionError
 from aioproducer.model import TopicPartition
 from aioproducer.partitioning import PartitionFunction, Partitions, next_sticky_partition
@@ -62,14 +63,23 @@ class Topic:
             return self.partitions[number]
         return self.retired.get(number)
 
-    def resize(self, count: int, fresh: Mapping[int, Partition] = MappingProxyType({})) -> None:
+    def resize(
+        self,
+        leaders: Sequence[PartitionLeader],
+        fresh: Mapping[int, Partition] = MappingProxyType({}),
+    ) -> list[Partition]:
         """Set the number of partitions; if the topic was recreated with fewer, the others retire.
 
-        ``fresh``: new partitions, made before, for the missing numbers.
+        ``leaders``: the known leader of each. ``fresh``: new partitions, made before, for the
+        missing numbers. Returns the new partitions.
         """
+        count, new = len(leaders), []
         for number in range(len(self.partitions), count):
-            partition = self.retired.pop(number, None) or fresh.get(number)
-            self.partitions.append(partition or Partition(TopicPartition(self.name, number)))
+            partition = self.retired.pop(number, None)
+            if partition is None:
+                partition = fresh.get(number) or self.make(leaders[number])
+                new.append(partition)
+            self.partitions.append(partition)
         for partition in self.partitions[count:]:
             self.retired[partition.topic_partition.partition] = partition
             if partition is self.sticky:
@@ -78,7 +88,13 @@ class Topic:
         self.open_batches.partitions = [
             None if each.open_batch is None else each.open_batch.builder for each in self.partitions
         ]
-        self.retired = {number: each for number, each in self.retired.items() if each.is_busy}
+        if self.retired:
+            self.retired = {number: each for number, each in self.retired.items() if each.is_busy}
+        return new
+
+    def make(self, known: PartitionLeader) -> Partition:
+        """A partition without batches, which is not in the topic yet."""
+        return Partition(TopicPartition(self.name, known.partition), known.leader)
 
     # --- the sticky partition ----------------------------------------------------------------
 

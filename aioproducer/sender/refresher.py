@@ -36,6 +36,9 @@ STEPS_AT_ONCE: Final = 100
 """The number of partitions or topics of a response that are processed before other tasks may run.
 Each takes some microseconds."""
 
+_FEW_PARTITIONS: Final = 10
+"""The number of partitions up to which a topic is one step."""
+
 
 class MetadataRefresher(Requester):
     """One metadata request at a time, to the least loaded broker.
@@ -134,7 +137,7 @@ class MetadataRefresher(Requester):
     def _take_in(self) -> None:
         """Do some of the work with a response."""
         taking = self._taking
-        if taking is not None and sum(1 for _ in islice(taking, STEPS_AT_ONCE)) < STEPS_AT_ONCE:
+        if taking is not None and len([*islice(taking, STEPS_AT_ONCE)]) < STEPS_AT_ONCE:
             self._taking = None
 
     def _take(
@@ -165,23 +168,23 @@ class MetadataRefresher(Requester):
             yield
 
     def _apply(self, news: MetadataNews, asked: Asked) -> Generator[None, None, None]:
-        for changed in self._metadata.update(news, asked, self._now, self._is_awaited):
+        for changed in self._metadata.update(news, asked, self._now, self._pending.is_awaited):
             if changed is not None:
-                yield from self._follow(changed.name)
+                yield from self._follow(changed)
             yield
 
-    def _is_awaited(self, topic: str) -> bool:
-        return bool(self._pending.awaiting(topic))
-
-    def _follow(self, topic: str) -> Generator[None, None, None]:
-        """Prepare the accumulator for a topic, then give it the topic's newest state."""
-        topics = self._metadata.snapshot.topics
-        fresh = yield from self._accumulator.prepare(topics[topic])
-        info: TopicInfo | None = topics.get(topic)
-        if info is not None:
-            if waiting := self._pending.awaiting(topic):
-                self._client.metrics.metadata_waited(self._now - waiting[0].sent, self._now)
-            self._accumulator.update_topic(info, self._now, fresh)
+    def _follow(self, info: TopicInfo) -> Generator[None, None, None]:
+        """Give the accumulator a topic's newest state, after steps that prepare it."""
+        fresh = {}
+        if len(info.partitions) > _FEW_PARTITIONS:
+            fresh = yield from self._accumulator.prepare(info)
+            newest = self._metadata.snapshot.topics.get(info.name)
+            if newest is None:
+                return
+            info = newest
+        if waiting := self._pending.awaiting(info.name):
+            self._client.metrics.metadata_waited(self._now - waiting[0].sent, self._now)
+        self._accumulator.update_topic(info, self._now, fresh)
 
     def _fail_pending(self, topic: str, error: KafkaError) -> None:
         waiting = self._pending.awaiting(topic)
