@@ -106,25 +106,34 @@ def _time_total(name: str, what: str, of: Callable[[_S], Summary]) -> Metric[_S]
     )
 
 
+def _compression(name: str, of: Callable[[_S], TopicStats]) -> Metric[_S]:
+    return Metric(
+        name,
+        "ratio",
+        "Mean of each batch's compressed size over its uncompressed size",
+        lambda reading: of(reading.recent).compression_ratio,
+    )
+
+
 def _deliveries(of: Callable[[_S], TopicStats]) -> tuple[Metric[_S], ...]:
     return (
         *_meter(
             "record-send",
             "records",
             "Records put into produce requests, again with each retry",
-            lambda s: of(s).records_sent.total,
+            lambda s: of(s).records_sent,
         ),
         *_meter(
             "record-retry",
             "records",
             "Records put back for another attempt",
-            lambda s: of(s).records_retried.total,
+            lambda s: of(s).records_retried,
         ),
         *_meter(
             "record-error",
             "records",
             "Records whose future failed",
-            lambda s: of(s).records_failed.total,
+            lambda s: of(s).records_failed,
         ),
     )
 
@@ -152,25 +161,20 @@ _BATCHES: Final[tuple[Metric[Whole], ...]] = (
         "batch-size",
         "bytes",
         "size of a batch as it is sent",
-        lambda whole: whole.topics.batch_size,
+        lambda whole: whole.client.batch_size,
     ),
-    _avg(
-        "compression-rate-avg",
-        "ratio",
-        "of each batch's compressed size over its uncompressed size",
-        lambda whole: whole.topics.compression_ratio,
-    ),
+    _compression("compression-rate-avg", lambda whole: whole.topics),
     *_avg_max(
         "record-size",
         "bytes",
         "size of the largest record of a batch",
-        lambda whole: whole.topics.record_size,
+        lambda whole: whole.client.record_size,
     ),
     *_avg_max(
         "record-queue-time",
         "ms",
         "time from a batch's creation to the request that carries it",
-        lambda whole: whole.topics.queue_time,
+        lambda whole: whole.client.queue_time,
         _MS_PER_SECOND,
     ),
     _avg(
@@ -313,13 +317,8 @@ PRODUCER_METRICS: Final[tuple[Metric[Whole], ...]] = (
 
 TOPIC_METRICS: Final[tuple[Metric[TopicStats], ...]] = (
     *_deliveries(lambda topic: topic),
-    *_meter("byte", "bytes", "Bytes of batches sent", lambda topic: topic.batch_size.total),
-    _avg(
-        "compression-rate",
-        "ratio",
-        "of each batch's compressed size over its uncompressed size",
-        lambda topic: topic.compression_ratio,
-    ),
+    *_meter("byte", "bytes", "Bytes of batches sent", lambda topic: topic.bytes_sent),
+    _compression("compression-rate", lambda topic: topic),
 )
 
 NODE_METRICS: Final[tuple[Metric[NodeStats], ...]] = _traffic(lambda node: node)

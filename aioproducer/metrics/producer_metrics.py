@@ -71,12 +71,16 @@ class ProducerMetrics:
         ``max_record_size`` is the size of the largest record before compression; ``queue_time``
         runs from the creation of the batch to this request.
         """
-        stats = self._windows.at(now).topics.by_key[topic]
-        stats.records_sent.add(records)
-        stats.batch_size.add(size)
-        stats.compression_ratio.add(size / uncompressed_size)
-        stats.record_size.add(max_record_size)
-        stats.queue_time.add(queue_time)
+        counts = self._windows.at(now)
+        stats = counts.topics.by_key[topic]
+        stats.batches_sent += 1
+        stats.records_sent += records
+        stats.bytes_sent += size
+        stats.compression_ratios += size / uncompressed_size
+        client = counts.client
+        client.batch_size.add(size)
+        client.record_size.add(max_record_size)
+        client.queue_time.add(queue_time)
 
     def request_built(self, records: int, now: float) -> None:
         """A produce request was built, with that many records in all its batches."""
@@ -84,11 +88,11 @@ class ProducerMetrics:
 
     def records_retried(self, topic: str, records: int, now: float) -> None:
         """A batch was put back for another attempt."""
-        self._windows.at(now).topics.by_key[topic].records_retried.add(records)
+        self._windows.at(now).topics.by_key[topic].records_retried += records
 
     def records_failed(self, topic: str, records: int, now: float) -> None:
         """Futures failed: all of a batch, or the future of a record without a batch."""
-        self._windows.at(now).topics.by_key[topic].records_failed.add(records)
+        self._windows.at(now).topics.by_key[topic].records_failed += records
 
     def batch_split(self, now: float) -> None:
         self._windows.at(now).client.batches_split.add(1)

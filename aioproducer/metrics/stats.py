@@ -1,7 +1,8 @@
-"""The counts: one summary per kind of event, grouped by the place of the events.
+"""The counts: a number or a summary per kind of event, grouped by the place of the events.
 
-Each number is counted once, at its topic or node. The producer's own number is the sum over its
-topics or nodes.
+Each number is counted once, at its topic, at its node or at the producer. The producer's number is
+the sum over its topics or nodes, if they have it. There may be thousands of topics, so their counts
+are numbers in one object.
 """
 
 from __future__ import annotations
@@ -48,30 +49,33 @@ class Summary:
 
 @dataclass(slots=True)
 class Stats:
-    """A struct with summaries as its only fields."""
+    """A struct with numbers and summaries as its only fields."""
 
     def absorb(self, other: Self) -> None:
         for each in fields(self):
-            mine: Summary = getattr(self, each.name)
-            mine.absorb(getattr(other, each.name))
+            mine, more = getattr(self, each.name), getattr(other, each.name)
+            if isinstance(mine, Summary):
+                mine.absorb(more)
+            else:
+                setattr(self, each.name, mine + more)
 
 
 @dataclass(slots=True)
 class TopicStats(Stats):
-    """Batches and records of one topic. One value per batch unless said otherwise."""
+    """Batches and records of one topic."""
 
-    records_sent: Summary = field(default_factory=Summary)
-    records_retried: Summary = field(default_factory=Summary)
-    """one value per retried batch"""
-    records_failed: Summary = field(default_factory=Summary)
-    """one value per failed batch or refused send"""
-    batch_size: Summary = field(default_factory=Summary)
-    """bytes as sent"""
-    compression_ratio: Summary = field(default_factory=Summary)
-    record_size: Summary = field(default_factory=Summary)
-    """bytes of the largest record"""
-    queue_time: Summary = field(default_factory=Summary)
-    """seconds"""
+    batches_sent: int = 0
+    records_sent: int = 0
+    records_retried: int = 0
+    records_failed: int = 0
+    bytes_sent: int = 0
+    compression_ratios: float = 0.0
+    """the sum over the batches sent"""
+
+    @property
+    def compression_ratio(self) -> float:
+        """The mean over the batches sent; NaN without batches."""
+        return self.compression_ratios / self.batches_sent if self.batches_sent else math.nan
 
 
 @dataclass(slots=True)
@@ -92,6 +96,12 @@ class NodeStats(Stats):
 class ClientStats(Stats):
     """Events of the producer as a whole. One value per event; times in seconds."""
 
+    batch_size: Summary = field(default_factory=Summary)
+    """bytes as sent"""
+    record_size: Summary = field(default_factory=Summary)
+    """bytes of the largest record of a batch"""
+    queue_time: Summary = field(default_factory=Summary)
+    """one value per batch sent"""
     records_per_request: Summary = field(default_factory=Summary)
     batches_split: Summary = field(default_factory=Summary)
     records_dropped: Summary = field(default_factory=Summary)
