@@ -45,7 +45,8 @@ class Partition:
         self._batches: deque[ProducerBatch] = deque()
         self._open: ProducerBatch | None = None
         self._in_flight: list[ProducerBatch] = []
-        self._pending: deque[PendingRecord] = deque()
+        self._pending: deque[PendingRecord] | None = None
+        """None until a record waits for memory: there may be thousands of partitions."""
         self._held = 0
         self._futures = 0
         self._delayed_until = 0.0
@@ -86,7 +87,7 @@ class Partition:
     def is_busy(self) -> bool:
         """True if a batch or a pending record is here."""
         return bool(self._batches or self._in_flight) or any(
-            not record.settled for record in self._pending
+            not record.settled for record in self.pending
         )
 
     @property
@@ -110,7 +111,7 @@ class Partition:
     @property
     def pending(self) -> Iterable[PendingRecord]:
         """The records that wait for memory; later ones queue behind them."""
-        return self._pending
+        return self._pending or ()
 
     @property
     def first_pending(self) -> PendingRecord | None:
@@ -230,19 +231,21 @@ class Partition:
 
     def enqueue(self, record: PendingRecord) -> bool:
         """Let ``record`` wait for memory; True if it is the first one."""
+        if self._pending is None:
+            self._pending = deque()
         self._pending.append(record)
         self.close_batch()
         return len(self._pending) == 1
 
     def pop_pending(self) -> None:
         """Remove the first pending record."""
-        self._pending.popleft()
+        if self._pending:
+            self._pending.popleft()
 
     def take_pending(self) -> list[PendingRecord]:
         """Remove and return all pending records."""
-        taken = list(self._pending)
-        self._pending.clear()
-        return taken
+        taken, self._pending = self.pending, None
+        return [*taken]
 
     def hold(self, size: int) -> None:
         """Hold ``size`` more bytes of pooled memory (fewer, if negative)."""
