@@ -7,7 +7,7 @@ the order of their ``send()`` calls, so the oldest is the first to expire.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice, takewhile
 from typing import Protocol
 
@@ -31,6 +31,13 @@ class RecordFuture(Protocol):
 
     def exception(self) -> BaseException | None:
         """Read the error, so that asyncio does not complain about an ignored one."""
+
+
+class CancellableFuture(Protocol):
+    """The part of a caller's future that says whether the caller gave up."""
+
+    def cancelled(self) -> bool:
+        """True if the caller has cancelled it."""
 
 
 class SerializedRecord:
@@ -68,6 +75,7 @@ class PendingRecord:
         "deadline",
         "generation",
         "node",
+        "on_cancel",
         "record",
         "sent",
         "settled",
@@ -93,6 +101,14 @@ class PendingRecord:
         """The leader of its partition, whose quota it uses."""
         self.settled = False
         """True once the record was appended, failed or cancelled."""
+        self.on_cancel: Callable[[PendingRecord], None] | None = None
+        """Called with the record once its caller has cancelled it, if the record is a callback of
+        the caller's future."""
+
+    def __call__(self, caller: CancellableFuture) -> None:
+        """The callback of the caller's future. So thousands of records need no further objects."""
+        if self.on_cancel is not None and caller.cancelled():
+            self.on_cancel(self)
 
     @property
     def topic(self) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from asyncio import current_task
 from collections.abc import Callable
-from functools import partial
+from contextvars import copy_context
 from typing import Any, TypeAlias
 
-from aioproducer.accumulator import PendingRecord, RecordFuture, SerializedRecord
+from aioproducer.accumulator import RecordFuture, SerializedRecord
 from aioproducer.core.arguments import check_partition, check_timestamp, checked_topic
 from aioproducer.core.engine import Engine
 from aioproducer.core.hooks import Hooks
@@ -51,6 +51,9 @@ class SendPipeline:
         self._max_block = max_block
         self._clock = clock
         self._now_ms = now_ms
+        self._withdraw = engine.withdraw
+        # Interceptors are called in their caller's context; else all callbacks may share one.
+        self._context = None if hooks.interceptors else copy_context()
 
     def put(
         self,
@@ -110,8 +113,5 @@ class SendPipeline:
         caller = caller or current_task()
         pending = self._engine.enqueue(record, now, deadline, caller, over_capacity=over_capacity)
         if isinstance(pending.caller, asyncio.Future):
-            pending.caller.add_done_callback(partial(self._on_caller_done, pending))
-
-    def _on_caller_done(self, record: PendingRecord, caller: asyncio.Future[Any]) -> None:
-        if caller.cancelled():
-            self._engine.withdraw(record)
+            pending.on_cancel = self._withdraw
+            pending.caller.add_done_callback(pending, context=self._context)
