@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime
 import struct
-from collections.abc import Callable, Collection, Container, Generator, Iterator
+from collections.abc import Callable, Collection, Container, Generator, Iterable, Iterator
 from dataclasses import Field, fields
 from functools import cache
 from itertools import groupby
@@ -27,8 +27,8 @@ from aioproducer.errors import ProtocolError
 from aioproducer.network import frames
 from aioproducer.network.kio_guards import length_reader, walk_header
 
-Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
-"""The value of the bytes at an offset, and the offset of its end.
+Read: TypeAlias = Callable[[bytes, int], tuple[Iterable[Any], int]]
+"""The values of the bytes at an offset, and the offset of their end.
 
 The end may be behind the bytes' end, which the next read or the end of the response finds out.
 """
@@ -79,8 +79,9 @@ class LazyMetadataResponse:
 
         Any exception on the way becomes a :class:`ProtocolError`, and refuses the response.
         """
+        pieces = self.pieces(lists=bool(detailed))
         try:
-            news = yield from read_metadata(self.pieces(), self.version, asked, detailed)
+            news = yield from read_metadata(pieces, self.version, asked, detailed)
         except Exception as error:
             refusal = error if isinstance(error, ProtocolError) else self._undecodable(error)
             self._on_refusal(refusal)
@@ -95,9 +96,9 @@ class LazyMetadataResponse:
             self._on_refusal(refusal)
             raise
 
-    def pieces(self) -> Iterator[Piece]:
-        """Its parts in their order."""
-        end = yield from _walk(self._kind, self._body, self._start)
+    def pieces(self, *, lists: bool = True) -> Iterator[Piece]:
+        """Its parts in their order; ``lists``: with the lists of numbers."""
+        end = yield from _walk(self._kind, self._body, self._start, lists)
         if end > len(self._body):
             raise self._undecodable(EOFError(f"its last field ends at byte {end}"))
         if end < len(self._body):
@@ -110,52 +111,71 @@ class LazyMetadataResponse:
         )
 
 
+class _Part(NamedTuple):
+    """Fields beside each other that are read together."""
+
+    names: tuple[str, ...]
+    read: Read | None
+    """Reads the values of these fields. None: a list of structs."""
+    kind: Any = None
+    """The kind of these structs."""
+
+
 class _Layout(NamedTuple):
     """The order in which a struct of kio's is read."""
 
     name: str
     flexible: bool
-    parts: tuple[tuple[Read | None, tuple[str, ...], Any], ...]
-    """Each reads the values of some fields. Without a reader: a list of structs, and their kind."""
+    parts: tuple[_Part, ...]
     is_leaf: bool
     """True if it has no list of structs."""
 
 
 @cache
-def _layout(kind: Any) -> _Layout:
+def _layout(kind: Any, lists: bool) -> _Layout:
+    """``lists``: its lists of numbers are read; else they are skipped."""
     flexible = bool(kind.__flexible__)
-    parts: list[tuple[Read | None, tuple[str, ...], Any]] = []
-    for are_numbers, neighbours in groupby(fields(kind), lambda each: _type(each) in _NUMBERS):
+    parts: list[_Part] = []
+    for how, neighbours in groupby(fields(kind), _reading):
         some = [*neighbours]
-        if are_numbers:
-            names = tuple(each.name for each in some)
-            parts.append((_reads_numbers([_type(each) for each in some]), names, None))
-            continue
-        for each in some:
-            inner = None if _type(each) else get_args(each.type)[0]
-            parts.append((None if inner else _reads(each, flexible), (each.name,), inner))
-    is_leaf = all(read is not None for read, _, _ in parts)
+        names = tuple(each.name for each in some)
+        if how == "numbers":
+            parts.append(_Part(names, _reads_numbers([_type(each) for each in some])))
+        elif how == "lists":
+            read = _reads_lists(flexible, len(some))
+            parts.append(
+                _Part(names, read) if lists else _Part((), _skips_lists(flexible, len(some)))
+            )
+        else:
+            parts += [_single(each, how, flexible) for each in some]
+    is_leaf = all(part.read is not None for part in parts)
     return _Layout(kind.__name__, flexible, tuple(parts), is_leaf)
 
 
-def _reads(field: Field[Any], flexible: bool) -> Read:
-    """Of a field that is neither a number nor a list of structs."""
-    if _type(field) == "list":
-        return _reads_list(flexible)
-    if _type(field) == "uuid":
-        return _read_id
-    assert _type(field) == "string", f"no reader for {field}"
-    return _reads_text(flexible, NoneType in get_args(field.type))
+def _single(field: Field[Any], how: str, flexible: bool) -> _Part:
+    if how == "structs":
+        return _Part((field.name,), None, get_args(field.type)[0])
+    if how == "uuid":
+        return _Part((field.name,), _read_id)
+    assert how == "string", f"no reader for {field}"
+    return _Part((field.name,), _reads_text(flexible, NoneType in get_args(field.type)))
+
+
+def _reading(field: Field[Any]) -> str:
+    """The way in which a field is read."""
+    if not _type(field):
+        return "structs"
+    if get_origin(field.type) is tuple:
+        return "lists"
+    return "numbers" if _type(field) in _NUMBERS else _type(field)
 
 
 def _type(field: Field[Any]) -> str:
-    """Kafka's type of a value, or "list" of values; empty for a list of structs."""
-    kafka_type = str(field.metadata.get("kafka_type", ""))
-    return "list" if kafka_type and get_origin(field.type) is tuple else kafka_type
+    """Kafka's type of a value, or of the values of a list; empty for a list of structs."""
+    return str(field.metadata.get("kafka_type", ""))
 
 
 def _reads_numbers(types: list[str]) -> Read:
-    """Of fields beside each other."""
     layout = struct.Struct(">" + "".join(_NUMBERS[each] for each in types))
     unpack, size = layout.unpack_from, layout.size
 
@@ -165,18 +185,34 @@ def _reads_numbers(types: list[str]) -> Read:
     return read
 
 
-def _reads_list(flexible: bool) -> Read:
-    """Of an array of ``int32``."""
+def _reads_lists(flexible: bool, lists: int) -> Read:
+    """Of so many arrays of ``int32``."""
     length = length_reader(flexible)
 
-    def read(body: bytes, offset: int) -> tuple[tuple[tuple[int, ...]], int]:
-        count, offset = length(body, offset)
-        if count <= 0:
-            return ((),), offset
-        _check_count(count, 4, body, offset)
-        return (struct.unpack_from(f">{count}i", body, offset),), offset + count * 4
+    def read(body: bytes, offset: int) -> tuple[list[tuple[int, ...]], int]:
+        found: list[tuple[int, ...]] = []
+        for _ in range(lists):
+            count, offset = length(body, offset)
+            count = max(count, 0)
+            _check_count(count, 4, body, offset)
+            found.append(struct.unpack_from(f">{count}i", body, offset))
+            offset += count * 4
+        return found, offset
 
     return read
+
+
+def _skips_lists(flexible: bool, lists: int) -> Read:
+    length = length_reader(flexible)
+
+    def skip(body: bytes, offset: int) -> tuple[tuple[()], int]:
+        for _ in range(lists):
+            count, offset = length(body, offset)
+            if count > 0:
+                offset += count * 4
+        return (), offset
+
+    return skip
 
 
 def _reads_text(flexible: bool, nullable: bool) -> Read:
@@ -205,24 +241,24 @@ def _check_count(count: int, least: int, body: bytes, offset: int) -> None:
         raise ProtocolError(f"an array announces {count} elements, but only {left} bytes follow")
 
 
-def _walk(kind: Any, body: bytes, offset: int) -> Generator[Piece, None, int]:
+def _walk(kind: Any, body: bytes, offset: int, lists: bool) -> Generator[Piece, None, int]:
     """The structs in a struct, and then itself; returns where it ends."""
-    layout = _layout(kind)
+    layout = _layout(kind, lists)
     values: dict[str, Any] = {}
-    for read, names, inner in layout.parts:
+    for names, read, inner in layout.parts:
         if read is not None:
             found, offset = read(body, offset)
             values.update(zip(names, found, strict=True))
             continue
         count, offset = length_reader(layout.flexible)(body, offset)
         _check_count(count, 1, body, offset)
-        if _layout(inner).is_leaf:
-            for _ in range(count):
-                piece, offset = _read_leaf(_layout(inner), body, offset)
+        leaf = _layout(inner, lists)
+        for _ in range(count):
+            if leaf.is_leaf:
+                piece, offset = _read_leaf(leaf, body, offset)
                 yield piece
-        else:
-            for _ in range(count):
-                offset = yield from _walk(inner, body, offset)
+            else:
+                offset = yield from _walk(inner, body, offset, lists)
     if layout.flexible:
         offset = _skip_tagged(body, offset)
     yield Piece(layout.name, values)
@@ -232,7 +268,7 @@ def _walk(kind: Any, body: bytes, offset: int) -> Generator[Piece, None, int]:
 def _read_leaf(layout: _Layout, body: bytes, offset: int) -> tuple[Piece, int]:
     """A struct without lists of structs, and its end."""
     values: dict[str, Any] = {}
-    for read, names, _ in layout.parts:
+    for names, read, _ in layout.parts:
         assert read is not None
         found, offset = read(body, offset)
         values.update(zip(names, found, strict=True))
