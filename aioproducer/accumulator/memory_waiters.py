@@ -93,7 +93,7 @@ class MemoryWaiters:
 
     def look_at(self, node: NodeKey) -> None:
         """Find out whether ``node`` has memory left, after a record has used some."""
-        if self._memory_quota.pressure(node):
+        if node not in self._full_nodes and self._memory_quota.pressure(node):
             self._full_nodes.add(node)
             self.is_full = True
 

@@ -170,6 +170,9 @@ class StickyChoice:
 
     def choose(self, topic: Topic, now: float) -> Partition:
         """Choose anew."""
+        if len(topic.partitions) == 1:
+            topic.stick_to(topic.partitions[0])
+            return topic.partitions[0]
         led = self._available([each for each in topic.partitions if each.leader is not None], now)
         candidates = led or topic.partitions
         ids = [each.topic_partition.partition for each in candidates]
