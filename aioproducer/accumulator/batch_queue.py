@@ -233,6 +233,7 @@ class BatchQueue:
         elif partition.queued:
             self._dispatch.enlist(partition, now)
         del self._batches[batch]
+        self._topics[batch.topic_partition.topic].forget(batch)
         self._flushes.done(batch)
         buffer = batch.release()
         if batch.delivered:

@@ -33,7 +33,6 @@ class ProducerBatch:
     """
 
     __slots__ = (
-        "_append",
         "attempts",
         "buffer",
         "builder",
@@ -68,7 +67,6 @@ class ProducerBatch:
         self.topic_partition = topic_partition
         self.buffer: bytearray | None = buffer
         self.builder = RecordsBuilder(buffer, limit)
-        self._append = self.builder.append
         self.created = now
         self.deadline = deadline
         self.attempts = 0
@@ -106,7 +104,7 @@ class ProducerBatch:
     def append(self, record: SerializedRecord) -> bool:
         """Add ``record``; False: it does not fit, or the batch is closed."""
         return bool(
-            self._append(
+            self.builder.append(
                 record.token, record.timestamp_ms, record.key, record.value, record.headers
             )
         )

@@ -96,6 +96,16 @@ class Topic:
         """A partition without batches, which is not in the topic yet."""
         return Partition(TopicPartition(self.name, known.partition), known.leader)
 
+    def forget(self, batch: ProducerBatch) -> None:
+        """Keep nothing of ``batch``, which has its outcome: there may be thousands of topics."""
+        if self.sticky_batch is batch:
+            self.count_sticky_batch()
+        builders, number = self.open_batches, batch.topic_partition.partition
+        if builders.sticky is batch.builder:
+            builders.sticky = None
+        if number < len(builders.partitions) and builders.partitions[number] is batch.builder:
+            builders.partitions[number] = None
+
     # --- the sticky partition ----------------------------------------------------------------
 
     def stick_to(self, partition: Partition) -> None:
