@@ -119,9 +119,6 @@ class NodeQuota:
         return units <= self.room(node) or not self._used.get(node)
 
 
-_HALVINGS: Final = 6
-"""The number of sizes below the poolable one whose buffers are kept."""
-
 _FEWEST_BATCHES: Final = 8
 """A pool of fewer batches guarantees no parts: each would be too small for a batch."""
 
@@ -129,8 +126,8 @@ _FEWEST_BATCHES: Final = 8
 class BufferPool:
     """Hands out buffers, ``total`` bytes at once.
 
-    Returned buffers of ``poolable_size`` bytes, and of some halves and ``doublings`` of that size,
-    are kept for the next batch; others are dropped.
+    Returned buffers of ``poolable_size`` bytes, and of ``doublings`` of that size, are kept for the
+    next batch; others are dropped.
     """
 
     def __init__(self, total: int, poolable_size: int, doublings: int = 0) -> None:
@@ -139,9 +136,9 @@ class BufferPool:
         self.quota = NodeQuota(total, guarantees=total >= _FEWEST_BATCHES * poolable_size)
         """Bytes by the node that leads the batch's partition."""
         self._unpooled = total
-        sizes = [poolable_size >> halvings for halvings in range(1, _HALVINGS + 1)]
-        sizes += [poolable_size << doubling for doubling in range(doublings + 1)]
-        self._kept: dict[int, list[bytearray]] = {size: [] for size in sorted(sizes) if size}
+        self._kept: dict[int, list[bytearray]] = {
+            poolable_size << doubling: [] for doubling in range(doublings + 1)
+        }
         """Unused buffers by their size, the smallest size first."""
         self._kept_bytes = 0
         self._closed = False

@@ -187,7 +187,7 @@ class MemoryQuota:
     # --- how large a batch may be ------------------------------------------------------------
 
     def fair_size(self, size: int, node: NodeKey = None, doublings: int = 0) -> int:
-        """The part of ``size`` bytes that a batch for ``node`` gets: all, a half, a quarter ...
+        """The part of ``size`` bytes that a batch for ``node`` gets.
 
         A batch that has grown by ``doublings`` takes a small part of the memory left, or its first
         size. Full batches for all partitions that lately held memory at the same time must fit in
@@ -195,12 +195,15 @@ class MemoryQuota:
         each. No batch is larger than the part of the pool guaranteed to a node.
         """
         if doublings:
-            size = _halved(size, self._pool.room(node) // _GROWN_PART, doublings)
+            room = self._pool.room(node) // _GROWN_PART
+            while size > room and doublings:
+                size //= 2
+                doublings -= 1
         if len(self._led) > 1 and self._pool.quota.part:
-            size = _halved(size, self._pool.quota.part)
+            size = min(size, self._pool.quota.part)
         if self._most_holders <= _FEW_PARTITIONS:
             return size
-        return _halved(size, self._pool.total // (2 * self._most_holders))
+        return min(size, self._pool.total // (2 * self._most_holders))
 
     def _count_holders(self, now: float) -> None:
         if self._holders > self._most_holders:
@@ -299,11 +302,3 @@ class MemoryQuota:
         if node in self._waiting or self._pool.room(node) < self.fair_size(self._batch_size):
             return Pressure.FULL
         return Pressure.NONE
-
-
-def _halved(size: int, most: int, times: int = 64) -> int:
-    """``size``, halved until it is at most ``most``: few sizes, whose buffers are used again."""
-    while size > most and times:
-        size //= 2
-        times -= 1
-    return size

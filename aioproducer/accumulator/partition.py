@@ -29,13 +29,13 @@ class Partition:
         "_batches",
         "_delayed_until",
         "_futures",
+        "_growth",
         "_held",
         "_in_flight",
         "_leader",
         "_next_place",
         "_open",
         "_pending",
-        "growth",
         "topic_partition",
     )
 
@@ -53,8 +53,7 @@ class Partition:
         self._acknowledged = False
         self._next_place: BatchOrder = 0
         self._barrier: BatchOrder | None = None
-        self.growth = BatchGrowth()
-        """The size of its next batch, but for keyless records."""
+        self._growth = BatchGrowth()
 
     # --- views -----------------------------------------------------------------------------
 
@@ -89,6 +88,11 @@ class Partition:
         return bool(self._batches or self._in_flight) or any(
             not record.settled for record in self.pending
         )
+
+    @property
+    def growth(self) -> BatchGrowth:
+        """The growth of its batches, but for those that keyless records begin."""
+        return self._growth
 
     @property
     def delayed_until(self) -> float:
