@@ -13,12 +13,14 @@ error for error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aioproducer.model import Header
-from aioproducer.records.bulk_tokens import BulkToken
-from aioproducer.records.columns import Columns
 from aioproducer.records.varint import encode_varint, varint
+
+if TYPE_CHECKING:
+    from aioproducer.records.bulk_tokens import BulkToken
+    from aioproducer.records.columns import Columns
 
 BATCH_OVERHEAD: Final = 61
 """Bytes of a batch before its first record."""

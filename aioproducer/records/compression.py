@@ -1,22 +1,17 @@
 """The four compressions of a batch, each written as Kafka's readers expect it.
 
 The libraries release the interpreter lock, so a large payload may be compressed in another thread.
+A library is imported when its compression is chosen.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
-
-import cramjam
-import lz4.frame  # type: ignore[import-untyped]
-import zstandard
+from typing import Final, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Compression:
+class Compression(NamedTuple):
     """A compression with its level chosen."""
 
     name: str
@@ -50,6 +45,7 @@ _SNAPPY_HEADER: Final = b"\x82SNAPPY\0" + b"\0\0\0\1" * 2
 
 def _snappy(_level: int) -> Callable[[memoryview], bytes]:
     """Blocks behind a header of the snappy-java library: the format that Kafka reads."""
+    import cramjam
 
     def compress(data: memoryview) -> bytes:
         parts = [_SNAPPY_HEADER]
@@ -69,13 +65,15 @@ def _lz4(level: int) -> Callable[[memoryview], bytes]:
 
     Kafka's default level 9 means LZ4's fast compressor; other levels mean its high compressor.
     """
-    own_level = 0 if level == _LZ4_DEFAULT_LEVEL else max(level, lz4.frame.COMPRESSIONLEVEL_MINHC)
+    from lz4 import frame  # type: ignore[import-untyped]
+
+    own_level = 0 if level == _LZ4_DEFAULT_LEVEL else max(level, frame.COMPRESSIONLEVEL_MINHC)
 
     def compress(data: memoryview) -> bytes:
-        compressed: bytes = lz4.frame.compress(
+        compressed: bytes = frame.compress(
             data,
             compression_level=own_level,
-            block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+            block_size=frame.BLOCKSIZE_MAX64KB,
             block_linked=False,
             store_size=False,
         )
@@ -86,6 +84,8 @@ def _lz4(level: int) -> Callable[[memoryview], bytes]:
 
 def _zstd(level: int) -> Callable[[memoryview], bytes]:
     """Keeps compressors: making one takes as long as compressing a few kilobytes."""
+    import zstandard
+
     free: list[zstandard.ZstdCompressor] = []
 
     def compress(data: memoryview) -> bytes:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from aioproducer.records.builder import BATCH_OVERHEAD, RecordsBuilder
+from aioproducer.records.checksum import crc32c
 from aioproducer.records.compression import Compression
 
 # base offset, length, partition leader epoch, magic, CRC

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.records.varint import TABLE_SIZE, VARINTS, encode_varint, varint
+from aioproducer.records.varint import encode_varint, varint
 
 
 # Kafka's ByteUtilsTest.testCorrectnessWriteVarint / testVarlongSerde
@@ -43,10 +43,3 @@ def test_reads_back(number: int) -> None:
     assert not encoded[-1] & 0x80
     raw = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(encoded))
     assert (raw // 2 if raw % 2 == 0 else -(raw // 2) - 1) == number
-
-
-def test_the_table_holds_all_numbers_of_two_bytes() -> None:
-    assert len(VARINTS) == TABLE_SIZE
-    assert len(VARINTS[-1]) == 2
-    assert len(encode_varint(TABLE_SIZE)) == 3
-    assert all(VARINTS[number] == encode_varint(number) for number in range(TABLE_SIZE))
