@@ -23,7 +23,8 @@ from aioproducer.auth.tls import TlsContexts, TlsOptions
 from aioproducer.auth.token import RefreshRules
 from aioproducer.auth.token_endpoint import TokenEndpoint
 from aioproducer.auth.tokens import TokenProvider, TokenSource
-from aioproducer.config import ProducerConfig, Secret, login, login_of
+from aioproducer.config import ProducerConfig, Secret, login
+from aioproducer.config.configured_login import login_of
 from aioproducer.errors import ConfigError
 
 __all__ = ["mechanism_of", "tls_of"]

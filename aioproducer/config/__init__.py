@@ -12,9 +12,7 @@
     secret.py           a text never shown        plain_secrets.py  options that hold one
 """
 
-from aioproducer.config.configured_login import login_of
 from aioproducer.config.jaas import JaasEntry, parse_jaas
-from aioproducer.config.login import Login
 from aioproducer.config.names import ProducerOptions
 from aioproducer.config.options import (
     ADAPTIVE_LINGER_MS,
@@ -42,10 +40,8 @@ __all__ = [
     "RecoveryStrategy",
     "SecurityProtocol",
     "JaasEntry",
-    "Login",
     "hidden_mapping",
     "hide_secrets",
-    "login_of",
     "parse_jaas",
     "Secret",
     "type_name_of",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from ipaddress import IPv6Address, ip_address
 from typing import Final, TypeAlias
 
 __all__ = ["Address", "is_loopback", "parse_addresses"]
@@ -12,9 +11,9 @@ __all__ = ["Address", "is_loopback", "parse_addresses"]
 Address: TypeAlias = tuple[str, int]
 """Host (a name, an IPv4 address, or an IPv6 address without brackets) and port."""
 
-_SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][\w.+-]*)://(?P<rest>.*)", re.DOTALL)
-_PORT: Final = re.compile(r"[0-9]{1,5}")
-_HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_.])?")
+_SCHEME: Final = r"(?s)(?P<scheme>[A-Za-z][\w.+-]*)://(?P<rest>.*)"
+_PORT: Final = r"[0-9]{1,5}"
+_HOST: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_.])?"
 
 
 def parse_addresses(value: str | Iterable[object]) -> tuple[Address, ...]:
@@ -37,6 +36,8 @@ def parse_addresses(value: str | Iterable[object]) -> tuple[Address, ...]:
 
 def is_loopback(host: str) -> bool:
     """True if ``host`` is this machine: an address of its loopback, or ``localhost`` (RFC 6761)."""
+    from ipaddress import ip_address
+
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -57,14 +58,14 @@ def _parse_item(item: object) -> tuple[Address, ...]:
 def _parse_address(text: str) -> Address:
     if "@" in text:
         raise ValueError("an address holds no credentials ('@'); write 'host:port'")
-    if scheme := _SCHEME.fullmatch(text):
+    if scheme := "://" in text and re.fullmatch(_SCHEME, text):
         if scheme["scheme"].upper() != "PLAINTEXT":
             raise ValueError(
                 f"{text!r}: write 'host:port'; the protocol is the option security_protocol"
             )
         text = scheme["rest"]
     host, port = _split(text)
-    if not _PORT.fullmatch(port) or not 1 <= int(port) <= 65535:
+    if not re.fullmatch(_PORT, port) or not 1 <= int(port) <= 65535:
         raise ValueError(f"{text!r}: the port must be a number from 1 to 65535, not {port!r}")
     return host, int(port)
 
@@ -84,7 +85,7 @@ def _split(text: str) -> tuple[str, str]:
         raise ValueError(_no_port(text))
     if ":" in host:
         raise ValueError(f"{text!r}: write an IPv6 address in brackets, as in '[::1]:9092'")
-    if not _HOST.fullmatch(host):
+    if not re.fullmatch(_HOST, host):
         raise ValueError(f"{text!r}: {host!r} is not a host name or address")
     return host, port
 
@@ -94,6 +95,8 @@ def _no_port(text: str) -> str:
 
 
 def _is_ipv6(text: str) -> bool:
+    from ipaddress import IPv6Address
+
     try:
         IPv6Address(text)
     except ValueError:

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from aioproducer.config.addresses import is_loopback
-from aioproducer.config.configured_login import mechanism_name_of, read_login
 from aioproducer.config.jaas import LoginSources
 from aioproducer.config.kinds import INT_MAX
 from aioproducer.config.option import Group
@@ -52,8 +51,8 @@ CHECKED_SECRETS: Final = (
 )
 """The options that are looked at. PEM text, which may end with a line feed, is not."""
 _OF_JAAS: Final = ("password", "clientSecret", "awsRoleSecretAccessKey", "awsRoleSessionToken")
-_PLACEHOLDER: Final = re.compile(
-    r".*\$\{[^{}]+\}.*|\$[A-Z_][A-Z0-9_]+|\$\([^()]+\)|%[A-Z_][A-Z0-9_]+%|\{\{.+\}\}", re.DOTALL
+_PLACEHOLDER: Final = (
+    r"(?s).*\$\{[^{}]+\}.*|\$[A-Z_][A-Z0-9_]+|\$\([^()]+\)|%[A-Z_][A-Z0-9_]+%|\{\{.+\}\}"
 )
 """``${…}`` anywhere; ``$NAME``, ``$(…)``, ``%NAME%`` and ``{{…}}`` as the whole text."""
 
@@ -182,6 +181,8 @@ def _settle_security(config: GivenOptions) -> Iterator[tuple[str, object]]:
                 f" inside a trusted network), not {config.security_protocol!r}"
             )
         return
+    from aioproducer.config.configured_login import mechanism_name_of, read_login
+
     mechanism = mechanism_name_of(sources)
     read_login(mechanism, sources)
     _warn_of_readable_login(config, mechanism)
@@ -285,7 +286,7 @@ def _warn_of_odd_secrets(sources: LoginSources) -> None:
     """Warn of a secret that looks like a placeholder, or has white space around it."""
     for name, secret in _secrets(sources):
         text = secret.reveal()
-        if _PLACEHOLDER.fullmatch(text.strip()):
+        if re.fullmatch(_PLACEHOLDER, text.strip()):
             _logger.warning(
                 "%s looks like a placeholder, but is used as the secret itself. The "
                 "placeholders are ${env:NAME}, ${file:/path/of.properties:key} and "

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aioproducer.config.secret import Secret
@@ -30,17 +29,14 @@ __all__ = [
 
 _CONTROL_FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 
-_TOKEN: Final = re.compile(
-    r"""
+_TOKEN: Final = r"""
     (?P<blank> \s+ | //[^\n\r]* | /\*.*?\*/ )
   | "(?P<double> (?: [^"\\\n\r] | \\[^\n\r] )* )"
   | '(?P<single> (?: [^'\\\n\r] | \\[^\n\r] )* )'
   | (?P<sign> [=;] )
   | (?P<word> [\w$.+-]+ )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_ESCAPE: Final = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)")
+    """
+_ESCAPE: Final = r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)"
 _ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 _KAFKA: Final = "org.apache.kafka.common.security"
@@ -53,14 +49,13 @@ _MODULES: Final[dict[str, tuple[str, ...]]] = {
     "com.ibm.security.auth.module.Krb5LoginModule": ("GSSAPI",),
     "software.amazon.msk.auth.iam.IAMLoginModule": ("AWS_MSK_IAM",),
 }
-_SHADED: Final = re.compile(r"\w+\.(?=org\.apache\.kafka\.|software\.amazon\.msk\.)")
+_SHADED: Final = r"\w+\.(?=org\.apache\.kafka\.|software\.amazon\.msk\.)"
 """Distributions of Spark carry these classes under a package of their own (``kafkashaded.…``)."""
-_CLASS_NAME: Final = re.compile(r"(?:[A-Za-z_]\w*\.)+[A-Z]\w*Module", re.ASCII)
+_CLASS_NAME: Final = r"(?:[A-Za-z_]\w*\.)+[A-Z]\w*Module"
 _TRUE: Final = "true"
 
 
-@dataclass(frozen=True, slots=True)
-class JaasEntry:
+class JaasEntry(NamedTuple):
     """One login module and its options, all of which count as secret."""
 
     login_module: str
@@ -131,13 +126,14 @@ def _expect(tokens: Iterator[_Token], kind: str, what: str) -> _Token:
 
 def _tokens(text: str) -> Iterator[_Token]:
     position = 0
+    token = re.compile(_TOKEN, re.VERBOSE | re.DOTALL)
     while position < len(text):
-        match = _TOKEN.match(text, position)
+        match = token.match(text, position)
         if match is None:
             raise _error(position, "an unclosed quote, or a character that must be in quotes")
         kind = match.lastgroup
         if kind in ("double", "single"):
-            yield _Token("quoted", _ESCAPE.sub(_unescape, match[kind]), position)
+            yield _Token("quoted", re.sub(_ESCAPE, _unescape, match[kind]), position)
         elif kind is not None and kind != "blank":
             yield _Token(kind, match[kind], position)
         position = match.end()
@@ -161,7 +157,7 @@ def _error(position: int, problem: str) -> ConfigError:
 def plain_class_name(name: str) -> str:
     """The class's own name, without the package that a distribution has put before it."""
     name = name.strip()
-    prefix = _SHADED.match(name)
+    prefix = re.match(_SHADED, name)
     return name[prefix.end() :] if prefix else name
 
 
@@ -175,7 +171,7 @@ def mechanisms_of_module(login_module: str) -> tuple[str, ...]:
     if found is not None:
         return found
     # A misplaced quote makes a word of a password: only a word like a class name is shown.
-    named = f" {login_module}" if _CLASS_NAME.fullmatch(login_module) else ""
+    named = f" {login_module}" if re.fullmatch(_CLASS_NAME, login_module, re.ASCII) else ""
     known = (name.rpartition(".")[2] for name in _MODULES if ".ibm." not in name)
     raise ConfigError(
         f"sasl_jaas_config: the login module{named} is not supported; use one of {', '.join(known)}"

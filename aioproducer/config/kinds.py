@@ -119,7 +119,7 @@ class Integer(Kind[int]):
     """An ``int`` within a range; neither a ``bool`` nor a ``float``."""
 
     unit: ClassVar[str] = ""
-    _TEXT: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+    _TEXT: Final = r"[+-]?[0-9]{1,19}"
 
     def __init__(self, minimum: int, maximum: int, *, also: int | None = None) -> None:
         self.minimum = minimum
@@ -134,7 +134,7 @@ class Integer(Kind[int]):
         return int(value)
 
     def parse(self, text: str) -> int:
-        if not self._TEXT.fullmatch(text.strip()):
+        if not re.fullmatch(self._TEXT, text.strip()):
             raise UnacceptableError(self.wording)
         return self.accept(int(text))
 

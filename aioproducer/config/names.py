@@ -8,7 +8,6 @@ those of ``OptionTable``: a ``str`` for a :class:`Secret`, a number for ``acks``
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from aioproducer.config.addresses import Address
@@ -287,4 +286,6 @@ def _unknown(name: str, java_name: str, nearest: str | None) -> ConfigError:
 
 
 def _nearest(name: str, known: dict[str, Option]) -> str | None:
+    from difflib import get_close_matches
+
     return next(iter(get_close_matches(name.lower(), known, n=1)), None)

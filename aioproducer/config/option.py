@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, field, fields
 from enum import Enum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from aioproducer.config.kinds import Kind, UnacceptableError
 from aioproducer.config.secret import Secret, type_name_of
@@ -44,8 +44,7 @@ class Importance(Enum):
     LOW = "low"
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
+class _Facts(NamedTuple):
     kind: Kind[Any]
     group: Group
     importance: Importance
@@ -53,8 +52,7 @@ class _Facts:
     kafka_default: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """A row of the table, read back from its field."""
 
     name: str

@@ -69,7 +69,7 @@ SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 
-@dataclass(frozen=True, slots=True, init=False, repr=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class OptionTable(TokenOptions):
     """The options with the types that :class:`ProducerConfig` holds them in; those of TLS, logins
     and tokens stand in files of their own."""
@@ -265,7 +265,7 @@ OPTIONS: Final = options_of(OptionTable)
 """The rows by Python name."""
 
 
-@dataclass(frozen=True, slots=True, init=False, repr=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class GivenOptions(OptionTable):
     """The options, and the names of those that were set."""
 

@@ -11,9 +11,7 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from aioproducer.config.properties import decode_properties, parse_properties
 from aioproducer.config.secret import MASK, Secret
@@ -41,7 +39,7 @@ _CLASSES: Final[dict[str, ProviderKind]] = {
     f"{_PACKAGE}.DirectoryConfigProvider": "dir",
     "io.strimzi.kafka.EnvVarConfigProvider": "env",
 }
-_PLACEHOLDER: Final = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
+_PLACEHOLDER: Final = r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}"
 
 
 class UnresolvedError(ConfigError):
@@ -58,8 +56,7 @@ class Surroundings(Protocol):
         """A file's content. Raises OSError."""
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
+class Provider(NamedTuple):
     """One of Kafka's providers, with its restrictions."""
 
     kind: ProviderKind
@@ -69,8 +66,7 @@ class Provider:
     """The pattern of the names of variables that are read; None: all may be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Providers:
+class Providers(NamedTuple):
     """Providers by the names that placeholders have for them."""
 
     known: tuple[tuple[str, Provider], ...]
@@ -106,8 +102,10 @@ class Providers:
 
     def names_one_of(self, text: str) -> bool:
         """True if ``text`` holds a placeholder for one of the providers."""
+        if "${" not in text:
+            return False
         names = {name for name, _ in (*self.known, *self.refused)}
-        return any(match[1] in names for match in _PLACEHOLDER.finditer(text))
+        return any(match[1] in names for match in re.finditer(_PLACEHOLDER, text))
 
 
 BUILT_IN: Final = Providers(
@@ -124,8 +122,7 @@ BUILT_IN_PROPERTIES: Final[Mapping[str, str]] = {
 """The providers of :data:`BUILT_IN` as properties."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """A text with placeholders, as it was written; it pickles without their values."""
 
     text: Secret
@@ -161,14 +158,16 @@ class Reference:
                 return match[0]
             return _read(known[name], option, (path, key), surroundings).reveal()
 
-        return Secret(_PLACEHOLDER.sub(replaced, self.text.reveal()))
+        return Secret(re.sub(_PLACEHOLDER, replaced, self.text.reveal()))
 
     def with_placeholders_as(self, word: str) -> Secret:
         """The text with ``word`` instead of each placeholder that is read."""
         known = dict(self.providers.known)
         return Secret(
-            _PLACEHOLDER.sub(
-                lambda match: word if match[1] in known else match[0], self.text.reveal()
+            re.sub(
+                _PLACEHOLDER,
+                lambda match: word if match[1] in known else match[0],
+                self.text.reveal(),
             )
         )
 
@@ -178,7 +177,7 @@ class Reference:
         if not secret:
             return text
         shown, end = "", 0
-        for match in _PLACEHOLDER.finditer(text):
+        for match in re.finditer(_PLACEHOLDER, text):
             shown += (MASK if match.start() > end else "") + match[0]
             end = match.end()
         return shown + (MASK if end < len(text) else "")
@@ -275,6 +274,8 @@ def _text(content: bytes) -> Secret | None:
 def _content(provider: Provider, option: str, path: str, surroundings: Surroundings) -> bytes:
     if provider.allowed_paths:
         path = posixpath.normpath(path)
+        from pathlib import PurePosixPath
+
         if not any(PurePosixPath(path).is_relative_to(each) for each in provider.allowed_paths):
             raise ConfigError(
                 f"{option} refers to {path}, which is outside allowed.paths of its provider"
@@ -297,7 +298,8 @@ class ThisProcess:
 
     def content(self, path: str) -> bytes:
         """A file's content. Raises OSError if it can't be read."""
-        return Path(path).read_bytes()
+        with open(path, "rb") as file:
+            return file.read()
 
 
 THIS_PROCESS: Final = ThisProcess()

@@ -6,8 +6,7 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final, TypeAlias, Unpack
+from typing import Any, Final, NamedTuple, TypeAlias, Unpack
 
 from aioproducer.config.cross_checks import CHECKED_SECRETS, settle
 from aioproducer.config.names import (
@@ -112,7 +111,7 @@ class ProducerConfig(GivenOptions):
         hide_secrets(overrides)
         _refuse_unknown(overrides)
         properties = hidden_properties(
-            source if isinstance(source, Mapping) else read_properties(Path(source))
+            source if isinstance(source, Mapping) else read_properties(source)
         )
         del source  # a traceback shows the values of this frame
         providers = Providers.of(properties)
@@ -191,8 +190,7 @@ class ProducerConfig(GivenOptions):
         return (_make, (self._given_options(),))
 
 
-@dataclass(frozen=True, slots=True)
-class _Referred:
+class _Referred(NamedTuple):
     """A reference that was read already."""
 
     reference: Reference
@@ -242,10 +240,11 @@ def _refuse_unknown(names: Iterable[str]) -> None:
             raise unknown_keyword(name)
 
 
-def read_properties(path: Path) -> dict[str, str]:
+def read_properties(source: str | os.PathLike[str]) -> dict[str, str]:
     """The content of a ``.properties`` file. Raises :class:`ConfigError` if it cannot be read."""
+    path = os.fspath(source)
     try:
-        data = THIS_PROCESS.content(str(path))
+        data = THIS_PROCESS.content(path)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
-    return parse_properties(decode_properties(data), origin=str(path))
+    return parse_properties(decode_properties(data), origin=path)

@@ -11,9 +11,9 @@ from aioproducer.errors import ConfigError
 __all__ = ["decode_properties", "parse_properties"]
 
 _BLANKS: Final = " \t\f"
-_LINE_END: Final = re.compile(r"\r\n|\n|\r")
-_PAIR: Final = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
-_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_LINE_END: Final = r"\r\n|\n|\r"
+_PAIR: Final = r"(?s)((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)"
+_ESCAPE: Final = r"(?s)\\(u[0-9a-fA-F]{4}|.)"
 _ESCAPED: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -33,7 +33,7 @@ def parse_properties(text: str, *, origin: str) -> dict[str, str]:
     """
     pairs: dict[str, str] = {}
     for number, line in _logical_lines(text):
-        pair = _PAIR.fullmatch(line)
+        pair = re.fullmatch(_PAIR, line)
         assert pair is not None  # a line never ends in an odd number of backslashes
         try:
             pairs[_unescape(pair[1])] = _unescape(pair[2])
@@ -46,7 +46,7 @@ def parse_properties(text: str, *, origin: str) -> dict[str, str]:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines without comments and blank ones, continuations joined, each with its number from 1."""
-    natural = enumerate(_LINE_END.split(text), start=1)
+    natural = enumerate(re.split(_LINE_END, text), start=1)
     for number, first in natural:
         line = first.lstrip(_BLANKS)
         if line in ("", "\\") or line.startswith(("#", "!")):
@@ -62,7 +62,7 @@ def _is_continued(line: str) -> bool:
 
 
 def _unescape(text: str) -> str:
-    return _join_surrogates(_ESCAPE.sub(_unescaped, text))
+    return _join_surrogates(re.sub(_ESCAPE, _unescaped, text))
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -23,11 +23,11 @@ __all__ = [
 TokenProviderOption: TypeAlias = Callable[[], Any] | str
 """A callable without arguments, async or not, or its import path ``package.module:function``."""
 
-_IMPORT_PATH: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
-_USER_INFO: Final = re.compile(r"(?:[^/?#]*//)?[^/?#]*@")
-_QUERY: Final = re.compile(r"([?#]).*", re.DOTALL)
-_EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+", re.ASCII)
-_EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
+_IMPORT_PATH: Final = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*"
+_USER_INFO: Final = r"(?:[^/?#]*//)?[^/?#]*@"
+_QUERY: Final = r"(?s)([?#]).*"
+_EXTENSION_NAME: Final = r"[A-Za-z]+"
+_EXTENSION_VALUE: Final = r"[\x21-\x7e \t\r\n]+"
 """Names and values are those of Kafka's ``OAuthBearerClientInitialResponse`` (RFC 7628)."""
 
 
@@ -98,8 +98,8 @@ class Extensions(Kind[tuple[tuple[str, str], ...]]):
             if (
                 not isinstance(name, str)
                 or not isinstance(text, str)
-                or not _EXTENSION_NAME.fullmatch(name)
-                or not _EXTENSION_VALUE.fullmatch(text)
+                or not re.fullmatch(_EXTENSION_NAME, name)
+                or not re.fullmatch(_EXTENSION_VALUE, text)
                 or name == "auth"
             ):
                 raise UnacceptableError(self.wording)
@@ -139,7 +139,7 @@ class TokenProvider(Kind[TokenProviderOption]):
 
     def accept(self, value: object) -> TokenProviderOption:
         if isinstance(value, str):
-            if _IMPORT_PATH.fullmatch(value.strip()):
+            if re.fullmatch(_IMPORT_PATH, value.strip()):
                 return value.strip()
         elif callable(value):
             return value
@@ -148,7 +148,7 @@ class TokenProvider(Kind[TokenProviderOption]):
     def hides(self, value: object) -> bool:
         """True for all but callables and import paths: it may be the token itself."""
         if isinstance(value, str):
-            return not _IMPORT_PATH.fullmatch(value.strip())
+            return not re.fullmatch(_IMPORT_PATH, value.strip())
         return value is not None and not callable(value)
 
 
@@ -165,8 +165,8 @@ class EndpointUrl(Kind[str]):
     def hides(self, value: object) -> bool:
         """True for a URL with a user name, or with a password, and for what is no ``str``."""
         if isinstance(value, str):
-            return _USER_INFO.match(value) is not None
+            return re.match(_USER_INFO, value) is not None
         return value is not None
 
     def shown(self, value: str) -> str:
-        return repr(_QUERY.sub(rf"\g<1>{MASK}", value))
+        return repr(re.sub(_QUERY, rf"\g<1>{MASK}", value))

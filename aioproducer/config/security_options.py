@@ -54,7 +54,7 @@ HIGH, MEDIUM = Importance.HIGH, Importance.MEDIUM
 _NAME = Nullable(Text(empty=False))
 
 
-@dataclass(frozen=True, slots=True, init=False, repr=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class TlsOptions:
     """The options of connections with TLS; without effect for the other protocols."""
 
@@ -129,7 +129,7 @@ class TlsOptions:
     name). None checks none."""
 
 
-@dataclass(frozen=True, slots=True, init=False, repr=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class SaslOptions(TlsOptions):
     """The options of logins."""
 
@@ -194,7 +194,7 @@ class SaslOptions(TlsOptions):
     known; any other is refused by name."""
 
 
-@dataclass(frozen=True, slots=True, init=False, repr=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class TokenOptions(SaslOptions):
     """The options of tokens: their sources, and the times to fetch them anew."""
 

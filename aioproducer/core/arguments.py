@@ -24,7 +24,7 @@ from aioproducer.model import (
 )
 
 _LONGEST_TOPIC: Final = 249
-_LEGAL_TOPIC: Final = re.compile(rf"(?!\.\.?\Z)[a-zA-Z0-9._-]{{1,{_LONGEST_TOPIC}}}")
+_LEGAL_TOPIC: Final = rf"(?!\.\.?\Z)[a-zA-Z0-9._-]{{1,{_LONGEST_TOPIC}}}"
 
 
 def checked_topic(topic: Any) -> str:
@@ -34,7 +34,7 @@ def checked_topic(topic: Any) -> str:
     """
     if isinstance(topic, str):
         name = str.__str__(topic)
-        if _LEGAL_TOPIC.fullmatch(name):
+        if re.fullmatch(_LEGAL_TOPIC, name):
             return name
         shown = f"{name!r:.80}"
     else:

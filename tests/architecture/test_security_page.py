@@ -18,7 +18,8 @@ import pytest
 import aioproducer
 from aioproducer import ProducerConfig, errors
 from aioproducer.auth.token import Token, token_from
-from aioproducer.config import Secret, login, login_of
+from aioproducer.config import Secret, login
+from aioproducer.config.configured_login import login_of
 from aioproducer.core.check import ClusterCheck, TopicCheck
 from aioproducer.errors import BootstrapError
 

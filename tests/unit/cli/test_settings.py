@@ -15,7 +15,8 @@ from aioproducer.cli.settings import (
     record_format,
     split_properties,
 )
-from aioproducer.config import Secret, login_of
+from aioproducer.config import Secret
+from aioproducer.config.configured_login import login_of
 from aioproducer.config.login import PlainLogin
 from aioproducer.errors import ConfigError
 
