@@ -1,14 +1,14 @@
 """The producer's counts of its own work, under the names of Kafka's Java producer.
 
 Other rooms call ``producer_metrics``. ``names`` lists every metric with its formula, ``windows``
-divides the time, and ``stats`` has the counts. Time is an argument.
+divides the time, ``stats`` has the counts, and ``snapshot`` computes the values of a moment. Time
+is an argument.
 """
 
-from aioproducer.metrics.names import markdown
 from aioproducer.metrics.producer_metrics import (
     MetricsSnapshot,
     ProducerMetrics,
     TransactionCall,
 )
 
-__all__ = ["MetricsSnapshot", "ProducerMetrics", "TransactionCall", "markdown"]
+__all__ = ["MetricsSnapshot", "ProducerMetrics", "TransactionCall"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from aioproducer.metrics import markdown
+from aioproducer.metrics.names import markdown
 
 if __name__ == "__main__":
     sys.stdout.write(markdown())

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal, TypeAlias, TypedDict, TypeVar
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, TypedDict
 
-from aioproducer.metrics.names import (
-    GAUGES,
-    NODE_METRICS,
-    PRODUCER_METRICS,
-    TOPIC_METRICS,
-    Metric,
-    Whole,
-)
-from aioproducer.metrics.windows import Counts, Reading, Windows
+from aioproducer.metrics.windows import Windows
 from aioproducer.model import NodeId
 
 __all__ = ["MetricsSnapshot", "ProducerMetrics", "TransactionCall"]
-
-_S = TypeVar("_S")
-
-_GAUGE_NAMES = frozenset(gauge.name for gauge in GAUGES)
 
 TransactionCall: TypeAlias = Literal["init", "begin", "send_offsets", "commit", "abort"]
 
@@ -187,32 +175,6 @@ class ProducerMetrics:
         Raises:
             ValueError: ``gauges`` lacks one of them or has another.
         """
-        if gauges.keys() != _GAUGE_NAMES:
-            wrong = ", ".join(sorted(gauges.keys() ^ _GAUGE_NAMES))
-            raise ValueError(
-                f"gauges must be the ones of names.GAUGES; missing or unknown: {wrong}"
-            )
-        reading = self._windows.read(now)
-        recent, ever, elapsed = reading.recent, reading.ever, reading.elapsed
-        producer = _read(PRODUCER_METRICS, Reading(_whole(recent), _whole(ever), elapsed))
-        return {
-            "producer-metrics": producer | {name: float(gauges[name]) for name in gauges},
-            "producer-topic-metrics": {
-                topic: _read(TOPIC_METRICS, Reading(recent.topics.by_key[topic], stats, elapsed))
-                for topic, stats in ever.topics.by_key.items()
-            },
-            "producer-node-metrics": {
-                f"node-{node_id}": _read(
-                    NODE_METRICS, Reading(recent.nodes.by_key[node_id], stats, elapsed)
-                )
-                for node_id, stats in ever.nodes.by_key.items()
-            },
-        }
+        from aioproducer.metrics.snapshot import snapshot_of
 
-
-def _whole(counts: Counts) -> Whole:
-    return Whole(counts.client, counts.topics.whole(), counts.nodes.whole())
-
-
-def _read(metrics: Iterable[Metric[_S]], reading: Reading[_S]) -> dict[str, float]:
-    return {metric.name: float(metric.measure(reading)) for metric in metrics}
+        return snapshot_of(self._windows.read(now), gauges)

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from aioproducer.metrics.stats import ClientStats, NodeStats, Stats, TopicStats
 from aioproducer.model import NodeId
@@ -57,21 +56,15 @@ class Breakdown(Generic[_K, _S]):
         return total
 
 
-def _topics() -> Breakdown[str, TopicStats]:
-    return Breakdown(TopicStats)
-
-
-def _nodes() -> Breakdown[NodeId, NodeStats]:
-    return Breakdown(NodeStats)
-
-
-@dataclass(slots=True)
 class Counts:
     """All counts of some period."""
 
-    client: ClientStats = field(default_factory=ClientStats)
-    topics: Breakdown[str, TopicStats] = field(default_factory=_topics)
-    nodes: Breakdown[NodeId, NodeStats] = field(default_factory=_nodes)
+    __slots__ = ("client", "nodes", "topics")
+
+    def __init__(self) -> None:
+        self.client = ClientStats()
+        self.topics: Breakdown[str, TopicStats] = Breakdown(TopicStats)
+        self.nodes: Breakdown[NodeId, NodeStats] = Breakdown(NodeStats)
 
     def absorb(self, other: Counts) -> None:
         self.client.absorb(other.client)
@@ -79,8 +72,7 @@ class Counts:
         self.nodes.absorb(other.nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading(Generic[_T]):
+class Reading(NamedTuple, Generic[_T]):
     """The counts that a metric is computed from: the live windows, and all since the start."""
 
     recent: _T

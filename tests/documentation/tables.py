@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from aioproducer import errors, metrics
+from aioproducer import errors
 from aioproducer.config import document as options
 from aioproducer.errors import document as codes
+from aioproducer.metrics import names as metric_names
 from aioproducer.transactions.states import diagram
 from tests.documentation.pages import DOCS
 
@@ -47,7 +48,7 @@ def _tree() -> str:
 
 PARTS: Final = (
     Part(DOCS / "reference" / "configuration.md", "config", options.markdown),
-    Part(DOCS / "reference" / "metrics.md", "metrics", metrics.markdown),
+    Part(DOCS / "reference" / "metrics.md", "metrics", metric_names.markdown),
     Part(DOCS / "reference" / "errors.md", "errors", codes.markdown),
     Part(DOCS / "reference" / "errors.md", "errors-tree", _tree),
     Part(

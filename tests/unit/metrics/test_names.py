@@ -4,8 +4,15 @@ import re
 
 import pytest
 
-from aioproducer.metrics import ProducerMetrics, markdown
-from aioproducer.metrics.names import GAUGES, NODE_METRICS, PRODUCER_METRICS, TOPIC_METRICS, Gauge
+from aioproducer.metrics import ProducerMetrics
+from aioproducer.metrics.names import (
+    GAUGES,
+    NODE_METRICS,
+    PRODUCER_METRICS,
+    TOPIC_METRICS,
+    Gauge,
+    markdown,
+)
 
 JAVA_PRODUCER = """
     batch-size-avg batch-size-max batch-split-rate batch-split-total
