@@ -1,9 +1,13 @@
-"""aioproducer: the Kafka producer that asyncio deserves."""
+"""aioproducer: the Kafka producer that asyncio deserves.
+
+The classes that a first record does not need are imported when they are first asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from aioproducer import errors
-from aioproducer.bulk.send_report import OffsetRange, SendReport
 from aioproducer.config import ProducerConfig
-from aioproducer.core.check import ClusterCheck, TopicCheck
 from aioproducer.errors import (
     AbortableTransactionError,
     AuthenticationError,
@@ -37,7 +41,6 @@ from aioproducer.errors import (
     UsageError,
     WrongLoopError,
 )
-from aioproducer.interceptors import ProducerInterceptor
 from aioproducer.model import (
     ConsumerGroupMetadata,
     Node,
@@ -48,20 +51,53 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
-from aioproducer.partitioning import (
-    ConsistentRandomPartitioner,
-    Murmur3Partitioner,
-    Partitioner,
-    Partitions,
-    RoundRobinPartitioner,
-)
 from aioproducer.producer import Producer
 from aioproducer.records import acceleration
-from aioproducer.serialization import Serializer
 from aioproducer.version import __version__
+
+if TYPE_CHECKING:
+    from aioproducer.bulk.send_report import OffsetRange, SendReport
+    from aioproducer.core.check import ClusterCheck, TopicCheck
+    from aioproducer.interceptors import ProducerInterceptor
+    from aioproducer.partitioning import (
+        ConsistentRandomPartitioner,
+        Murmur3Partitioner,
+        Partitioner,
+        Partitions,
+        RoundRobinPartitioner,
+    )
+    from aioproducer.serialization import Serializer
 
 __accelerated__ = acceleration.ACCELERATED
 """True if the compiled innermost loops are in use."""
+
+_MODULES = {
+    "ClusterCheck": "aioproducer.core.check",
+    "ConsistentRandomPartitioner": "aioproducer.partitioning",
+    "Murmur3Partitioner": "aioproducer.partitioning",
+    "OffsetRange": "aioproducer.bulk.send_report",
+    "Partitioner": "aioproducer.partitioning",
+    "Partitions": "aioproducer.partitioning",
+    "ProducerInterceptor": "aioproducer.interceptors",
+    "RoundRobinPartitioner": "aioproducer.partitioning",
+    "SendReport": "aioproducer.bulk.send_report",
+    "Serializer": "aioproducer.serialization",
+    "TopicCheck": "aioproducer.core.check",
+}
+"""The modules of the classes that are imported when they are first asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = getattr(import_module(module), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})
+
 
 __all__ = [
     "AbortableTransactionError",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, NamedTuple, NewType, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, NewType, TypeAlias
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 Header: TypeAlias = tuple[str, bytes | None]
 """One header of a record: its key, and its value or None."""
@@ -14,7 +16,7 @@ Headers: TypeAlias = Mapping[str, bytes | None] | Sequence[Header]
 """The headers of a record, as an argument: a mapping, or pairs (keys may repeat)."""
 
 
-BatchOrder: TypeAlias = int | Fraction
+BatchOrder: TypeAlias = "int | Fraction"
 """A batch's place among the batches of its partition, in the order of their first sends."""
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
-from aioproducer.bulk.send_many import send_many
-from aioproducer.bulk.send_report import SendReport
 from aioproducer.config import (
     ProducerConfig,
     ProducerOptions,
@@ -25,7 +23,6 @@ from aioproducer.core.arguments import (
     checked_topic,
     only_argument,
 )
-from aioproducer.core.check import ClusterCheck, check
 from aioproducer.core.environment import SYSTEM, Environment
 from aioproducer.core.producer_core import ProducerCore
 from aioproducer.core.send_pipeline import RecordFields
@@ -41,6 +38,10 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
+
+if TYPE_CHECKING:
+    from aioproducer.bulk.send_report import SendReport
+    from aioproducer.core.check import ClusterCheck
 
 
 class Producer:
@@ -231,6 +232,8 @@ class Producer:
             BrokerConnectionError: the leader of a topic can't be reached.
             KafkaError: a topic does not exist, or the principal lacks a right; each has a class.
         """
+        from aioproducer.core.check import check
+
         check_timeout(timeout)
         bound = self.config.max_block_ms / 1000 if timeout is None else timeout
         return await check(self._core.engine.queries, topics, transactional_id, bound)
@@ -281,6 +284,8 @@ class Producer:
             IllegalStateError: there is a ``transactional_id``, and no transaction is open.
             ProducerClosedError, ProducerBrokenError: the producer ended during the call.
         """
+        from aioproducer.bulk.send_many import send_many
+
         return await send_many(self._core, topic, values, partition, headers)
 
     async def partitions_for(self, topic: str) -> tuple[int, ...]:

@@ -1,8 +1,9 @@
-"""The version, once."""
+"""The version of the package; a test compares it with ``pyproject.toml``.
 
-from importlib.metadata import PackageNotFoundError, version
+``importlib.metadata`` would read it from the installation, but takes longer to import than the
+producer.
+"""
 
-try:
-    __version__ = version("aioproducer")
-except PackageNotFoundError:  # a checkout that was not installed
-    __version__ = "0.0.0"
+from typing import Final
+
+__version__: Final = "0.1.0"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.pending_records import SerializedRecord
@@ -12,8 +11,7 @@ from aioproducer.errors import RecordTooLargeError
 from aioproducer.records.builder import batch_size_bound
 
 
-@dataclass(frozen=True, slots=True)
-class AccumulatorSettings:
+class AccumulatorSettings(NamedTuple):
     """Sizes are bytes, times are seconds."""
 
     memory: int

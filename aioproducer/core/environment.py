@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from time import monotonic, time_ns
-from typing import Final
+from typing import Final, NamedTuple
 
 from aioproducer.network.client import NetworkClient
 from aioproducer.sender.wakeup import Wakeup
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(NamedTuple):
     """The parts of a producer that reach outside of it."""
 
     clock: Callable[[], float] = monotonic

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aioproducer.accumulator import (
     AccumulatorSettings,
     RecordAccumulator,
 )
-from aioproducer.auth.mechanism import Mechanism
-from aioproducer.auth.tls import TlsContexts
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.config import ADAPTIVE_LINGER_MS, LARGEST_BATCH, SMALLEST_BATCH, ProducerConfig
 from aioproducer.core.environment import Environment
-from aioproducer.core.transaction_api import SenderCommands, TransactionApi
 from aioproducer.errors import ProducerError
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import BootstrapId, BootstrapServer, TransactionHandle
@@ -47,11 +44,15 @@ from aioproducer.sender.expiry import BatchExpiry, Expiry, RecordExpiry
 from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.sender import Sender
-from aioproducer.sender.transaction_driver import DriverSettings, TransactionDriver
-from aioproducer.transactions.group_offsets import GroupOffsets
-from aioproducer.transactions.manager import TransactionManager
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.version import __version__
+
+if TYPE_CHECKING:  # a producer without logins and transactions imports no part of them
+    from aioproducer.auth.mechanism import Mechanism
+    from aioproducer.auth.tls import TlsContexts
+    from aioproducer.core.transaction_api import TransactionApi
+    from aioproducer.sender.transaction_driver import TransactionDriver
+    from aioproducer.transactions.manager import TransactionManager
 
 
 class Parts:
@@ -85,14 +86,11 @@ class Parts:
             idempotent=config.enable_idempotence, transactional=transactional_id is not None
         )
         self._manager = (
-            None
-            if transactional_id is None
-            else TransactionManager(transactional_id, self._sequence_numbers, joined)
+            None if transactional_id is None else self._make_manager(transactional_id, joined)
         )
         self.accumulator = self._make_accumulator(config, partitioner)
         tls, self.mechanism = _security(config, environment)
         self.client = self._make_client(config, client_id, tls)
-        self.group_offsets = GroupOffsets(f"transactional id {transactional_id!r}")
         self.transactions = None if self._manager is None else self._make_api(config, self._manager)
         """The calls of a transactional producer; None: there is no ``transactional_id``."""
         self.refresher = MetadataRefresher(
@@ -247,10 +245,12 @@ class Parts:
                 completer,
                 config.retry_backoff_ms / 1000,
             )
+        from aioproducer.sender.transaction_driver import DriverSettings, TransactionDriver
+
         assert self.transactions is not None
         return TransactionDriver(
             self._manager,
-            self.group_offsets,
+            self.transactions.offsets,
             self.accumulator,
             self.client,
             self.metadata,
@@ -259,10 +259,20 @@ class Parts:
             self.transactions.changed,
         )
 
+    def _make_manager(
+        self, transactional_id: str, joined: TransactionHandle | None
+    ) -> TransactionManager:
+        from aioproducer.transactions.manager import TransactionManager
+
+        return TransactionManager(transactional_id, self._sequence_numbers, joined)
+
     def _make_api(self, config: ProducerConfig, manager: TransactionManager) -> TransactionApi:
+        from aioproducer.core.transaction_api import SenderCommands, TransactionApi
+        from aioproducer.transactions.group_offsets import GroupOffsets
+
         api = TransactionApi(
             manager,
-            self.group_offsets,
+            GroupOffsets(f"transactional id {config.transactional_id!r}"),
             SenderCommands(
                 wake=self.wakeup.wake,
                 close_batches=self._close_batches,

@@ -9,7 +9,7 @@ import weakref
 from asyncio import current_task
 from contextlib import AbstractContextManager, nullcontext
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aioproducer.accumulator import RecordFuture
 from aioproducer.config import ProducerConfig
@@ -19,7 +19,6 @@ from aioproducer.core.fast_path import FastPath
 from aioproducer.core.hooks import Hooks
 from aioproducer.core.lifecycle import Lifecycle
 from aioproducer.core.send_pipeline import RecordFields, SendPipeline
-from aioproducer.core.transaction_api import TransactionApi
 from aioproducer.errors import (
     IllegalStateError,
     ProducerBrokenError,
@@ -29,6 +28,9 @@ from aioproducer.errors import (
 from aioproducer.metrics import MetricsSnapshot
 from aioproducer.model import PartitionInfo, TransactionHandle
 from aioproducer.records.acceleration import RouteCache
+
+if TYPE_CHECKING:
+    from aioproducer.core.transaction_api import TransactionApi
 
 logger = logging.getLogger(__name__)
 

@@ -64,7 +64,8 @@ class TransactionApi:
         clock: Callable[[], float],
     ) -> None:
         self.manager = manager
-        self._offsets = offsets
+        self.offsets = offsets
+        """The offsets of groups that callers wait for."""
         self._sender = sender
         self._max_block = max_block
         self._metrics = metrics
@@ -237,21 +238,21 @@ class TransactionApi:
         self.manager.check_alive("fetch offsets")
         if not partitions:
             return {}
-        pending = self._offsets.fetch(group_id, partitions)
+        pending = self.offsets.fetch(group_id, partitions)
         try:
             await self._until(
                 lambda: self._is_over(pending),
                 timeout,
                 "committed_offsets()",
                 "Try again",
-                self._offsets,
+                self.offsets,
             )
         except ProducerClosedError:
             raise ProducerClosedError(
                 f"{self.manager}: the producer was closed while committed_offsets() waited"
             ) from None
         finally:
-            self._offsets.give_up(pending)
+            self.offsets.give_up(pending)
         if pending.error is not None:
             raise anew(pending.error)
         assert pending.offsets is not None

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from functools import cache
+from importlib import import_module
 from types import ModuleType
-from typing import Final, NamedTuple
-
-from kio.index import load_payload_module, load_response_schema
-from kio.static.constants import EntityType
-from kio.static.protocol import RequestPayload, ResponsePayload
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aioproducer.errors import ProtocolError, UnsupportedVersionError
+
+if TYPE_CHECKING:
+    from kio.static.protocol import RequestPayload, ResponsePayload
 
 
 class Api(IntEnum):
@@ -125,13 +125,16 @@ class BrokerVersions:
 @cache
 def request_module(api: Api, version: int) -> ModuleType:
     """kio's module with the request and its parts."""
-    return load_payload_module(api, version, EntityType.request)
+    return import_module(f"kio.schema.{api.name.lower()}.v{version}.request")
 
 
 @cache
 def response_type(api: Api, version: int) -> type[ResponsePayload]:
     """kio's class of the response."""
-    return load_response_schema(api, version)
+    module = import_module(f"kio.schema.{api.name.lower()}.v{version}.response")
+    name = "".join(word.capitalize() for word in api.name.split("_"))
+    kind: type[ResponsePayload] = getattr(module, f"{name}Response")
+    return kind
 
 
 @cache

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, NoReturn
 from kio.static.protocol import RequestPayload, ResponsePayload
 
 from aioproducer.auth.mechanism import Mechanism
-from aioproducer.auth.tls_errors import explain_tls
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
@@ -35,7 +34,6 @@ from aioproducer.network.frames import EncodedPayload
 from aioproducer.network.handshake import ApiVersionsHandshake
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.network.lazy_metadata import LazyMetadataResponse
-from aioproducer.network.login import log_in, renewed_after
 from aioproducer.network.stream import ResponseProtocol, ResponseReader
 from aioproducer.network.transport import SocketSettings, open_transport
 
@@ -218,9 +216,10 @@ class Connection:
     def _explain(self, error: Exception) -> ProducerError:
         tls = self._settings.socket.tls
         if isinstance(error, ssl.SSLError) and tls is not None:
-            host, secured = self.node.host, not self.versions.known
-            options = tls.options
-            return explain_tls(error, self.node, host=host, options=options, secured=secured)
+            from aioproducer.auth.tls_errors import explain_tls
+
+            node, options, secured = self.node, tls.options, not self.versions.known
+            return explain_tls(error, node, host=node.host, options=options, secured=secured)
         if isinstance(error, AuthenticationError | UsageError):
             explained = anew(error)
             explained.args = (f"{self.node}: {error}",)
@@ -262,16 +261,16 @@ class Connection:
         """Negotiate versions and log in, within a bound; then the reader does the work."""
         async with self._bounded("answer an ApiVersions request"):
             await self._negotiate_versions()
-        session = await self._log_in()
+        renewal = await self._log_in()
         self.versions.choose(Api.METADATA)  # else there is nothing to ask of this broker
         self.state = ConnectionState.READY
         self.was_ready = True
         self._events.ready(self)
-        while session is not None:
-            await asyncio.wait([reader.ended], timeout=renewed_after(session, self._random))
+        while renewal is not None:
+            await asyncio.wait([reader.ended], timeout=renewal)
             if reader.ended.done():
                 break
-            session = await self._renew()
+            renewal = await self._renew()
         await reader.ended
 
     @asynccontextmanager
@@ -302,22 +301,24 @@ class Connection:
         self.versions = handshake.versions
 
     async def _log_in(self) -> float | None:
-        """Log in, where that is configured; how many seconds the session lasts, None: no end."""
-        mechanism = self._settings.mechanism
-        if mechanism is None:
+        """Log in, where that is configured; the seconds until the next login, if there is one."""
+        if (mechanism := self._settings.mechanism) is None:
             return None
+        from aioproducer.network.login import log_in, renewed_after
+
         async with self._bounded(f"complete the {mechanism.name} login"):
-            return await log_in(mechanism, self.node.host, self.versions, self._send_and_receive)
+            session = await log_in(mechanism, self.node.host, self.versions, self._send_and_receive)
+        return None if session is None else renewed_after(session, self._random)
 
     async def _renew(self) -> float | None:
         """Log in again on the connection, behind what is in flight (KIP-368)."""
         self._renewing = True
         began = self._clock()
-        session = await self._log_in()
+        renewal = await self._log_in()
         self.renewal_seconds = self._clock() - began
         self._renewing = False
         self._events.renewed(self)
-        return session
+        return renewal
 
     async def _send_and_receive(self, api: Api, payload: RequestPayload) -> ResponsePayload:
         request, body = await self._request(api, payload)

@@ -7,14 +7,15 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from aioproducer.auth.tls import TlsContexts, server_name
-from aioproducer.auth.tls_errors import explain_tls
 from aioproducer.errors import AuthenticationError, BrokerConnectionError
 from aioproducer.model import Peer
 from aioproducer.network.resolve import resolve
 from aioproducer.runtime.threads import ThreadForEach
+
+if TYPE_CHECKING:
+    from aioproducer.auth.tls import TlsContexts
 
 _Stream = TypeVar("_Stream", bound=asyncio.BaseProtocol)
 
@@ -69,6 +70,8 @@ async def open_transport(
 def _explained(error: OSError, name: str, address: str, tls: TlsContexts | None) -> str:
     """The reason in words. Raises it if another address can't help, as with a bad certificate."""
     if tls is not None and not isinstance(error, ConnectionRefusedError):
+        from aioproducer.auth.tls_errors import explain_tls
+
         explained = explain_tls(error, address, host=name, options=tls.options)
         if isinstance(explained, AuthenticationError):
             raise explained from error
@@ -86,6 +89,8 @@ async def _open(
     loop = asyncio.get_running_loop()
     tls: dict[str, Any] = {}
     if settings.tls is not None:
+        from aioproducer.auth.tls import server_name
+
         context = await loop.run_in_executor(_CONTEXTS, settings.tls.get)
         tls = {
             "ssl": context,

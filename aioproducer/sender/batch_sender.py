@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from aioproducer.accumulator import ProducerBatch, RecordAccumulator
 from aioproducer.cluster.metadata import Metadata
@@ -19,12 +19,13 @@ from aioproducer.sender.outcomes import Deliver, decide, decide_error
 from aioproducer.sender.produce import EncodedBatch, ProduceRequest, ProduceResults
 from aioproducer.sender.requester import Requester
 from aioproducer.sender.wakeup import Wakeup
-from aioproducer.transactions.manager import TransactionManager
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
 
+if TYPE_CHECKING:
+    from aioproducer.transactions.manager import TransactionManager
 
-@dataclass(frozen=True, slots=True)
-class ProduceSettings:
+
+class ProduceSettings(NamedTuple):
     """The options of produce requests."""
 
     acks: int

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aioproducer.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
 from aioproducer.cluster.backoff import ExponentialBackoff
@@ -34,8 +34,10 @@ from aioproducer.sender.outcomes import (
     others_in_batch,
     still_uncertain,
 )
-from aioproducer.transactions.manager import TransactionManager
 from aioproducer.transactions.sequence_numbers import ProducerIdState, SequenceNumbers
+
+if TYPE_CHECKING:
+    from aioproducer.transactions.manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aioproducer.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
 from aioproducer.cluster.metadata import Metadata
@@ -12,8 +12,10 @@ from aioproducer.metrics import ProducerMetrics
 from aioproducer.network.client import NetworkClient
 from aioproducer.sender.completer import RECORDS_PER_SLICE, BatchCompleter
 from aioproducer.sender.refresher import MetadataRefresher
-from aioproducer.transactions.manager import TransactionManager
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
+
+if TYPE_CHECKING:
+    from aioproducer.transactions.manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 

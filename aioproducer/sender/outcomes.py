@@ -6,7 +6,6 @@ an error code (:mod:`aioproducer.errors.table`) with the facts about the batch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from aioproducer.errors import (
@@ -30,8 +29,7 @@ class Deliver(NamedTuple):
     """-1: the records keep their own timestamps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(NamedTuple):
     """Send the batch again, after a backoff unless its leader has moved."""
 
     error: ProducerError
@@ -40,15 +38,13 @@ class Retry:
     """True if the broker refuses the sequence number: the batch needs a new one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     """Send the records again in smaller batches."""
 
     error: ProducerError
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(NamedTuple):
     """The records fail with ``error``, or with their own error in ``record_errors``, by index."""
 
     error: ProducerError
@@ -58,8 +54,7 @@ class Fail:
 Outcome: TypeAlias = Deliver | Retry | Split | Fail
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """The facts about a batch that decide its outcome together with the response."""
 
     may_retry: bool

@@ -30,7 +30,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
-from fractions import Fraction
 from typing import Final
 
 from aioproducer.model import BatchOrder, TopicPartition
@@ -38,7 +37,7 @@ from aioproducer.records.record_batch import NO_PRODUCER_STATE, ProducerState, n
 
 MAX_EPOCH: Final = 2**15 - 1
 
-EVERYTHING_WITH_A_NUMBER: Final = Fraction(2**62)
+EVERYTHING_WITH_A_NUMBER: Final = 2**62
 """A place behind those of all batches."""
 
 

@@ -63,7 +63,9 @@ async def started(kafka: FakeKafka, **options: Any) -> AsyncIterator[Producer]:
                 assert await producer.committed_offsets("readers", [INPUT]) == {
                     INPUT: OffsetAndMetadata(8)
                 }
-            assert engine_of(producer).parts.group_offsets.next_request() is None
+            transactions = engine_of(producer).transactions
+            assert transactions is not None
+            assert transactions.offsets.next_request() is None
     finally:
         await producer.close(0)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -77,8 +75,8 @@ def test_every_code_has_the_outcome_of_its_disposition(code: ErrorCode) -> None:
 def test_a_batch_that_is_too_large_is_split_unless_it_is_one_record() -> None:
     code = ErrorCode.message_too_large
     for standing in (MAY, MAY_NOT):
-        assert kind(decide(result(code), WHERE, replace(standing, records=2))) == "split"
-        assert kind(decide(result(code), WHERE, replace(standing, records=1))) == "fail"
+        assert kind(decide(result(code), WHERE, standing._replace(records=2))) == "split"
+        assert kind(decide(result(code), WHERE, standing._replace(records=1))) == "fail"
 
 
 @pytest.mark.parametrize("code", ErrorCode, ids=lambda code: code.name)
@@ -202,6 +200,6 @@ def test_in_a_transaction_no_batch_gets_another_number(code: int, uncertain: boo
     """The transaction fails as a whole, and the next one has an epoch of its own."""
     standing = Standing(may_retry=True, uncertain=uncertain, may_be_numbered_anew=False)
     assert kind(decide(result(code), WHERE, standing)) == "fail"
-    behind = replace(standing, first_in_line=False)
+    behind = standing._replace(first_in_line=False)
     assert kind(decide(result(code), WHERE, behind)) == "retry", "the earlier one decides"
     assert kind(decide(result(19), WHERE, standing)) == "retry"
