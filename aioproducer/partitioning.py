@@ -14,7 +14,6 @@ from random import Random
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 from zlib import crc32
 
-import mmh3
 from murmurhash2 import murmurhash2
 
 _MURMUR2_SEED: Final = 0x9747B28C
@@ -98,6 +97,9 @@ class Murmur3Partitioner:
     """
 
     def __init__(self, random: Random | None = None) -> None:
+        import mmh3
+
+        self._hash = mmh3.hash
         self._keyless = RoundRobinPartitioner(random)
 
     def partition(
@@ -106,7 +108,7 @@ class Murmur3Partitioner:
         """The partition of the key's hash."""
         if key is None:
             return self._keyless.partition(topic, key, value, partitions)
-        return (mmh3.hash(key, signed=False) & _POSITIVE) % partitions.count
+        return (self._hash(key, signed=False) & _POSITIVE) % partitions.count
 
 
 class ConsistentRandomPartitioner:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
-from typing import Any, Final
+from typing import Any
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.pending_records import SerializedRecord
@@ -22,8 +21,6 @@ from aioproducer.records.record_batch import (
     frame_batch,
     next_sequence,
 )
-
-_WHOLE: Final = Fraction(1)
 
 
 class ProducerBatch:
@@ -76,7 +73,7 @@ class ProducerBatch:
         """True if an attempt may have been written: no response has excluded it."""
         self.order: BatchOrder = -1
         """The place among the batches of its partition, given when it first leaves."""
-        self.order_share = _WHOLE
+        self.order_share: BatchOrder = 1
         """The distance to the next batch's place; a split divides it among the parts."""
         self.is_part = False
         """True for a part of a batch that was too large."""
@@ -212,10 +209,12 @@ def _part(batch: ProducerBatch, size: int) -> ProducerBatch:
 
 
 def _number(batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
+    from fractions import Fraction  # splits are rare, and the import takes a millisecond
+
     sequence = batch.state.base_sequence
     for number, part in enumerate(parts):
         part.builder.close()
-        part.order_share = batch.order_share / len(parts)
+        part.order_share = Fraction(batch.order_share) / len(parts)
         part.order = batch.order + number * part.order_share
         if batch.state is not NO_PRODUCER_STATE:
             part.state = batch.state._replace(base_sequence=sequence)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from string import ascii_letters, digits
 from typing import Final, TypeAlias
 
 __all__ = ["Address", "is_loopback", "parse_addresses"]
@@ -12,8 +13,8 @@ Address: TypeAlias = tuple[str, int]
 """Host (a name, an IPv4 address, or an IPv6 address without brackets) and port."""
 
 _SCHEME: Final = r"(?s)(?P<scheme>[A-Za-z][\w.+-]*)://(?P<rest>.*)"
-_PORT: Final = r"[0-9]{1,5}"
-_HOST: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_.])?"
+_DIGITS_OF_A_PORT: Final = 5
+_LEGAL_IN_HOST: Final = f"{ascii_letters}{digits}._-"
 
 
 def parse_addresses(value: str | Iterable[object]) -> tuple[Address, ...]:
@@ -65,7 +66,8 @@ def _parse_address(text: str) -> Address:
             )
         text = scheme["rest"]
     host, port = _split(text)
-    if not re.fullmatch(_PORT, port) or not 1 <= int(port) <= 65535:
+    numeric = port.isascii() and port.isdigit() and len(port) <= _DIGITS_OF_A_PORT
+    if not numeric or not 1 <= int(port) <= 65535:
         raise ValueError(f"{text!r}: the port must be a number from 1 to 65535, not {port!r}")
     return host, int(port)
 
@@ -85,7 +87,7 @@ def _split(text: str) -> tuple[str, str]:
         raise ValueError(_no_port(text))
     if ":" in host:
         raise ValueError(f"{text!r}: write an IPv6 address in brackets, as in '[::1]:9092'")
-    if not re.fullmatch(_HOST, host):
+    if not host or host.strip(_LEGAL_IN_HOST) or host[0] in "._-" or host[-1] == "-":
         raise ValueError(f"{text!r}: {host!r} is not a host name or address")
     return host, port
 

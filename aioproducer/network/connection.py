@@ -10,7 +10,6 @@ import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from random import Random
@@ -56,8 +55,7 @@ class ConnectionEvents(NamedTuple):
     """A harmless anomaly in a response."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionSettings:
+class ConnectionSettings(NamedTuple):
     """The settings of a connection. Times are seconds; ``mechanism`` None: no login."""
 
     client_id: str

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.errors import (
@@ -28,8 +28,7 @@ LOGIN_BACKOFF_MAX: Final = 60.0
 repeated failures."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSettings:
+class ClientSettings(NamedTuple):
     """The settings of the client. Times are seconds."""
 
     connection: ConnectionSettings

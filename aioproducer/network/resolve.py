@@ -43,8 +43,13 @@ async def resolve(host: str, port: int) -> list[tuple[str, int]]:
 
 def _numeric(host: str, port: int) -> list[Any]:
     """The addresses of a host in numbers, without a look-up; none for a name."""
+    if not host.isascii() or "\0" in host:
+        return []
+    digits = host.encode()  # a str would import Unicode's tables
     try:
-        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        return socket.getaddrinfo(
+            digits, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+        )
     except socket.gaierror:
         return []
 

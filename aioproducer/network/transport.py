@@ -6,8 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from aioproducer.errors import AuthenticationError, BrokerConnectionError
 from aioproducer.model import Peer
@@ -24,8 +23,7 @@ TLS_SHUTDOWN_TIMEOUT: Final = 1.0
 """Seconds for the end of TLS; a broker that does not answer is cut off."""
 
 
-@dataclass(frozen=True, slots=True)
-class SocketSettings:
+class SocketSettings(NamedTuple):
     """Sizes in bytes (-1: the system's own); ``tls`` None: plain text."""
 
     send_buffer_bytes: int

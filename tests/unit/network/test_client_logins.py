@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NoReturn
 
 import pytest
@@ -47,7 +46,7 @@ NO_LOGINS = dict.fromkeys(
 )
 
 
-WITH_LOGIN = replace(SETTINGS, connection=replace(SETTINGS.connection, mechanism=Login()))
+WITH_LOGIN = SETTINGS._replace(connection=SETTINGS.connection._replace(mechanism=Login()))
 
 
 async def test_connections_that_were_let_in_are_counted() -> None:
@@ -89,7 +88,7 @@ async def test_connections_without_tls_or_login_count_as_no_login(world: Observe
 REFUSED = AuthenticationError("wrong password")
 
 
-QUICK = replace(SETTINGS, reconnect_backoff=0.05, reconnect_backoff_max=1.0)
+QUICK = SETTINGS._replace(reconnect_backoff=0.05, reconnect_backoff_max=1.0)
 
 
 async def refused(world: ObservedClient, node: Node = ONE) -> float:
