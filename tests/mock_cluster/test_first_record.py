@@ -1,0 +1,111 @@
+"""A new process with one plain record imports only what this record needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aioproducer.testing.mock_cluster import MockCluster
+
+ROOT = Path(__file__).parents[2]
+
+# kio imports hypothesis wherever it is installed, and hypothesis imports much else.
+SEND_ONE = """
+import sys
+sys.modules["hypothesis"] = None
+import asyncio
+import aioproducer
+
+async def main():
+    async with aioproducer.Producer(bootstrap_servers=sys.argv[1]) as producer:
+        assert (await producer.send("orders", b"value", key=b"key")).offset == 0
+        print(*sys.modules, sep="\\n")
+
+asyncio.run(main())
+"""
+
+NEEDLESS = {
+    "codecs": ("cramjam", "lz4", "zstandard"),
+    "TLS and logins": (
+        "aioproducer.auth.tls",
+        "aioproducer.auth.tls_errors",
+        "aioproducer.config.configured_login",
+        "aioproducer.config.login",
+        "aioproducer.config.oauth_login",
+        "aioproducer.network.login",
+    ),
+    "transactions": (
+        "aioproducer.core.transaction_api",
+        "aioproducer.sender.transaction_driver",
+        "aioproducer.transactions.group_offsets",
+        "aioproducer.transactions.manager",
+        "aioproducer.transactions.requests",
+        "kio.schema.add_partitions_to_txn",
+        "kio.schema.end_txn",
+        "kio.schema.find_coordinator",
+    ),
+    "other calls": (
+        "aioproducer.bulk",
+        "aioproducer.cli",
+        "aioproducer.core.check",
+        "aioproducer.metrics.names",
+        "aioproducer.sync",
+        "aioproducer.testing",
+    ),
+    "tables of all of Kafka's messages": ("kio.index", "kio.schema.index"),
+    "libraries": (
+        "argparse",
+        "crc32c",
+        "difflib",
+        "email",
+        "fractions",
+        "http",
+        "importlib.metadata",
+        "ipaddress",
+        "json",
+        "mmh3",
+        "pathlib",
+        "rich",
+        "typer",
+        "urllib",
+    ),
+    "tables of Unicode": ("encodings.idna", "unicodedata"),
+}
+
+
+@pytest.fixture(scope="module")
+def imported() -> set[str]:
+    with MockCluster(brokers=1, topics={"orders": 1}) as cluster:
+        ran = subprocess.run(
+            [sys.executable, "-c", SEND_ONE, cluster.bootstrap_servers],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert ran.returncode == 0, ran.stderr
+    return set(ran.stdout.split())
+
+
+@pytest.mark.parametrize("kind", NEEDLESS)
+def test_the_first_record_does_not_import(kind: str, imported: set[str]) -> None:
+    found = {
+        name
+        for name in imported
+        for needless in NEEDLESS[kind]
+        if name == needless or name.startswith(f"{needless}.")
+    }
+    assert found == set()
+
+
+def test_the_first_record_imports_one_version_of_each_message(imported: set[str]) -> None:
+    """Of ApiVersions two: an older broker answers in version 0, and then names its own."""
+    versions = {name for name in imported if name.startswith("kio.schema.") and name[-1].isdigit()}
+    messages = [
+        name.split(".")[2] for name in versions if not name.split(".")[2].endswith("header")
+    ]
+    assert sorted(set(messages)) == ["api_versions", "init_producer_id", "metadata", "produce"]
+    assert sorted(messages) == sorted([*set(messages), "api_versions"])
