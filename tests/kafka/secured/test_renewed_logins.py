@@ -12,7 +12,7 @@ import pytest
 
 from aioproducer import Producer
 from aioproducer.errors import DeliveryTimeoutError, SaslAuthenticationFailedError
-from aioproducer.network import connection, login
+from aioproducer.network import login
 from tests.kafka.secured.relay import gate_before
 from tests.kafka.secured.secured_kafka import (
     PASSWORD,
@@ -30,13 +30,14 @@ pytestmark = pytest.mark.kafka
 def logins(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The mechanism's name of each login that has succeeded."""
     ended: list[str] = []
+    log_in = login.log_in
 
     async def counted(mechanism: Any, *args: Any) -> float | None:
-        session = await login.log_in(mechanism, *args)
+        session = await log_in(mechanism, *args)
         ended.append(mechanism.name)
         return session
 
-    monkeypatch.setattr(connection, "log_in", counted)
+    monkeypatch.setattr(login, "log_in", counted)
     return ended
 
 
