@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,9 +13,11 @@ from aioproducer.cli.settings import given, producer_config, split_properties
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
 from aioproducer.core.arguments import checked_topic
-from aioproducer.core.check import ClusterCheck, TopicCheck
 from aioproducer.errors import ConfigError, InvalidTopicError
 from aioproducer.producer import Producer
+
+if TYPE_CHECKING:
+    from aioproducer.core.check import ClusterCheck, TopicCheck
 
 __all__ = ["check", "lines"]
 

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Self
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+from typing import TYPE_CHECKING, Self
 
 from aioproducer.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 __all__ = ["FileProgress"]
 
@@ -51,6 +44,16 @@ class FileProgress:
             self._terminal.print_line = self._print_line
 
     def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+
         console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
         self._progress = progress = Progress(
             TextColumn("{task.fields[records]:,} records"),
