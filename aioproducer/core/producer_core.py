@@ -80,6 +80,8 @@ class ProducerCore:
         """The routes of the fast path; empty if hooks rule it out."""
         self.back_pressure: BackPressure = _Unavailable()
         """A view of the memory, for callers that send more."""
+        self.wall_clock_ns = environment.wall_clock_ns
+        """The clock of records' timestamps, in nanoseconds since the epoch."""
         self._lifecycle = Lifecycle(self.client_id)
         self._transaction = transaction
         self._environment = environment

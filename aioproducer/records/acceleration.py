@@ -27,6 +27,7 @@ if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
 if TYPE_CHECKING or not ACCELERATED:
     from aioproducer.records.builder import RecordsBuilder
     from aioproducer.records.bulk_tokens import fill_places
+    from aioproducer.records.collection import hide, show
     from aioproducer.records.columns import (
         BinaryColumn,
         IntColumn,
@@ -44,8 +45,10 @@ else:
     deliver_records = speedups.deliver_records
     fail_record = speedups.fail_record
     fill_places = speedups.fill_places
+    hide = speedups.hide
     partitions_of_keys = speedups.partitions_of_keys
     rows_by_partition = speedups.rows_by_partition
+    show = speedups.show
 
 __all__ = [
     "ACCELERATED",
@@ -58,6 +61,8 @@ __all__ = [
     "deliver_records",
     "fail_record",
     "fill_places",
+    "hide",
     "partitions_of_keys",
     "rows_by_partition",
+    "show",
 ]

@@ -8,10 +8,22 @@ This module is the reference; ``_speedups/fast_path.pyx`` is its compiled form.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from aioproducer.partitioning import STICKY, route
 from aioproducer.records.builder import RecordsBuilder
+
+ENTRY: Final = 7
+"""The places of a list that an entry takes: a token, and the fields of its record (topic, value,
+key, partition, headers, timestamp in ms).
+
+The token's ``_state`` is a string, as of the futures of ``concurrent.futures``.
+"""
+
+_PENDING: Final = "PENDING"
+_RUNNING: Final = "RUNNING"
+_TIMESTAMPS_END: Final = 2**63
 
 
 class OpenBuilders:
@@ -54,6 +66,29 @@ class RouteCache:
             return 0
         self.last = builder
         return builder.append(token, timestamp_ms, key, value)
+
+    def append_entries(self, entries: Sequence[Any], start: int, stop: int) -> int:
+        """Append the records of entries ``start`` to ``stop - 1``, whose tokens become running.
+
+        The call ends at the first record that has headers, a token that is not pending, or no fast
+        path; it returns the number of records before that. The caller holds the lock that guards
+        the states of the tokens.
+        """
+        for place in range(start, stop):
+            entry = entries[place * ENTRY : (place + 1) * ENTRY]
+            token, topic, value, key, partition, headers, timestamp_ms = entry
+            if (
+                headers is not None
+                or type(timestamp_ms) is not int
+                or not 0 <= timestamp_ms < _TIMESTAMPS_END
+                or token._state != _PENDING
+            ):
+                return place - start
+            token._state = _RUNNING
+            if not self.append(token, timestamp_ms, topic, value, key, partition):
+                token._state = _PENDING
+                return place - start
+        return max(0, stop - start)
 
     def find(self, topic: Any, value: Any, key: Any, partition: Any) -> RecordsBuilder | None:
         """The builder for a record; None: it can't take the fast path."""

@@ -53,7 +53,7 @@ def send_values(
             fields: RecordFields = (topic, value, None, partition, headers, None)
             if isinstance(value, ProducerRecord):
                 fields = value.fields()
-            thread.enter(fields, _BulkRecord(result))
+            thread.enter((_BulkRecord(result), *fields))
         return thread.ask(finish)
     except KeyboardInterrupt as error:
         carry(error, result)
@@ -98,6 +98,8 @@ def send_columns(
 
 class _BulkRecord(OneRecord):
     """A stand-in for a future in the inbox: the record is counted once it leaves there."""
+
+    _state = ""
 
     def __init__(self, result: BulkResult) -> None:
         super().__init__(result, -1)

@@ -1,7 +1,7 @@
 """The thread of a blocking producer: its event loop, and the way of records into it.
 
-``send()`` puts a record into the :class:`Inbox`. One coroutine, the *pump*, takes all items of the
-inbox and puts their records into batches, so a burst of records wakes the loop once. A thread whose
+``send()`` puts a record into the :class:`Inbox`. The :class:`Pump` takes all chunks of the inbox
+and puts their records into batches, so a burst of records wakes the loop once. A thread whose
 records have to wait for a broker stalls alone.
 """
 
@@ -10,23 +10,22 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
-from collections import deque
+import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
-from functools import partial
-from threading import Thread, current_thread, get_ident
+from threading import RLock, Thread, current_thread, get_ident
 from typing import Any, Final, TypeVar
 
 from aioproducer import errors
 from aioproducer.core.producer_core import ProducerCore
-from aioproducer.core.send_pipeline import RecordFields
-from aioproducer.sync.inbox import Inbox, Item, Marker
+from aioproducer.sync.inbox import Entry, Inbox, Marker
+from aioproducer.sync.pump import Pump
 
 _Answer = TypeVar("_Answer")
 
 _BOOKKEEPING: Final = 512  # bytes that a record in the inbox counts for beside its value
-_RECORDS_PER_TURN: Final = 500  # records after which the loop may do something else
+_SIZED: Final = (bytes, bytearray, str)
 _AT_EXIT: Final = 10.0  # seconds to deliver at the interpreter's exit, for an open producer
 GRACE: Final = 5.0  # seconds over its bound after which close() gives the thread up
 
@@ -39,11 +38,12 @@ class LoopThread:
         self._process = os.getpid()
         self._thread = Thread(target=self._run, name=f"aioproducer-{core.client_id}", daemon=True)
         self._ended: Future[int] = Future()
-        self._wakeup = asyncio.Event()
-        self._burst: deque[Item | Marker] = deque()
-        """The items that the pump has taken out of the inbox."""
         self._inbox = Inbox(core.config.buffer_memory // 32)
         """A thread that finds it empty wakes the pump."""
+        self._filling = self._inbox.filling
+        self.futures_lock = RLock()
+        """The lock of all :class:`RecordFuture` objects."""
+        self._pump = Pump(core, self._inbox, self.futures_lock)
         self._lock = self._inbox.lock
         """Guards the fields that follow, too."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -72,6 +72,7 @@ class LoopThread:
             self._process = os.getpid()
             self._loop = asyncio.new_event_loop()
             self._thread.start()
+        _LIVING.add(self)
         atexit.register(self._close_at_exit)
         self.ask(self.catch_up)
         self._open = True
@@ -107,32 +108,40 @@ class LoopThread:
 
     # --- between the threads ---------------------------------------------------------------
 
-    def enter(self, fields: RecordFields, future: Any, timeout: float | None = None) -> None:
+    def enter(self, entry: Entry, timeout: float | None = None) -> None:
         """Put a record into the inbox, waiting ``timeout`` seconds for room there.
 
         Raises :class:`BufferExhaustedError`, or the error of a producer that takes no records.
         """
-        value = fields[1]
-        if fields[5] is None:
-            fields = (*fields[:5], self._core.now_ms())
-        size = _BOOKKEEPING + (len(value) if isinstance(value, bytes | bytearray | str) else 0)
-        self._check(waits=False)
-        thread, inbox = current_thread(), self._inbox
+        value = entry[2]
+        size = _BOOKKEEPING
+        if type(value) is bytes or isinstance(value, _SIZED):
+            size += len(value)
+        thread = current_thread()
         with self._lock:
-            if not inbox.fits(thread, size):
-                patience = 0 if thread is self._thread else timeout
-                if not inbox.wait(thread, size, patience):
-                    refused = errors.BufferExhaustedError(
-                        f"no memory became free within {patience} s (max_block_ms; a callback does "
-                        "not wait): send more slowly, or raise buffer_memory"
-                    )
-                    if self._loop is not None:
-                        self._loop.call_soon_threadsafe(self._core.record_failed, refused)
-                    raise refused
+            chunk = self._filling.get(thread)
+            if chunk is not None and size <= chunk.room:  # then the loop was woken
+                chunk.room -= size
+                chunk.entries += entry
+                return
+            self._check(waits=False)
+            if not self._inbox.fits(thread, size):
+                self._wait(thread, size, 0 if thread is self._thread else timeout)
             if not self._open or self._loop is None:
                 raise errors.anew(self._refusal)
-            if inbox.put(Item(fields, future, thread, size)):
-                self._loop.call_soon_threadsafe(self._wakeup.set)
+            if self._inbox.put(thread, entry, size):
+                self._loop.call_soon_threadsafe(self._pump.wake)
+
+    def _wait(self, thread: Thread, size: int, timeout: float | None) -> None:
+        """Wait for room in the inbox, with the lock held."""
+        if not self._inbox.wait(thread, size, timeout):
+            refused = errors.BufferExhaustedError(
+                f"no memory became free within {timeout} s (max_block_ms; a callback does "
+                "not wait): send more slowly, or raise buffer_memory"
+            )
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._core.record_failed, refused)
+            raise refused
 
     def ask(
         self, call: Callable[[], Coroutine[Any, Any, _Answer]], timeout: float | None = None
@@ -166,6 +175,15 @@ class LoopThread:
                 "alone: it must not wait"
             )
 
+    def disown(self) -> None:
+        """Refuse every call: this process is a fork of the process that has the producer.
+
+        Another thread may have held the lock at the fork.
+        """
+        self._inbox = Inbox(self._inbox.capacity)
+        self._filling = self._inbox.filling
+        self._lock = self._inbox.lock
+
     def _close_at_exit(self) -> None:
         if os.getpid() == self._process:
             self.close(_AT_EXIT)
@@ -177,68 +195,26 @@ class LoopThread:
         assert loop is not None
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
             try:
-                runner.run(self._pump())
+                runner.run(self._serve())
             except BaseException as cause:
                 error = errors.ProducerBrokenError(f"{self._thread} ended: {cause!r}")
                 error.__cause__ = cause
                 self._end(error, 0)
 
-    async def _pump(self) -> None:
-        """Move records into batches, in order, until the producer is closed or broken."""
+    async def _serve(self) -> None:
+        """Run the producer until it is closed or broken."""
         try:
             await self._core.start()
-            while True:
-                self._core.check_usable()
-                for _ in range(min(len(self._burst), _RECORDS_PER_TURN)):
-                    self._pass_on(self._burst.popleft())
-                if self._burst:
-                    await asyncio.sleep(0)
-                    continue
-                await self._wakeup.wait()
-                self._wakeup.clear()
-                self._burst = self._inbox.take()
+            await self._pump.run()
         except errors.ProducerError as error:
             self._end(error, await self._core.close(None))
-
-    def _pass_on(self, item: Item | Marker) -> None:
-        if not self._inbox.keep(item) and (turn := self._put(item)) is not None:
-            assert isinstance(item, Item)
-            self._inbox.stall(item.thread)
-            turn.add_done_callback(partial(self._resume, item.thread))
-
-    def _resume(self, thread: Thread, turn: asyncio.Future[None]) -> None:
-        """Go on with the records of ``thread``: there is room again, or the producer has ended."""
-        if turn.cancelled() or turn.exception() is not None:
-            self._wakeup.set()
-            return
-        for item in self._inbox.resume(thread):
-            if (again := self._put(item)) is not None:
-                again.add_done_callback(partial(self._resume, thread))
-                return
-
-    def _put(self, item: Item | Marker) -> asyncio.Future[None] | None:
-        """Put a record into a batch, or let it wait; a future: its thread has to wait for that."""
-        if isinstance(item, Marker):
-            item.reached()
-        elif item.future.set_running_or_notify_cancel():
-            try:
-                self._core.put(item.record, item.future, over_capacity=True, caller=item.thread)
-            except Exception as error:
-                item.future.set_exception(error)
-                self._core.record_failed(error)
-            else:
-                with suppress(
-                    errors.ProducerError
-                ):  # the producer has ended; the pump notices it next
-                    return self._core.turn(item.thread)
-        return None
 
     async def catch_up(self) -> None:
         """Wait until the pump has all records that were sent before."""
         future: Future[None] = Future()
         with self._lock:
-            self._inbox.put(Marker(future))
-        self._wakeup.set()
+            self._inbox.mark(Marker(future))
+        self._pump.wake()
         await asyncio.wrap_future(future)
 
     async def _close(self, timeout: float) -> None:
@@ -249,7 +225,7 @@ class LoopThread:
                     await self._core.close(timeout)
         finally:
             await self._core.close(0)
-            self._wakeup.set()
+            self._pump.wake()
 
     def _end(self, error: errors.ProducerError, undelivered: int) -> None:
         """End with ``error``, which all waiting and later calls raise."""
@@ -258,13 +234,14 @@ class LoopThread:
             self._refusal = error = self._refusal if closing else error
             self._loop, self._open = None, False
         self._inbox.close()
-        for item in (*self._burst, *self._inbox.take_rest()):
-            if isinstance(item, Marker):
-                item.fail(error)
-            elif item.future.set_running_or_notify_cancel():
+        for each in self._pump.rest():
+            if isinstance(each, Marker):
+                each.fail(error)
+                continue
+            future, topic, *_ = each
+            if future.set_running_or_notify_cancel():
                 undelivered += closing
-                item.future.set_exception(_undelivered(item.record[0]) if closing else error)
-        self._burst.clear()
+                future.set_exception(_undelivered(topic) if closing else error)
         atexit.unregister(self._close_at_exit)
         self._ended.set_result(undelivered)
 
@@ -274,3 +251,14 @@ def _undelivered(topic: object) -> errors.ProducerClosedError:
         f"{topic!s:.249}: the producer was closed before this record was in a batch; give close() "
         "more time, or flush() first"
     )
+
+
+_LIVING: Final[weakref.WeakSet[LoopThread]] = weakref.WeakSet()
+
+
+def _disown_after_fork() -> None:
+    for thread in _LIVING:
+        thread.disown()
+
+
+os.register_at_fork(after_in_child=_disown_after_fork)

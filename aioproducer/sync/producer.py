@@ -8,12 +8,11 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from typing import Any, Self, Unpack
 
-from aioproducer import errors, producer
+from aioproducer import producer
 from aioproducer.bulk.send_report import SendReport
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.core.arguments import check_timeout, only_argument
 from aioproducer.core.check import ClusterCheck
-from aioproducer.core.send_pipeline import RecordFields
 from aioproducer.metrics import MetricsSnapshot
 from aioproducer.model import (
     ConsumerGroupMetadata,
@@ -28,6 +27,7 @@ from aioproducer.model import (
 from aioproducer.records.arrow import is_arrow
 from aioproducer.sync import bulk
 from aioproducer.sync.loop_thread import LoopThread
+from aioproducer.sync.record_future import RecordFuture
 
 
 class Producer:
@@ -57,6 +57,9 @@ class Producer:
         self.config = self._producer.config
         self.client_id = self._producer.client_id
         self._thread = LoopThread(self._core)
+        self._futures_lock = self._thread.futures_lock
+        self._wall_clock_ns = self._core.wall_clock_ns
+        self._max_block = self.config.max_block_ms / 1000
 
     def start(self) -> None:
         """Start the producer's thread. Raises :class:`IllegalStateError` the second time."""
@@ -99,11 +102,16 @@ class Producer:
             IllegalStateError: the producer was not started.
             WrongLoopError: the producer was made in another process.
         """
-        future = _RecordFuture()
-        fields: RecordFields = (topic, value, key, partition, headers, timestamp_ms)
+        future = RecordFuture(self._futures_lock)
         if isinstance(topic, ProducerRecord):
-            fields = only_argument(topic, *fields[1:])
-        self._thread.enter(fields, future, self.config.max_block_ms / 1000)
+            topic, value, key, partition, headers, timestamp_ms = only_argument(
+                topic, value, key, partition, headers, timestamp_ms
+            )
+        if timestamp_ms is None:
+            timestamp_ms = self._wall_clock_ns() // 1_000_000
+        self._thread.enter(
+            (future, topic, value, key, partition, headers, timestamp_ms), self._max_block
+        )
         return future
 
     def send_many(
@@ -241,13 +249,3 @@ class Producer:
             return self._producer.metrics()
 
         return self._producer.metrics() if not self._thread.running else self._thread.ask(metrics)
-
-
-class _RecordFuture(Future[RecordMetadata]):
-    """The outcome of one record; the records of a failed batch may share one error object."""
-
-    def result(self, timeout: float | None = None) -> RecordMetadata:
-        error = self.exception(timeout)
-        if isinstance(error, errors.ProducerError):
-            raise errors.anew(error)
-        return super().result(0)

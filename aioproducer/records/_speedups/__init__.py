@@ -5,7 +5,14 @@ Each ``.pyx`` file is the compiled form of the Python module with its name: ``co
 ``aioproducer/core/fast_path.py`` and ``records/route_cache.py``.
 """
 
-from aioproducer.records._speedups import builder, bulk_tokens, columns, delivery, fast_path
+from aioproducer.records._speedups import (
+    builder,
+    bulk_tokens,
+    columns,
+    cpython_internals,
+    delivery,
+    fast_path,
+)
 
 BinaryColumn = columns.BinaryColumn
 FastPath = fast_path.FastPath
@@ -16,5 +23,7 @@ RouteCache = fast_path.RouteCache
 deliver_records = delivery.deliver_records
 fail_record = delivery.fail_record
 fill_places = bulk_tokens.fill_places
+hide = cpython_internals.hide
 partitions_of_keys = columns.partitions_of_keys
 rows_by_partition = columns.rows_by_partition
+show = cpython_internals.show

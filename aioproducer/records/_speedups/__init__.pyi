@@ -3,6 +3,8 @@
 from aioproducer.core.fast_path import PythonFastPath
 from aioproducer.records.builder import RecordsBuilder as RecordsBuilder
 from aioproducer.records.bulk_tokens import fill_places as fill_places
+from aioproducer.records.collection import hide as hide
+from aioproducer.records.collection import show as show
 from aioproducer.records.columns import BinaryColumn as BinaryColumn
 from aioproducer.records.columns import IntColumn as IntColumn
 from aioproducer.records.columns import partitions_of_keys as partitions_of_keys

@@ -50,3 +50,13 @@ cdef object new_tuple(type cls, Py_ssize_t size):
     made = PyType_GenericAlloc(cls, size)
     forget_hash(made)
     return made
+
+
+def hide(each):
+    """See ``collection.hide``."""
+    untrack(each)
+
+
+def show(each):
+    """See ``collection.show``."""
+    track(each)

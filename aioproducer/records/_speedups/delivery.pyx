@@ -32,7 +32,10 @@ def deliver_records(
     cdef bint known = base_offset >= 0
     cdef Py_ssize_t index, first, end, number
     cdef Py_ssize_t last = len(runs) - 1
-    delivered = None
+    cdef list together = []
+    cdef list results = []
+    cdef bint is_together = False
+    kind = delivered = None
     for number in range(last + 1):
         first, timestamp_ms, key_size, value_size = runs[number]
         end = runs[number + 1][0] if number < last else len(tokens)
@@ -47,16 +50,27 @@ def deliver_records(
                 delivered = token
                 if not token.done():
                     token.deliver(topic, partition, offset)
-            elif not token.done():
-                metadata = new_tuple(METADATA, 6)
-                put(metadata, 0, topic)
-                put(metadata, 1, partition)
-                put(metadata, 2, offset)
-                put(metadata, 3, timestamp_ms)
-                put(metadata, 4, key_size)
-                put(metadata, 5, value_size)
-                untrack(metadata)
+                continue
+            if type(token) is not kind:
+                kind = type(token)
+                is_together = hasattr(kind, "set_results")
+            if not is_together and token.done():
+                continue
+            metadata = new_tuple(METADATA, 6)
+            put(metadata, 0, topic)
+            put(metadata, 1, partition)
+            put(metadata, 2, offset)
+            put(metadata, 3, timestamp_ms)
+            put(metadata, 4, key_size)
+            put(metadata, 5, value_size)
+            untrack(metadata)
+            if is_together:
+                together.append(token)
+                results.append(metadata)
+            else:
                 token.set_result(metadata)
+    if together:
+        type(together[0]).set_results(together, results)
 
 
 cdef inline void put(metadata, Py_ssize_t place, field) noexcept:

@@ -28,6 +28,9 @@ cdef extern from "time.h":
 
 from asyncio import Future
 
+from aioproducer.records.route_cache import ENTRY
+
+cdef Py_ssize_t FIELDS = ENTRY
 cdef type FUTURE = Future
 
 
@@ -63,6 +66,41 @@ cdef class RouteCache:
             return 0
         self.last = builder
         return builder.append(token, timestamp_ms, key, value)
+
+    def append_entries(self, list entries not None, Py_ssize_t start, Py_ssize_t stop):
+        cdef Py_ssize_t place
+        if start < 0 or stop > len(entries) // FIELDS:
+            raise IndexError("there are fewer entries")
+        for place in range(start, stop):
+            if not self.append_entry(entries, place * FIELDS):
+                return place - start
+        return max(0, stop - start)
+
+    cdef Py_ssize_t append_entry(self, list entries, Py_ssize_t at) except -1:
+        cdef RecordsBuilder builder
+        cdef int64_t timestamp
+        cdef int overflow = 0
+        cdef Py_ssize_t size
+        token = entries[at]
+        value, key, timestamp_ms = entries[at + 2], entries[at + 3], entries[at + 6]
+        if (
+            entries[at + 5] is not None
+            or type(timestamp_ms) is not int
+            or token._state != "PENDING"
+        ):
+            return 0
+        timestamp = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
+        if overflow or timestamp < 0:
+            return 0
+        builder = self.find(entries[at + 1], value, key, entries[at + 4])
+        if builder is None:
+            return 0
+        self.last = builder
+        token._state = "RUNNING"
+        size = builder.write(token, timestamp, key, value, None)
+        if not size:
+            token._state = "PENDING"
+        return size
 
     cpdef RecordsBuilder find(self, topic, value, key, partition):
         cdef OpenBuilders batches

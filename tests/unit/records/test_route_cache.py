@@ -119,3 +119,65 @@ def test_a_key_belongs_to_the_partition_of_its_hash(key: bytes, count: int) -> N
         assert way.append(0, NOW, "t", b"", key, None)
         (chosen,) = (number for number, each in enumerate(builders) if each and each.count)
         assert chosen == murmur2_partition(key, count)
+
+
+class StatefulToken:
+    """It has a state, as a future of ``concurrent.futures`` has."""
+
+    def __init__(self, state: str) -> None:
+        self._state = state
+
+
+states = st.sampled_from(["PENDING"] * 10 + ["CANCELLED"])
+entries = st.tuples(
+    states,
+    topics,
+    way_fields,
+    way_fields,
+    partitions_named,
+    st.sampled_from([None] * 6 + [(), (("h", b"1"),)]),
+    timestamps | bad_timestamps,
+) | st.tuples(states, st.just("t"), exact, exact, st.none(), st.none(), timestamps)
+
+
+@given(
+    st.lists(entries, max_size=20),
+    st.integers(0, 3),
+    st.lists(st.sampled_from(BATCHES), max_size=4),
+    st.sampled_from(BATCHES),
+)
+@settings(max_examples=600)
+def test_both_append_the_same_entries(
+    sent: list[tuple[Any, ...]], start: int, partitions: list[str], keyless: str
+) -> None:
+    seen = []
+    for way, builders in short_ways(partitions, keyless):
+        tokens = [StatefulToken(entry[0]) for entry in sent]
+        flat = [
+            field
+            for token, entry in zip(tokens, sent, strict=True)
+            for field in (token, *entry[1:])
+        ]
+        count = way.append_entries(flat, start, len(sent))
+        for builder in builders:
+            if builder is not None:
+                builder.tokens = [tokens.index(each) for each in builder.tokens]
+        states_now = [None if builder is None else state(builder) for builder in builders]
+        seen.append((count, [token._state for token in tokens], states_now))
+    assert seen[0] == seen[1]
+    count, token_states, _ = seen[0]
+    assert token_states == [
+        "RUNNING" if start <= place < start + count else entry[0]
+        for place, entry in enumerate(sent)
+    ]
+
+
+def test_entries_are_appended() -> None:
+    for way, builders in short_ways(["large"], "large"):
+        tokens = [StatefulToken("PENDING") for _ in range(4)]
+        flat: list[Any] = []
+        for token in tokens:
+            flat += (token, "t", b"value", None, None, None, NOW)
+        assert way.append_entries(flat, 1, 3) == 2
+        assert [token._state for token in tokens] == ["PENDING", "RUNNING", "RUNNING", "PENDING"]
+        assert sum(builder.count for builder in builders if builder is not None) == 2

@@ -275,9 +275,23 @@ class LoggingToken:
         self._log.append(("exception", self._number))
 
 
+class TokenOfMany(LoggingToken):
+    """It gets its result with others."""
+
+    @staticmethod
+    def set_results(tokens: list[TokenOfMany], results: list[RecordMetadata]) -> None:
+        tokens[0]._log.append(([each._number for each in tokens], results))
+
+
 kinds = st.sampled_from(["open"] * 10 + ["done"] * 4 + ["refuses", "refuses to tell"])
 delivered = st.lists(
-    st.tuples(kinds, timestamps, st.none() | st.just(b"k"), st.none() | st.just(b"v")), max_size=20
+    st.tuples(
+        kinds | st.just("of many"),
+        timestamps,
+        st.none() | st.just(b"k"),
+        st.none() | st.just(b"v"),
+    ),
+    max_size=20,
 )
 
 
@@ -291,7 +305,8 @@ def test_both_deliver_the_same_to_every_token(
         log: list[Any] = []
         builder = RecordsBuilder(bytearray(2_000), 2_000)
         for number, (kind, timestamp_ms, key, value) in enumerate(sent):
-            assert builder.append(LoggingToken(kind, number, log), timestamp_ms, key, value)
+            token = (TokenOfMany if kind == "of many" else LoggingToken)(kind, number, log)
+            assert builder.append(token, timestamp_ms, key, value)
         arguments = (builder.tokens, builder.runs, "orders", 3, base_offset, append_time)
         log.append(outcome(lambda to=deliver, of=arguments: to(*of)))  # type: ignore[misc]
         told.append(log)

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import Future
 from threading import Thread
+from typing import Any
 
-from aioproducer.sync.inbox import Inbox, Item, Marker
+from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker
 
 SIZE = 10
 ONE, TWO, THREE = Thread(name="one"), Thread(name="two"), Thread(name="three")
 
 
-def item(thread: Thread, number: int = 0, size: int = SIZE) -> Item:
-    return Item((number,), Future(), thread, size)
+def entry(number: int = 0) -> Entry:
+    return (Future(), number, None, None, None, None, None)
+
+
+def put(inbox: Inbox, thread: Thread, number: int = 0, size: int = SIZE) -> bool:
+    return inbox.put(thread, entry(number), size)
+
+
+def chunk(thread: Thread, *numbers: int, size: int = SIZE) -> Chunk:
+    made = Chunk(thread)
+    for number in numbers:
+        made.size += size
+        made.entries += entry(number)
+    return made
+
+
+def numbers(items: Iterable[Chunk | Marker]) -> list[tuple[str, list[Any]]]:
+    """The thread of each chunk, and its records."""
+    return [
+        (item.thread.name, [item.entry(place)[1] for place in range(len(item))])
+        for item in items
+        if isinstance(item, Chunk)
+    ]
 
 
 def marker() -> tuple[Marker, Future[None]]:
@@ -24,19 +47,28 @@ def fill(inbox: Inbox, thread: Thread) -> int:
     """Put what fits, and let the loop take it; how many records."""
     count = 0
     while inbox.fits(thread, SIZE):
-        inbox.put(item(thread, count))
+        put(inbox, thread, count)
         count += 1
     for each in inbox.take():
         inbox.keep(each)
     return count
 
 
-def test_records_keep_their_order_whoever_sends_them() -> None:
+def test_the_records_of_each_thread_keep_their_order() -> None:
     inbox = Inbox(100)
-    sent = [item(ONE), item(TWO), item(ONE), item(THREE)]
-    assert [inbox.put(each) for each in sent] == [True, False, False, False]
-    assert list(inbox.take()) == sent
-    assert inbox.put(item(ONE)), "whoever finds it empty is told so"
+    sent = [(ONE, 1), (TWO, 2), (ONE, 3), (THREE, 4)]
+    assert [put(inbox, *each) for each in sent] == [True, False, False, False]
+    assert numbers(inbox.take()) == [("one", [1, 3]), ("two", [2]), ("three", [4])]
+    assert put(inbox, ONE), "whoever finds it empty is told so"
+
+
+def test_a_taken_chunk_takes_no_more() -> None:
+    inbox = Inbox(1_000)
+    put(inbox, ONE, 1)
+    taken = inbox.take()
+    put(inbox, ONE, 2)
+    assert numbers(taken) == [("one", [1])]
+    assert numbers(inbox.take()) == [("one", [2])]
 
 
 def test_it_is_full_and_empty_again() -> None:
@@ -46,10 +78,23 @@ def test_it_is_full_and_empty_again() -> None:
     assert inbox.held == 0
 
 
+def test_a_thread_reserves_room_for_several_records() -> None:
+    inbox = Inbox(1_600)
+    put(inbox, ONE)
+    assert inbox.held == 100
+    assert inbox.filling[ONE].room == 90
+    for _ in range(15):
+        put(inbox, TWO, size=100)
+    assert inbox.held == 1_600
+    assert not inbox.fits(TWO, 1)
+    assert inbox.fits(ONE, 90)
+    assert not inbox.fits(ONE, 91)
+
+
 def test_a_record_of_any_size_may_be_there_alone() -> None:
     inbox = Inbox(100)
     assert inbox.fits(ONE, 1_000)
-    inbox.put(item(ONE, size=1_000))
+    put(inbox, ONE, size=1_000)
     assert not inbox.fits(ONE, 1)
     assert inbox.fits(TWO, 1_000), "each thread has one"
 
@@ -57,26 +102,43 @@ def test_a_record_of_any_size_may_be_there_alone() -> None:
 def test_a_thread_that_stalls_keeps_its_order_and_lets_others_pass() -> None:
     inbox = Inbox(100)
     inbox.stall(ONE)
-    sent = [item(ONE, 1), item(TWO), item(ONE, 2), item(TWO)]
-    for each in sent:
-        inbox.put(each)
-    assert [inbox.keep(each) for each in inbox.take()] == [True, False, True, False]
-    assert list(inbox.stalled(ONE)) == [sent[0], sent[2]]
-    assert inbox.held == 2 * SIZE
-    assert list(inbox.resume(ONE)) == [sent[0], sent[2]]
+    first, second = chunk(ONE, 1), chunk(ONE, 2, 3)
+    assert [inbox.keep(each) for each in (first, chunk(TWO), second)] == [True, False, True]
+    assert list(inbox.stalled(ONE)) == [first, second]
+    assert inbox.held == 3 * SIZE
+    assert list(inbox.resume(ONE)) == [first, second]
     assert inbox.held == 0
-    assert not inbox.keep(item(ONE))
+    assert not inbox.keep(chunk(ONE))
+
+
+def test_an_item_that_has_to_wait_again_stays_in_front() -> None:
+    inbox = Inbox(100)
+    inbox.stall(ONE)
+    first, second = chunk(ONE, 1), chunk(ONE, 2)
+    for each in (first, second):
+        inbox.keep(each)
+    assert next(inbox.resume(ONE)) is first
+    assert list(inbox.resume(ONE)) == [first, second]
 
 
 def test_what_comes_while_it_resumes_stays_behind() -> None:
     inbox = Inbox(100)
     inbox.stall(ONE)
-    first, late = item(ONE, 1), item(ONE, 2)
+    first, late = chunk(ONE, 1), chunk(ONE, 2)
     inbox.keep(first)
     resumed = inbox.resume(ONE)
     assert next(resumed) is first
     assert inbox.keep(late)
     assert list(resumed) == [late]
+
+
+def test_what_stalls_gives_up_the_room_that_it_does_not_need() -> None:
+    inbox = Inbox(1_600)
+    inbox.stall(ONE)
+    put(inbox, ONE)
+    for each in inbox.take():
+        inbox.keep(each)
+    assert inbox.held == SIZE
 
 
 def test_threads_that_stall_never_fill_it() -> None:
@@ -85,9 +147,17 @@ def test_threads_that_stall_never_fill_it() -> None:
     for thread in (ONE, TWO, THREE):
         inbox.stall(thread)
         counts.append(fill(inbox, thread))
-    assert counts == [50, 25, 13]
+    assert counts == [50, 25, 12]
     other = Thread()
     assert fill(inbox, other) == 100, "threads that go on have room of their own"
+
+
+def test_a_closed_inbox_lets_no_thread_go_on_with_its_chunk() -> None:
+    inbox = Inbox(100)
+    put(inbox, ONE)
+    inbox.close()
+    assert not inbox.filling
+    assert numbers(inbox.take()) == [("one", [0])]
 
 
 def test_a_marker_waits_for_all_that_came_before_it() -> None:
@@ -95,7 +165,7 @@ def test_a_marker_waits_for_all_that_came_before_it() -> None:
     inbox.stall(ONE)
     inbox.stall(TWO)
     mark, future = marker()
-    for each in (item(ONE), item(TWO), item(THREE)):
+    for each in (chunk(ONE), chunk(TWO), chunk(THREE)):
         inbox.keep(each)
     assert not inbox.keep(mark)
     mark.reached()
@@ -118,9 +188,9 @@ def test_a_marker_fails_once() -> None:
 def test_everything_can_be_taken_at_the_end() -> None:
     inbox = Inbox(100)
     inbox.stall(ONE)
-    stalled, fresh = item(ONE), item(TWO)
+    stalled = chunk(ONE, 1)
     inbox.keep(stalled)
-    inbox.put(fresh)
-    assert list(inbox.take_rest()) == [stalled, fresh]
+    put(inbox, TWO, 2)
+    assert numbers(inbox.take_rest()) == [("one", [1]), ("two", [2])]
     assert inbox.held == 0
     assert not inbox.stalled(ONE)

@@ -34,7 +34,7 @@ from aioproducer.errors import (
 )
 from aioproducer.model import ProducerRecord, RecordMetadata
 from aioproducer.sync import Producer
-from aioproducer.sync.inbox import Item
+from aioproducer.sync.inbox import Chunk
 
 NOBODY = "127.0.0.1:1"
 SMALL = 200_000
@@ -261,11 +261,12 @@ def test_what_the_thread_never_got_names_its_topic_too(small: Producer) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     last = inbox.stalled(fill_until_it_waits)[-1]
-    assert isinstance(last, Item)
+    assert isinstance(last, Chunk)
+    future = last.entry(len(last) - 1)[0]
     small.close(0)
     fill_until_it_waits.join(5)
     with pytest.raises(ProducerClosedError, match=r"^orders: .*give close"):
-        last.future.result(5)
+        future.result(5)
 
 
 def test_the_shortest_bound_of_several_closes_counts(producer: Producer) -> None:
@@ -349,12 +350,12 @@ def test_a_record_is_taken_back_before_the_thread_has_it(producer: Producer) -> 
 def test_the_loop_is_woken_once_for_a_burst(producer: Producer) -> None:
     free = threading.Event()
     wakes: list[object] = []
-    wake = producer._thread._wakeup.set
+    wake = producer._thread._pump.wake
 
     def counted() -> None:
         wakes.append(wake())
 
-    producer._thread._wakeup.set = counted  # type: ignore[method-assign]
+    producer._thread._pump.wake = counted  # type: ignore[method-assign]
     run_in_loop(producer, free.wait, 5)
     for _ in range(100):
         producer.send("orders", b"1")

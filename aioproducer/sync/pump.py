@@ -1,0 +1,134 @@
+"""The way of records out of the inbox, in the producer's thread: into batches, or into a wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from threading import RLock, Thread
+from typing import Final
+
+from aioproducer import errors
+from aioproducer.core.producer_core import ProducerCore
+from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker
+
+_RECORDS_PER_TURN: Final = 500
+"""The number of records after which the event loop may run other tasks."""
+
+
+class Pump:
+    """Moves records in the order of the inbox, but those of a thread that stalls later.
+
+    ``lock`` guards the states of the records' futures.
+    """
+
+    def __init__(self, core: ProducerCore, inbox: Inbox, lock: RLock) -> None:
+        self._core = core
+        self._inbox = inbox
+        self._lock = lock
+        self._burst: deque[Chunk | Marker] = deque()
+        """The items that were taken out of the inbox."""
+        self._runs_soon = False
+        self._stopped: asyncio.Future[None] | None = None
+
+    async def run(self) -> None:
+        """Serve the inbox until the producer is closed or broken; raises the reason."""
+        self._stopped = asyncio.get_running_loop().create_future()
+        self._turn()
+        await self._stopped
+
+    def wake(self) -> None:
+        """Look into the inbox, now or soon."""
+        if not self._runs_soon:
+            self._turn()
+
+    def rest(self) -> Iterator[Entry | Marker]:
+        """Take everything that is left, at the end."""
+        for item in (*self._burst, *self._inbox.take_rest()):
+            if isinstance(item, Marker):
+                yield item
+            else:
+                yield from map(item.entry, range(item.passed, len(item)))
+        self._burst.clear()
+
+    def _turn(self) -> None:
+        """Move records until the inbox is empty, or other tasks have to run."""
+        self._runs_soon = False
+        stopped = self._stopped
+        if stopped is None or stopped.done():
+            return
+        left = _RECORDS_PER_TURN
+        try:
+            self._core.check_usable()
+            while left > 0:
+                if not self._burst:
+                    self._burst = self._inbox.take()
+                    if not self._burst:
+                        return
+                left -= self._move_first(left)
+        except BaseException as error:
+            stopped.set_exception(error)
+        else:
+            self._runs_soon = True
+            stopped.get_loop().call_soon(self._turn)
+
+    def _move_first(self, most: int) -> int:
+        """Move the first item of the burst, or ``most`` records of it; returns their number."""
+        item = self._burst[0]
+        moved = 1
+        if not self._inbox.keep(item):
+            if isinstance(item, Marker):
+                item.reached()
+            else:
+                before = item.passed
+                turn = self._put(item, most)
+                moved = item.passed - before
+                if turn is not None:
+                    self._inbox.stall(item.thread)
+                    self._inbox.keep(item)
+                    turn.add_done_callback(partial(self._resume, item.thread))
+                elif item.passed < len(item):
+                    return moved
+        self._burst.popleft()
+        return moved
+
+    def _resume(self, thread: Thread, turn: asyncio.Future[None]) -> None:
+        """Go on with the records of ``thread``: there is room again, or the producer has ended."""
+        if turn.cancelled() or turn.exception() is not None:
+            self.wake()
+            return
+        for item in self._inbox.resume(thread):
+            if isinstance(item, Marker):
+                item.reached()
+            elif (again := self._put(item, len(item))) is not None:
+                again.add_done_callback(partial(self._resume, thread))
+                return
+
+    def _put(self, chunk: Chunk, most: int) -> asyncio.Future[None] | None:
+        """Put records into batches, or let them wait; a future: their thread has to wait for it."""
+        core, entries = self._core, chunk.entries
+        end = min(len(chunk), chunk.passed + most)
+        while chunk.passed < end:
+            if core.fast_path.serves():
+                with self._lock:
+                    chunk.passed += core.routes.append_entries(entries, chunk.passed, end)
+            if chunk.passed < end:
+                chunk.passed += 1
+                self._put_one(chunk.entry(chunk.passed - 1), chunk.thread)
+            if core.back_pressure.is_full:
+                with suppress(errors.ProducerError):  # it has ended, which the next turn notices
+                    if (turn := core.turn(chunk.thread)) is not None:
+                        return turn
+        return None
+
+    def _put_one(self, entry: Entry, thread: Thread) -> None:
+        """Put a record into a batch, or let it wait."""
+        future, *fields = entry
+        if future.set_running_or_notify_cancel():
+            try:
+                self._core.put(tuple(fields), future, over_capacity=True, caller=thread)
+            except Exception as error:
+                future.set_exception(error)
+                self._core.record_failed(error)

@@ -1,0 +1,103 @@
+"""The future of a record of the blocking shell: cheap to make, and cheap to resolve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
+from threading import Condition, RLock
+from typing import Any, Final, Self
+
+from aioproducer.errors import ProducerError, anew
+from aioproducer.model import RecordMetadata
+from aioproducer.records.acceleration import hide, show
+
+_DONE: Final = (FINISHED, CANCELLED, CANCELLED_AND_NOTIFIED)
+
+
+class RecordFuture(Future[RecordMetadata]):
+    """The outcome of one record; the records of a failed batch may share one error object.
+
+    A plain ``Future`` makes a condition and two lists, which cost more than the record. This class
+    makes them for the first thread that waits, or for a callback. The futures of a producer share
+    ``lock``: it guards every change, and every look before a wait.
+    """
+
+    __slots__ = (
+        "_done_callbacks",
+        "_exception",
+        "_lock",
+        "_result",
+        "_state",
+        "_waiters",
+        "_watch",
+    )
+
+    def __init__(self, lock: RLock) -> None:
+        self._lock = lock
+        self._state = PENDING
+        self._result: RecordMetadata | None = None
+        self._exception: BaseException | None = None
+        self._watch: Condition | None = None
+        """The condition, once a thread or a callback waits for the outcome."""
+        hide(self)
+
+    @property
+    def _condition(self) -> Condition:  # type: ignore[override]
+        """The condition that the methods of ``Future`` and the functions beside it use."""
+        with self._lock:
+            if self._watch is None:
+                self._waiters: list[Any] = []
+                self._done_callbacks: list[Callable[[Self], object]] = []
+                self._watch = Condition(self._lock)
+                show(self)
+            return self._watch
+
+    def cancelled(self) -> bool:
+        return self._state in (CANCELLED, CANCELLED_AND_NOTIFIED)
+
+    def done(self) -> bool:
+        return self._state in _DONE
+
+    def set_running_or_notify_cancel(self) -> bool:
+        with self._lock:
+            if self._state == PENDING:
+                self._state = RUNNING
+                return True
+        return super().set_running_or_notify_cancel()
+
+    def set_result(self, result: RecordMetadata) -> None:
+        with self._lock:
+            if self._watch is None and self._state == RUNNING:
+                self._result = result
+                self._state = FINISHED
+                return
+        super().set_result(result)
+
+    @staticmethod
+    def set_results(futures: Sequence[RecordFuture], results: Iterable[RecordMetadata]) -> None:
+        """Set the results of futures of one producer, but of those that are done."""
+        watched = []
+        with futures[0]._lock:
+            for future, result in zip(futures, results, strict=True):
+                if future._watch is not None:
+                    watched.append((future, result))
+                elif future._state == RUNNING:
+                    future._result = result
+                    future._state = FINISHED
+        for future, result in watched:
+            if not future.done():
+                future.set_result(result)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        if self._state == FINISHED:
+            return self._exception
+        return super().exception(timeout)
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        error = self._exception if self._state == FINISHED else super().exception(timeout)
+        if isinstance(error, ProducerError):
+            raise anew(error)
+        if error is not None or self._result is None:
+            return super().result(0)
+        return self._result
