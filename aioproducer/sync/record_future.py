@@ -19,8 +19,8 @@ class RecordFuture(Future[RecordMetadata]):
     """The outcome of one record; the records of a failed batch may share one error object.
 
     A plain ``Future`` makes a condition and two lists, which cost more than the record. This class
-    makes them for the first thread that waits, or for a callback. The futures of a producer share
-    ``lock``: it guards every change, and every look before a wait.
+    makes them for the first thread that waits. The futures of a producer share ``lock``: it guards
+    every change, and every look before a wait.
     """
 
     __slots__ = (
@@ -39,7 +39,8 @@ class RecordFuture(Future[RecordMetadata]):
         self._result: RecordMetadata | None = None
         self._exception: BaseException | None = None
         self._watch: Condition | None = None
-        """The condition, once a thread or a callback waits for the outcome."""
+        """The condition, once a thread waits for the outcome."""
+        self._done_callbacks: Sequence[Callable[[Self], object]] = ()
         hide(self)
 
     @property
@@ -48,10 +49,17 @@ class RecordFuture(Future[RecordMetadata]):
         with self._lock:
             if self._watch is None:
                 self._waiters: list[Any] = []
-                self._done_callbacks: list[Callable[[Self], object]] = []
                 self._watch = Condition(self._lock)
                 show(self)
             return self._watch
+
+    def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
+        with self._lock:
+            if self._state not in _DONE:
+                self._done_callbacks = (*self._done_callbacks, fn)
+                show(self)
+                return
+        super().add_done_callback(fn)
 
     def cancelled(self) -> bool:
         return self._state in (CANCELLED, CANCELLED_AND_NOTIFIED)
@@ -67,27 +75,28 @@ class RecordFuture(Future[RecordMetadata]):
         return super().set_running_or_notify_cancel()
 
     def set_result(self, result: RecordMetadata) -> None:
-        with self._lock:
-            if self._watch is None and self._state == RUNNING:
-                self._result = result
-                self._state = FINISHED
-                return
-        super().set_result(result)
+        if self._state == RUNNING:
+            self.set_results((self,), (result,))
+        else:
+            super().set_result(result)
 
     @staticmethod
     def set_results(futures: Sequence[RecordFuture], results: Iterable[RecordMetadata]) -> None:
         """Set the results of futures of one producer, but of those that are done."""
-        watched = []
+        called = []
         with futures[0]._lock:
             for future, result in zip(futures, results, strict=True):
-                if future._watch is not None:
-                    watched.append((future, result))
-                elif future._state == RUNNING:
+                if future._state == RUNNING:
                     future._result = result
                     future._state = FINISHED
-        for future, result in watched:
-            if not future.done():
-                future.set_result(result)
+                    if future._watch is not None:
+                        for waiter in future._waiters:
+                            waiter.add_result(future)
+                        future._watch.notify_all()
+                    if future._done_callbacks:
+                        called.append(future)
+        for future in called:
+            future._invoke_callbacks()  # type: ignore[attr-defined]
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         if self._state == FINISHED:
