@@ -7,7 +7,8 @@ from array import array
 from collections.abc import Iterable
 
 from aioproducer.bulk.send_report import SendReport
-from aioproducer.bulk.value_sender import ROWS_PER_TURN, ValueSender
+from aioproducer.bulk.value_sender import ValueSender
+from aioproducer.bulk.value_writer import ROWS_PER_TURN
 from aioproducer.errors import SerializationError
 from aioproducer.model import Headers
 from aioproducer.partitioning import STICKY, UNKNOWN

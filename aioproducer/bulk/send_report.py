@@ -9,7 +9,7 @@ import asyncio
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aioproducer.errors import ProducerError
 from aioproducer.model import RecordMetadata, TopicPartition
@@ -242,6 +242,10 @@ class BulkResult:
         self._failures[index] = error
         self._settle(1)
 
+    def refused(self, index: int, error: BaseException) -> None:
+        """One record was not sent."""
+        self.failed(index, error)
+
     def _count(self, topic: str, partition: int, first: int, last: int, count: int) -> None:
         self._delivered += count
         known = self._ranges.get((topic, partition))
@@ -267,12 +271,28 @@ _NOWHERE: Final = array("i", [-1])
 _UNKNOWN: Final = array("q", [-1])
 
 
+class RecordOutcomes(Protocol):
+    """The receiver of the outcomes of single records, which it knows by their index."""
+
+    def done(self) -> bool:
+        """True if it takes no outcome now."""
+
+    def cancelled(self) -> bool:
+        """True if nothing more is to be sent."""
+
+    def delivered(self, index: int, metadata: RecordMetadata) -> None:
+        """One record is in the log."""
+
+    def failed(self, index: int, error: BaseException) -> None:
+        """One record failed."""
+
+
 class OneRecord:
-    """A stand-in for a record's future that hands the outcome to a :class:`BulkResult`."""
+    """A stand-in for a record's future that hands the outcome to ``result``."""
 
     __slots__ = ("_index", "_result")
 
-    def __init__(self, result: BulkResult, index: int) -> None:
+    def __init__(self, result: RecordOutcomes, index: int) -> None:
         self._result = result
         self._index = index
 

@@ -8,8 +8,7 @@ import stat
 
 __all__ = ["ByteSource"]
 
-_CHUNK = 65536
-_CHUNK_OF_A_FILE = 262144
+_CHUNK = 262144
 
 
 class ByteSource:
@@ -51,7 +50,7 @@ class ByteSource:
         if self._stopped:
             return b""
         if self._in_thread:
-            return await asyncio.to_thread(os.read, self._descriptor, _CHUNK_OF_A_FILE)
+            return await asyncio.to_thread(os.read, self._descriptor, _CHUNK)
         return os.read(self._descriptor, _CHUNK)
 
     async def _until_readable(self) -> None:

@@ -8,9 +8,12 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import cast
 
 from aioproducer.cli.byte_source import ByteSource
 from aioproducer.cli.delivery_counter import DeliveryCounter
+from aioproducer.cli.line_sender import LineSender
 from aioproducer.cli.lines import LineSplitter, MissingKeyError, RecordFormat
 from aioproducer.cli.progress import FileProgress
 from aioproducer.cli.signals import EndSignals
@@ -45,8 +48,17 @@ class ConsoleProducer:
         self._splitter = LineSplitter(job.config.max_request_size)
         self._deliveries = DeliveryCounter(terminal.say, self._on_failure)
         self._producer = Producer(job.config)
+        self._sender = LineSender(
+            self._producer._core,
+            job.topic,
+            job.format,
+            job.partition,
+            job.headers or None,
+            self._deliveries,
+            self._refuse,
+        )
         self._prompts = terminal.is_interactive and os.isatty(descriptor)
-        self._lines = 0
+        self._lines = self._dropped = 0
         self._bytes_read = 0
         self._ended = False
         self._gave_up: signal.Signals | None = None
@@ -90,6 +102,7 @@ class ConsoleProducer:
         """Read no further: the next record would fail like the last."""
         self._ended = True
         self._source.stop()
+        self._sender.stop()
 
     def _on_failure(self, error: BaseException) -> None:
         """End the reading if the next record would fail like this one, or with ``sync``."""
@@ -122,41 +135,78 @@ class ConsoleProducer:
         self._prompt()
         try:
             while chunk := await self._source.read():
-                for line in self._splitter.feed(chunk):
-                    await self._send(line)
-                    if self._ended or (self._job.sync and self._source.stopped):
-                        return
+                await self._send(self._splitter.feed(chunk))
+                if self._ended or (self._job.sync and self._source.stopped):
+                    return
                 self._bytes_read += len(chunk)
                 self._prompt()
         except OSError as error:
             self._deliveries.fail(f"reading failed after line {self._lines}: {error.strerror}")
             return
         if not self._source.stopped:
-            for line in self._splitter.end():
-                await self._send(line)
+            await self._send(self._splitter.end())
         elif self._splitter.unfinished and not self._ended:
             self._terminal.say(f"line {self._lines + 1} was incomplete and was not sent")
 
-    async def _send(self, line: bytes | None) -> None:
-        """Send one line and wait for room; None is a line that was too long to be kept."""
-        job = self._job
-        self._lines += 1
+    async def _send(self, lines: list[bytes | None]) -> None:
+        """Send lines and wait for room; None is a line that was too long to be kept."""
+        dropped, self._dropped = self._dropped, self._splitter.dropped
+        if self._job.sync:
+            await self._send_one_by_one(lines)
+        elif dropped == self._dropped:
+            await self._send_together(cast(list[bytes], lines))
+        else:
+            for is_dropped, group in groupby(lines, lambda line: line is None):
+                together = list(group)
+                if is_dropped:
+                    for _ in together:
+                        self._drop()
+                else:
+                    await self._send_together(cast(list[bytes], together))
+
+    async def _send_together(self, lines: list[bytes]) -> None:
+        if self._ended:
+            return
+        number = self._lines + 1
+        self._lines += len(lines)
         try:
+            await self._sender.send(lines, number)
+        except ProducerError as error:
+            self._refuse(number, error)
+
+    async def _send_one_by_one(self, lines: list[bytes | None]) -> None:
+        """Send each line when the one before is delivered."""
+        job = self._job
+        for line in lines:
+            if self._ended or self._source.stopped:
+                return
             if line is None:
-                limit = job.config.max_request_size
-                raise RecordTooLargeError(f"longer than {limit} bytes (max_request_size)")
-            key, value = job.format.parse(line)
-            future = self._producer.send(
-                job.topic, value, key=key, partition=job.partition, headers=job.headers
-            )
-            self._deliveries.watch(future)
-            if job.sync:
+                self._drop()
+                continue
+            self._lines += 1
+            try:
+                key, value = job.format.parse(line)
+                future = self._producer.send(
+                    job.topic, value, key=key, partition=job.partition, headers=job.headers
+                )
+                self._deliveries.watch(future)
                 await asyncio.wait([future])
-            await self._producer.drain()
-        except (ProducerError, MissingKeyError) as error:
-            self._deliveries.fail(f"line {self._lines}: {error}")
-            if job.sync or not isinstance(error, RecordTooLargeError):
-                self._end()
+            except (ProducerError, MissingKeyError) as error:
+                self._refuse(self._lines, error)
+
+    def _drop(self) -> None:
+        """Count a line that was too long to be kept."""
+        if not self._ended:
+            self._lines += 1
+            limit = self._job.config.max_request_size
+            error = RecordTooLargeError(f"longer than {limit} bytes (max_request_size)")
+            self._refuse(self._lines, error)
+
+    def _refuse(self, number: int, error: ProducerError | MissingKeyError) -> None:
+        """Count a line that can't be sent; the reading ends unless the line alone is the reason."""
+        self._deliveries.fail(f"line {number}: {error}")
+        if self._job.sync or not isinstance(error, RecordTooLargeError):
+            self._end()
 
     def _prompt(self) -> None:
         if self._prompts:

@@ -38,14 +38,22 @@ class DeliveryCounter:
             self._told.add(reason)
             self._tell(reason)
 
+    def arrived(self, count: int, size: int) -> None:
+        """Count delivered records, with keys and values of ``size`` bytes together."""
+        self.delivered += count
+        self.bytes += size
+
+    def lost(self, error: BaseException) -> None:
+        """Count a record that failed on its way."""
+        self.fail(str(error) or type(error).__name__)
+        self._on_failure(error)
+
     def _settled(self, future: asyncio.Future[RecordMetadata]) -> None:
         if future.cancelled():
             self.fail("a record was cancelled before it was sent")
         elif (error := future.exception()) is not None:
-            self.fail(str(error) or type(error).__name__)
-            self._on_failure(error)
+            self.lost(error)
         else:
             metadata = future.result()
-            self.delivered += 1
-            self.bytes += max(0, metadata.serialized_key_size)
-            self.bytes += max(0, metadata.serialized_value_size)
+            size = max(0, metadata.serialized_key_size) + max(0, metadata.serialized_value_size)
+            self.arrived(1, size)

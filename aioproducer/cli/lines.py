@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 __all__ = ["LineSplitter", "MissingKeyError", "RecordFormat"]
@@ -15,23 +14,25 @@ class LineSplitter:
         self._limit = limit
         self._parts: list[bytes] = []
         self._size = 0
+        self.dropped = 0
+        """The number of lines over the limit."""
 
-    def feed(self, chunk: bytes) -> Iterator[bytes | None]:
+    def feed(self, chunk: bytes) -> list[bytes | None]:
         """The lines that ``chunk`` completes; None for one over the limit, which is dropped."""
-        first, *others = chunk.split(b"\n")
-        self._keep(first)
-        if not others:
-            return
-        yield self._take()
-        *complete, rest = others
-        for line in complete:
-            yield line if len(line) <= self._limit else None
+        found = chunk.split(b"\n")
+        rest = found.pop()
+        lines: list[bytes | None] = [*found]
+        if lines:
+            if len(chunk) > self._limit:
+                lines[1:] = [line if self._fits(len(line)) else None for line in found[1:]]
+            self._keep(found[0])
+            lines[0] = self._take()
         self._keep(rest)
+        return lines
 
-    def end(self) -> Iterator[bytes | None]:
+    def end(self) -> list[bytes | None]:
         """The last line, when it has no end."""
-        if self.unfinished:
-            yield self._take()
+        return [self._take()] if self.unfinished else []
 
     @property
     def unfinished(self) -> bool:
@@ -45,8 +46,13 @@ class LineSplitter:
         elif part:
             self._parts.append(part)
 
+    def _fits(self, size: int) -> bool:
+        """True if a line of ``size`` bytes is not dropped."""
+        self.dropped += size > self._limit
+        return size <= self._limit
+
     def _take(self) -> bytes | None:
-        line = b"".join(self._parts) if self._size <= self._limit else None
+        line = b"".join(self._parts) if self._fits(self._size) else None
         self._parts.clear()
         self._size = 0
         return line
@@ -66,6 +72,11 @@ class RecordFormat:
     """A key or value that equals it is null."""
     ignore_error: bool = False
     """A line without separator is a value without key, not an error."""
+
+    @property
+    def is_plain(self) -> bool:
+        """True if each line is a value."""
+        return self.key_separator is None and self.null_marker is None
 
     def parse(self, line: bytes) -> tuple[bytes | None, bytes | None]:
         """Key and value.

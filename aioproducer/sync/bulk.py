@@ -103,9 +103,10 @@ class _BulkRecord(OneRecord):
 
     def __init__(self, result: BulkResult) -> None:
         super().__init__(result, -1)
+        self._added = result
 
     def set_running_or_notify_cancel(self) -> bool:
         """True if the record is to be sent."""
         if not self.cancelled():
-            self._index = self._result.add()
+            self._index = self._added.add()
         return not self.cancelled()

@@ -144,6 +144,12 @@ def test_keys_headers_and_partition(mock_cluster: MockCluster) -> None:
         assert message.headers == [("trace", b"1"), ("trace", b"2"), ("none", None)]
 
 
+def test_a_value_that_is_null(cluster: MockCluster) -> None:
+    done = produce(cluster, "t", "--null-marker", "NULL", stdin=b"one\nNULL\n\n")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert values(cluster, "t", 0) == [b"one", None, b""]
+
+
 def test_properties_by_either_name_and_a_properties_file(
     cluster: MockCluster, tmp_path: Path
 ) -> None:
@@ -345,6 +351,18 @@ def test_the_brokers_refusal_is_told_once_and_counted(cluster: MockCluster) -> N
     assert last == "aioproducer: 500 of 500 records were not delivered"
 
 
+def test_a_producer_that_can_not_send_names_the_line_and_ends_the_reading(
+    cluster: MockCluster,
+) -> None:
+    done = produce(cluster, "t", "-X", "transactional_id=mine", stdin=b"one\ntwo\n")
+    assert done.returncode == 1
+    told = done.stderr.decode().splitlines()
+    assert told[0].startswith("aioproducer: line 1: ")
+    assert "transaction" in told[0]
+    assert told[-1] == "aioproducer: 1 of 1 records were not delivered"
+    assert end_offset(cluster, "t") == 0
+
+
 def test_sync_ends_at_the_first_failure(cluster: MockCluster) -> None:
     cluster.push_request_errors(PRODUCE, 0, MESSAGE_TOO_LARGE)
     done = produce(cluster, "t", "--sync", "-X", "retries=0", stdin=b"one\ntwo\nthree\n")
@@ -413,7 +431,9 @@ def test_a_terminal_shows_progress_and_a_summary(
 ) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"some line\n" * 300_000)
-    with running(cluster, "t", "--file", str(path), stdin=None, stderr=terminal.theirs) as process:
+    cluster.set_broker_rtt(ALL_BROKERS, 1_000)
+    options = ("--file", str(path), "-X", "batch_size=1000000")
+    with running(cluster, "t", *options, stdin=None, stderr=terminal.theirs) as process:
         assert process.wait(60) == 0
     wait_until(lambda: terminal.shows("300,000 records delivered, 2.7 MB in"))
     assert terminal.shows("━")

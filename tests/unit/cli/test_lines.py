@@ -40,6 +40,15 @@ def test_a_line_over_the_limit_is_dropped_and_the_next_is_whole(chunks: list[byt
     assert split(chunks, limit=5) == [b"12345", b"x"]
 
 
+def test_dropped_lines_are_counted_and_empty_ones_are_kept() -> None:
+    splitter = LineSplitter(limit=4)
+    assert splitter.feed(b"\n12345\n\n1234\n") == [b"", None, b"", b"1234"]
+    assert splitter.dropped == 1
+    assert splitter.feed(b"12345") == []
+    assert splitter.end() == [None]
+    assert splitter.dropped == 2
+
+
 def test_an_endless_line_takes_no_memory() -> None:
     splitter = LineSplitter(limit=10)
     for _ in range(1000):
@@ -62,6 +71,12 @@ def test_an_endless_line_takes_no_memory() -> None:
 )
 def test_key_and_value(line: bytes, key: bytes | None, value: bytes | None) -> None:
     assert RecordFormat(b":", b"NULL").parse(line) == (key, value)
+
+
+def test_a_line_that_is_a_value_as_it_is() -> None:
+    assert RecordFormat().is_plain
+    assert not RecordFormat(b":").is_plain
+    assert not RecordFormat(None, b"NULL").is_plain
 
 
 def test_without_separator_a_line_is_a_value() -> None:

@@ -1,0 +1,123 @@
+"""Lines on their way into batches, many in one call; and their outcomes, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from aioproducer.bulk.send_report import OneRecord
+from aioproducer.bulk.value_writer import ValueWriter
+from aioproducer.cli.delivery_counter import DeliveryCounter
+from aioproducer.cli.lines import MissingKeyError, RecordFormat
+from aioproducer.core.producer_core import ProducerCore
+from aioproducer.errors import ProducerError
+from aioproducer.model import Headers, RecordMetadata
+from aioproducer.records.bulk_tokens import BulkToken
+
+__all__ = ["LineSender"]
+
+Refused = Callable[[int, ProducerError | MissingKeyError], None]
+
+
+class LineSender:
+    """Sends lines to one topic.
+
+    ``refused`` gets the number of each line that can't be sent, with the reason. ``partition`` and
+    ``headers`` are of all records.
+    """
+
+    def __init__(
+        self,
+        core: ProducerCore,
+        topic: str,
+        record_format: RecordFormat,
+        partition: int | None,
+        headers: Headers | None,
+        deliveries: DeliveryCounter,
+        refused: Refused,
+    ) -> None:
+        self._core = core
+        self._topic = topic
+        self._format = record_format
+        self._partition = partition
+        self._headers = headers
+        self._deliveries = deliveries
+        self._refused = refused
+        self._writer: ValueWriter | None = None
+
+    def stop(self) -> None:
+        """Send none of the further lines of a :meth:`send` under way."""
+        if self._writer is not None:
+            self._writer.stop()
+
+    async def send(self, lines: list[bytes], number: int) -> None:
+        """Put lines into batches, in order; ``number``: of the first. The call waits for memory.
+
+        Raises ProducerError if the producer has ended.
+        """
+        if self._format.is_plain:
+            writer = self._write(number, list(map(len, lines)))
+            await writer.write(self._topic, lines, self._partition, self._headers)
+            return
+        pairs = []
+        missing: MissingKeyError | None = None
+        for line in lines:
+            try:
+                pairs.append(self._format.parse(line))
+            except MissingKeyError as error:
+                missing = error
+                break
+        sizes = [len(key or b"") + len(value or b"") for key, value in pairs]
+        writer = self._write(number, sizes)
+        await writer.write_pairs(self._topic, pairs, self._partition, self._headers)
+        if missing is not None:
+            self._refused(number + len(pairs), missing)
+
+    def _write(self, number: int, sizes: Sequence[int]) -> ValueWriter:
+        outcomes = _LineOutcomes(self._deliveries, self._refused, number, sizes)
+        self._writer = ValueWriter(self._core, outcomes)
+        return self._writer
+
+
+class _LineOutcomes:
+    """The outcomes of the lines of one call; ``number``: of the first line."""
+
+    def __init__(
+        self, deliveries: DeliveryCounter, refused: Refused, number: int, sizes: Sequence[int]
+    ) -> None:
+        self._deliveries = deliveries
+        self._refused = refused
+        self._number = number
+        self._sizes = sizes
+
+    def add(self, count: int) -> int:
+        """The index of the first line."""
+        return 0
+
+    def done(self) -> bool:
+        """Always False: each outcome counts."""
+        return False
+
+    def cancelled(self) -> bool:
+        """Always False."""
+        return False
+
+    def one(self, index: int) -> OneRecord:
+        """A stand-in for the future of one record."""
+        return OneRecord(self, index)
+
+    def arrived(self, token: BulkToken, topic: str, partition: int, base_offset: int) -> None:
+        """All records of ``token`` are in the log."""
+        sizes = self._sizes[token.first : token.first + token.count]
+        self._deliveries.arrived(token.count, sum(sizes))
+
+    def delivered(self, index: int, metadata: RecordMetadata) -> None:
+        """One record is in the log."""
+        self._deliveries.arrived(1, self._sizes[index])
+
+    def failed(self, index: int, error: BaseException) -> None:
+        """One record failed on its way."""
+        self._deliveries.lost(error)
+
+    def refused(self, index: int, error: ProducerError) -> None:
+        """One record was not sent."""
+        self._refused(self._number + index, error)
