@@ -273,9 +273,9 @@ class Producer:
         of ``key`` (both binary, large_binary, string or large_string; nulls are None),
         ``partition`` (int32; null: chosen by the key), ``timestamp`` (timestamp, or int64 in ms
         since the epoch; null: now) and ``headers`` (list of struct<key: string, value: binary>). A
-        ``pyarrow.Array`` or ``ChunkedArray`` holds values alone. Without headers, no row becomes a
-        Python object of its own on its way into a batch; serializers and interceptors, if any, see
-        bytes. The order is kept within each partition.
+        ``pyarrow.Array`` or ``ChunkedArray`` holds values alone. No row becomes a Python object of
+        its own on its way into a batch, unless there are serializers, interceptors or a
+        partitioner; they see bytes. The order is kept within each partition.
 
         Raises:
             SerializationError: ``values`` is not iterable, or is a single str or bytes; or

@@ -10,11 +10,11 @@ from aioproducer.bulk.send_report import SendReport
 from aioproducer.bulk.value_sender import ValueSender
 from aioproducer.bulk.value_writer import ROWS_PER_TURN
 from aioproducer.errors import SerializationError
-from aioproducer.model import Headers
 from aioproducer.partitioning import STICKY, UNKNOWN
 from aioproducer.records.acceleration import rows_by_partition
 from aioproducer.records.bulk_tokens import BulkToken
 from aioproducer.records.columns import Columns
+from aioproducer.serialization import SharedHeaders
 
 
 class ColumnSender(ValueSender):
@@ -25,7 +25,7 @@ class ColumnSender(ValueSender):
         topic: str,
         batches: Iterable[Columns],
         partition: int | None,
-        headers: Headers | None,
+        headers: SharedHeaders | None,
     ) -> SendReport:
         """Send each row of ``batches`` and wait for all outcomes, as :meth:`send_all` does."""
         return await self._reported(self._send_columns(topic, batches, partition, headers))
@@ -35,7 +35,7 @@ class ColumnSender(ValueSender):
         topic: str,
         batches: Iterable[Columns],
         partition: int | None,
-        headers: Headers | None,
+        headers: SharedHeaders | None,
     ) -> None:
         for columns in batches:
             rows = _Rows(topic, columns, self._result.add(len(columns.values)), partition, headers)
@@ -70,7 +70,7 @@ class ColumnSender(ValueSender):
     ) -> None:
         """Send the rows of one partition, ``first`` to ``end - 1`` (of ``order``)."""
         core = self._core
-        fast = rows.fast and partition != UNKNOWN and (rows.one_place or order is not None)
+        fast = partition != UNKNOWN and (rows.one_place or order is not None)
         place = first
         count = 0
         while place < end:
@@ -102,7 +102,8 @@ class ColumnSender(ValueSender):
         token = BulkToken(self._result, place, order)
         self._routes.last = builder
         now_ms = self._core.now_ms()
-        token.count = builder.append_rows(token, now_ms, rows.columns, rows.base, end)
+        headers = rows.headers or ()
+        token.count = builder.append_rows(token, now_ms, rows.columns, rows.base, end, headers)
         self._given += token.count
         return token.count
 
@@ -134,7 +135,7 @@ class _Rows:
         columns: Columns,
         base: int,
         partition: int | None,
-        headers: Headers | None,
+        headers: SharedHeaders | None,
     ) -> None:
         for given, column, name in (
             (partition, columns.partitions, "partition"),
@@ -150,9 +151,7 @@ class _Rows:
         self.base = base
         self.partition = partition
         self.headers = headers
-        self.fast = headers is None and columns.headers is None
-        """True if there are no headers."""
-        self.one_place = not self.fast or (
-            columns.partitions is None and (columns.keys is None or partition is not None)
+        self.one_place = columns.partitions is None and (
+            columns.keys is None or partition is not None
         )
         """True if the rows need not be grouped by partition."""

@@ -22,16 +22,15 @@ async def send_many(
     columns = read_columns(values) if is_arrow(values) else None
     if columns is None and not isinstance(values, AsyncIterable):
         values = one_by_one(values, "an iterable or async iterable")
-    if headers is not None:
-        headers = shared_headers(headers, topic)
+    shared = None if headers is None else shared_headers(headers, topic)
     sender = ColumnSender(core)
     with core.hold_commit():
         report: SendReport | None = None
         try:
             if columns is None:
-                report = await sender.send_all(topic, values, partition, headers)
+                report = await sender.send_all(topic, values, partition, shared)
             else:
-                report = await sender.send_columns(topic, columns, partition, headers)
+                report = await sender.send_columns(topic, columns, partition, shared)
             return report
         except BaseException as error:
             report = SendReport.of(error)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from aioproducer.bulk.send_report import BulkResult, SendReport, carry, note
 from aioproducer.bulk.value_writer import RECORDS_PER_TURN, ROWS_PER_TURN, ValueWriter
 from aioproducer.core.producer_core import ProducerCore
-from aioproducer.model import Headers
+from aioproducer.serialization import SharedHeaders
 
 _AHEAD_AT_LEAST: Final = 8
 """The least number of values taken ahead from an iterator. If one call put more than half of this
@@ -29,7 +29,7 @@ class ValueSender(ValueWriter):
         topic: str,
         values: Iterable[Any] | AsyncIterable[Any],
         partition: int | None,
-        headers: Headers | None,
+        headers: SharedHeaders | None,
     ) -> SendReport:
         """Send ``values`` and wait for all outcomes. If cancelled, take back pending records."""
         if isinstance(values, AsyncIterable):
@@ -60,7 +60,7 @@ class ValueSender(ValueWriter):
         topic: str,
         values: AsyncIterable[Any],
         partition: int | None,
-        headers: Headers | None,
+        headers: SharedHeaders | None,
     ) -> None:
         core, result, put = self._core, self._result, self._put
         async for value in values:
@@ -76,7 +76,7 @@ class ValueSender(ValueWriter):
         topic: str,
         values: Iterable[Any],
         partition: int | None,
-        headers: Headers | None,
+        headers: SharedHeaders | None,
     ) -> None:
         if isinstance(values, list | tuple):
             at = 0

@@ -12,6 +12,7 @@ from aioproducer.core.send_pipeline import RecordFields
 from aioproducer.errors import ProducerError
 from aioproducer.model import Headers, ProducerRecord
 from aioproducer.records.bulk_tokens import BulkOutcomes, BulkToken
+from aioproducer.serialization import SharedHeaders
 
 RECORDS_PER_TURN: Final = 500
 """The number of records sent one by one before the event loop may run other tasks."""
@@ -49,7 +50,7 @@ class ValueWriter:
         self._stopped = True
 
     async def write(
-        self, topic: str, values: list[Any], partition: int | None, headers: Headers | None
+        self, topic: str, values: list[Any], partition: int | None, headers: SharedHeaders | None
     ) -> int:
         """Put ``values`` into batches, in order; returns the most of them in one call.
 
@@ -61,8 +62,8 @@ class ValueWriter:
         while at < len(values) and not self._stopped:
             before = count
             count = 0
-            if headers is None and type(values[at]) is bytes:
-                count = self._append_values(first + at, topic, values, at, partition)
+            if type(values[at]) is bytes:
+                count = self._append_values(first + at, topic, values, at, partition, headers)
             if count:
                 most = max(most, count)
                 self._work += count
@@ -83,7 +84,7 @@ class ValueWriter:
         topic: str,
         pairs: Sequence[tuple[Any, Any]],
         partition: int | None,
-        headers: Headers | None,
+        headers: SharedHeaders | None,
     ) -> None:
         """Do :meth:`write` with records of a key and a value."""
         core = self._core
@@ -104,7 +105,13 @@ class ValueWriter:
         self._work += RECORDS_PER_TURN if before else ROWS_PER_TURN // RECORDS_PER_TURN
 
     def _append_values(
-        self, index: int, topic: str, values: list[Any], at: int, partition: int | None
+        self,
+        index: int,
+        topic: str,
+        values: list[Any],
+        at: int,
+        partition: int | None,
+        headers: SharedHeaders | None,
     ) -> int:
         """Put values into the open batch, while they are bytes and fit; returns their number."""
         if not self._fast_path.serves():
@@ -114,7 +121,8 @@ class ValueWriter:
             return 0
         token = BulkToken(self._outcomes, index)
         self._routes.last = builder
-        token.count = builder.append_values(token, self._core.now_ms(), values, at)
+        now_ms = self._core.now_ms()
+        token.count = builder.append_values(token, now_ms, values, at, headers or ())
         self._given += token.count
         return token.count
 

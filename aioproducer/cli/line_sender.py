@@ -12,6 +12,7 @@ from aioproducer.core.producer_core import ProducerCore
 from aioproducer.errors import ProducerError
 from aioproducer.model import Headers, RecordMetadata
 from aioproducer.records.bulk_tokens import BulkToken
+from aioproducer.serialization import shared_headers
 
 __all__ = ["LineSender"]
 
@@ -39,7 +40,7 @@ class LineSender:
         self._topic = topic
         self._format = record_format
         self._partition = partition
-        self._headers = headers
+        self._headers = None if headers is None else shared_headers(headers, topic)
         self._deliveries = deliveries
         self._refused = refused
         self._writer: ValueWriter | None = None

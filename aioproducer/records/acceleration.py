@@ -30,6 +30,7 @@ if TYPE_CHECKING or not ACCELERATED:
     from aioproducer.records.collection import hide, show
     from aioproducer.records.columns import (
         BinaryColumn,
+        HeadersColumn,
         IntColumn,
         partitions_of_keys,
         rows_by_partition,
@@ -38,6 +39,7 @@ if TYPE_CHECKING or not ACCELERATED:
     from aioproducer.records.route_cache import OpenBuilders, RouteCache
 else:
     BinaryColumn = speedups.BinaryColumn
+    HeadersColumn = speedups.HeadersColumn
     IntColumn = speedups.IntColumn
     OpenBuilders = speedups.OpenBuilders
     RecordsBuilder = speedups.RecordsBuilder
@@ -53,6 +55,7 @@ else:
 __all__ = [
     "ACCELERATED",
     "BinaryColumn",
+    "HeadersColumn",
     "IntColumn",
     "OpenBuilders",
     "RecordsBuilder",

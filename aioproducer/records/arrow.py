@@ -6,12 +6,16 @@ This module never imports pyarrow: a program that has columns has imported it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, Final, overload
+from collections.abc import Callable
+from typing import Any, Final
 
 from aioproducer.errors import SerializationError
-from aioproducer.model import Header
-from aioproducer.records.acceleration import BinaryColumn, IntColumn, partitions_of_keys
+from aioproducer.records.acceleration import (
+    BinaryColumn,
+    HeadersColumn,
+    IntColumn,
+    partitions_of_keys,
+)
 from aioproducer.records.columns import Columns
 
 _BYTES: Final = "binary, large_binary, string, large_string or null"
@@ -121,7 +125,7 @@ def _read_batch(pyarrow: Any, batch: Any) -> Columns:
         None if key is None else _binary_column(pyarrow, key),
         None if partition is None else _int_column(partition, wide=False),
         None if timestamp is None else _timestamps(pyarrow, timestamp),
-        None if headers is None else _HeadersColumn(headers),
+        None if headers is None else _headers_column(pyarrow, headers),
     )
 
 
@@ -147,28 +151,16 @@ def _timestamps(pyarrow: Any, column: Any) -> IntColumn:
     return _int_column(column, wide=True)
 
 
-class _HeadersColumn(Sequence[Sequence[Header] | None]):
-    """The headers of each row, or None; a row's headers are made when they are read."""
-
-    def __init__(self, column: Any) -> None:
-        self._column = column
-
-    def __len__(self) -> int:
-        return len(self._column)
-
-    @overload
-    def __getitem__(self, row: int) -> Sequence[Header] | None: ...
-
-    @overload
-    def __getitem__(self, row: slice) -> Sequence[Sequence[Header] | None]: ...
-
-    def __getitem__(self, row: int | slice) -> Any:
-        if isinstance(row, slice):
-            return _HeadersColumn(self._column[row])
-        try:
-            pairs = self._column[row].as_py()
-        except UnicodeDecodeError as error:
-            raise SerializationError(f"the headers of row {row} are no valid text") from error
-        if not pairs:
-            return None
-        return [(None if pair is None else pair["key"], pair and pair["value"]) for pair in pairs]
+def _headers_column(pyarrow: Any, column: Any) -> HeadersColumn:
+    validity, offsets, *_ = column.buffers()
+    pairs = column.values
+    fields = dict(zip((field.name for field in pairs.type), pairs.flatten(), strict=True))
+    return HeadersColumn(
+        validity,
+        offsets,
+        _binary_column(pyarrow, fields["key"]),
+        _binary_column(pyarrow, fields["value"]),
+        column.offset,
+        len(column),
+        wide=pyarrow.types.is_large_list(column.type),
+    )

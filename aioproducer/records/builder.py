@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from aioproducer.errors import SerializationError
 from aioproducer.model import Header
 from aioproducer.records.varint import encode_varint, varint
 
@@ -171,9 +172,14 @@ class RecordsBuilder:
         return size
 
     def append_values(
-        self, token: Any, timestamp_ms: int, values: Sequence[Any], start: int = 0
+        self,
+        token: Any,
+        timestamp_ms: int,
+        values: Sequence[Any],
+        start: int = 0,
+        headers: Sequence[Header] = (),
     ) -> int:
-        """Write ``values[start:]`` as records without key and headers, each with the same token.
+        """Write ``values[start:]`` as records without key, each with the same token and headers.
 
         The call ends at the first value that is not exactly ``bytes``, or does not fit, and returns
         the number of values written. Raises as :meth:`append` does for ``timestamp_ms``.
@@ -181,20 +187,28 @@ class RecordsBuilder:
         check_fields(timestamp_ms, None, None)
         before = self.count
         for value in values[start:]:
-            if type(value) is not bytes or not self.append(token, timestamp_ms, None, value):
+            if type(value) is not bytes:
+                break
+            if not self.append(token, timestamp_ms, None, value, headers):
                 break
         return self.count - before
 
     def append_rows(
-        self, token: BulkToken, timestamp_ms: int, columns: Columns, base: int, stop: int
+        self,
+        token: BulkToken,
+        timestamp_ms: int,
+        columns: Columns,
+        base: int,
+        stop: int,
+        headers: Sequence[Header] = (),
     ) -> int:
         """Write rows as records, each with ``token``, from its first place to ``stop - 1``.
 
         The row at a place has the number of the place, or the number that ``token.rows`` has there,
-        less ``base``. A row without a timestamp gets ``timestamp_ms``. The call ends at the first
-        row that has a wrong timestamp, or does not fit, and returns the number of rows written.
-        Raises as :meth:`append` does for ``timestamp_ms``, and SerializationError for columns that
-        contradict themselves.
+        less ``base``. A row without a timestamp gets ``timestamp_ms``. ``headers`` are of all rows,
+        if the columns have none. The call ends at the first row that has a wrong timestamp or wrong
+        headers, or does not fit, and returns the number of rows written. Raises as :meth:`append`
+        does for ``timestamp_ms``, and SerializationError for columns that contradict themselves.
         """
         check_fields(timestamp_ms, None, None)
         before = self.count
@@ -204,6 +218,13 @@ class RecordsBuilder:
             key = None if columns.keys is None else columns.keys[row]
             value = columns.values[row]
             at = timestamp_ms if own is None else own
-            if at < 0 or not self.append(token, at, key, value):
+            if columns.headers is not None:
+                try:
+                    headers = columns.headers[row] or ()
+                except SerializationError:
+                    break
+            if at < 0 or any(name is None for name, _ in headers):
+                break
+            if not self.append(token, at, key, value, headers):
                 break
         return self.count - before

@@ -10,7 +10,6 @@ This module is the reference; ``_speedups/columns.pyx`` is its compiled form.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +92,51 @@ class IntColumn(_Column):
         return None if place < 0 else self._data[place]
 
 
+class HeadersColumn(_Column):
+    """The headers of each row, as pairs of a name and a value, or None.
+
+    A row has the pairs from its offset to the next one. ``wide``: the offsets have 8 bytes instead
+    of 4. A name may be null, which no record can hold.
+    """
+
+    __slots__ = ("_names", "_offsets", "_values")
+
+    def __init__(
+        self,
+        validity: Any,
+        offsets: Any,
+        names: BinaryColumn,
+        values: BinaryColumn,
+        first: int,
+        count: int,
+        *,
+        wide: bool,
+    ) -> None:
+        super().__init__(validity, first, count)
+        self._offsets = _numbers(offsets, wide=wide)
+        self._names = names
+        self._values = values
+        if count and len(self._offsets) < first + count + 1:
+            raise SerializationError("a column has fewer offsets than rows")
+
+    def __getitem__(self, row: int) -> list[Header] | None:
+        place = self._place(row)
+        if place < 0:
+            return None
+        begin, end = self._offsets[place], self._offsets[place + 1]
+        if not 0 <= begin <= end <= min(len(self._names), len(self._values)):
+            raise SerializationError("a column's offsets do not fit its data")
+        try:
+            pairs = [(_text(self._names[item]), self._values[item]) for item in range(begin, end)]
+        except UnicodeDecodeError as error:
+            raise SerializationError(f"the headers of row {row} are no valid text") from error
+        return pairs or None
+
+
+def _text(name: bytes | None) -> Any:
+    return None if name is None else name.decode()
+
+
 @dataclass(frozen=True, slots=True)
 class Columns:
     """Records by their fields. Columns other than ``values`` may be missing."""
@@ -102,7 +146,7 @@ class Columns:
     partitions: IntColumn | None = None
     timestamps: IntColumn | None = None
     """Milliseconds since the epoch."""
-    headers: Sequence[Sequence[Header] | None] | None = None
+    headers: HeadersColumn | None = None
 
 
 def partitions_of_keys(keys: BinaryColumn, count: int) -> array[int]:

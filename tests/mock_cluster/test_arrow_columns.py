@@ -132,6 +132,84 @@ async def test_partitions_timestamps_and_headers(orders: MockCluster) -> None:
             assert (read.headers or []) == [(each["key"], each["value"]) for each in expected or ()]
 
 
+PAIR: Final = pa.struct([("value", pa.large_binary()), ("key", pa.large_string())])
+HEADERS: Final[list[Any]] = [
+    None
+    if number % 4 == 0
+    else [
+        {"key": f"kopf-{item}-ü", "value": None if item == 2 else b"%d" % number}
+        for item in range(number % 4)
+    ]
+    for number in range(5_000)
+]
+
+
+@pytest.mark.parametrize("kind", [pa.list_(PAIR), pa.large_list(PAIR)])
+async def test_headers_of_slices_and_chunks(orders: MockCluster, kind: Any) -> None:
+    whole = pa.table(
+        {
+            "value": encoded(VALUES, pa.binary()),
+            "key": encoded(KEYS, pa.binary()),
+            "headers": pa.array(HEADERS, kind),
+        }
+    )
+    table = pa.concat_tables([whole.slice(13, 2_001), whole.slice(17, 0), whole.slice(2_500)])
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        await producer.send("orders", b"known", partition=0)
+        report = await producer.send_many("orders", table)
+    assert (report.delivered, report.failed) == (len(table), 0)
+    rows = table.to_pylist()
+    for read, row in zip(places(orders, report), rows, strict=True):
+        assert read is not None
+        assert (read.value, read.key) == (row["value"], row["key"])
+        expected = [(each["key"], each["value"]) for each in row["headers"] or ()]
+        assert (read.headers or []) == expected
+
+
+async def test_headers_of_all_rows(orders: MockCluster) -> None:
+    batch = pa.record_batch(
+        {"value": encoded(VALUES, pa.binary()), "key": encoded(KEYS, pa.binary())}
+    )
+    headers = [("trace", b"1"), ("trace", None)]
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        await producer.send("orders", b"known", partition=0)
+        columns = await producer.send_many("orders", batch, headers=headers)
+        values = await producer.send_many("orders", batch["value"].to_pylist(), headers=headers)
+    for report, keys in ((columns, batch["key"].to_pylist()), (values, [None] * len(batch))):
+        assert (report.delivered, report.failed) == (len(batch), 0)
+        found = [read and (read.value, read.key, read.headers) for read in places(orders, report)]
+        assert found == [
+            (value, key, headers)
+            for value, key in zip(batch["value"].to_pylist(), keys, strict=True)
+        ]
+
+
+async def test_a_row_with_wrong_headers_fails_alone(orders: MockCluster) -> None:
+    names = pa.StringArray.from_buffers(3, *pa.array([b"a", b"\xff", b"c"]).buffers()[1:])
+    values = pa.array([b"1", b"2", b"3"])
+    pairs = pa.StructArray.from_arrays([names, values], ["key", "value"])
+    no_pair = pa.array(
+        [None, {"key": "d", "value": b"4"}, {"key": None, "value": b"5"}], pairs.type
+    )
+    headers = pa.ListArray.from_arrays(
+        pa.array(range(7), pa.int32()), pa.concat_arrays([pairs, no_pair])
+    )
+    batch = pa.record_batch({"value": pa.array([b"x"] * 6), "headers": headers})
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        await producer.send("orders", b"known", partition=0)
+        report = await producer.send_many("orders", batch, partition=0)
+    assert list(report.failures) == [1, 3, 5]
+    assert all(isinstance(error, SerializationError) for error in report.failures.values())
+    assert [read and read.headers for read in places(orders, report)] == [
+        [("a", b"1")],
+        None,
+        [("c", b"3")],
+        None,
+        [("d", b"4")],
+        None,
+    ]
+
+
 @pytest.mark.parametrize(
     "column",
     [

@@ -16,6 +16,7 @@ from aioproducer.records._speedups import (
 
 BinaryColumn = columns.BinaryColumn
 FastPath = fast_path.FastPath
+HeadersColumn = columns.HeadersColumn
 IntColumn = columns.IntColumn
 OpenBuilders = fast_path.OpenBuilders
 RecordsBuilder = builder.RecordsBuilder

@@ -6,6 +6,7 @@ from aioproducer.records.bulk_tokens import fill_places as fill_places
 from aioproducer.records.collection import hide as hide
 from aioproducer.records.collection import show as show
 from aioproducer.records.columns import BinaryColumn as BinaryColumn
+from aioproducer.records.columns import HeadersColumn as HeadersColumn
 from aioproducer.records.columns import IntColumn as IntColumn
 from aioproducer.records.columns import partitions_of_keys as partitions_of_keys
 from aioproducer.records.columns import rows_by_partition as rows_by_partition

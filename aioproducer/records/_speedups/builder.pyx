@@ -8,38 +8,16 @@ have replaced the buffer. No Python code runs between that check and the last by
 from cpython.array cimport array
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromObject, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from aioproducer.records._speedups.arrays cimport check_type_code
-from aioproducer.records._speedups.columns cimport BinaryColumn, IntColumn
+from aioproducer.records._speedups.columns cimport BinaryColumn, HeadersColumn, IntColumn
+from aioproducer.records._speedups.varint cimport varint_size, write_field, write_varint
 
 from aioproducer.records.builder import BATCH_OVERHEAD, check_fields, header_bytes
 
 cdef Py_ssize_t RECORDS_BEGIN = BATCH_OVERHEAD
-
-
-cdef inline uint64_t zigzag(int64_t number) noexcept:
-    return (<uint64_t>number << 1) ^ (~<uint64_t>0 if number < 0 else 0)
-
-
-cdef inline Py_ssize_t varint_size(int64_t number) noexcept:
-    cdef uint64_t rest = zigzag(number)
-    cdef Py_ssize_t size = 1
-    while rest > 0x7F:
-        rest >>= 7
-        size += 1
-    return size
-
-
-cdef inline char* write_varint(char* to, int64_t number) noexcept:
-    cdef uint64_t rest = zigzag(number)
-    while rest > 0x7F:
-        to[0] = <char>(rest & 0x7F | 0x80)
-        to += 1
-        rest >>= 7
-    to[0] = <char>rest
-    return to + 1
 
 
 cdef inline Py_ssize_t size_of(bytes field) noexcept:
@@ -48,14 +26,6 @@ cdef inline Py_ssize_t size_of(bytes field) noexcept:
 
 cdef inline const char* start_of(bytes field) noexcept:
     return NULL if field is None else PyBytes_AS_STRING(field)
-
-
-cdef inline char* write_field(char* to, const char* field, Py_ssize_t size) noexcept:
-    to = write_varint(to, size)
-    if size > 0:
-        memcpy(to, field, size)
-        to += size
-    return to
 
 
 cdef class RecordsBuilder:
@@ -95,8 +65,11 @@ cdef class RecordsBuilder:
             check_fields(timestamp_ms, key, value)
         return self.write(token, timestamp, key, value, headers)
 
-    def append_values(self, token, timestamp_ms, list values not None, Py_ssize_t start=0):
+    def append_values(
+        self, token, timestamp_ms, list values not None, Py_ssize_t start=0, headers=()
+    ):
         cdef int64_t timestamp = checked_time(timestamp_ms)
+        cdef bytes tail = header_bytes(headers) if headers else b"\0"
         cdef Py_ssize_t before = self.count
         cdef Py_ssize_t index
         if start < 0:
@@ -104,13 +77,17 @@ cdef class RecordsBuilder:
         for index in range(start, len(values)):
             value = values[index]
             if type(value) is not bytes or not self.write_fields(
-                token, timestamp, NULL, -1, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value), b"\0"
+                token, timestamp, NULL, -1, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value), tail
             ):
                 break
         return self.count - before
 
-    def append_rows(self, token, timestamp_ms, columns, Py_ssize_t base, Py_ssize_t stop):
+    def append_rows(
+        self, token, timestamp_ms, columns, Py_ssize_t base, Py_ssize_t stop, headers=()
+    ):
         cdef int64_t timestamp = checked_time(timestamp_ms)
+        cdef bytes tail = header_bytes(headers) if headers else b"\0"
+        cdef HeadersColumn own_headers = columns.headers
         cdef BinaryColumn values = columns.values
         cdef BinaryColumn keys = columns.keys
         cdef IntColumn timestamps = columns.timestamps
@@ -138,8 +115,10 @@ cdef class RecordsBuilder:
             if keys is not None:
                 key_size = keys.read(row, &key)
             value_size = values.read(row, &value)
-            if at < 0 or not self.write_fields(
-                token, at, key, key_size, value, value_size, b"\0"
+            if own_headers is not None:
+                tail = own_headers.tail(row)
+            if at < 0 or tail is None or not self.write_fields(
+                token, at, key, key_size, value, value_size, tail
             ):
                 break
         return self.count - before

@@ -23,3 +23,14 @@ cdef class BinaryColumn(Column):
 @cython.final
 cdef class IntColumn(Column):
     cdef bint read(self, Py_ssize_t row, int64_t* number) except -1
+
+
+@cython.final
+cdef class HeadersColumn(Column):
+    cdef Py_buffer offsets
+    cdef BinaryColumn names
+    cdef BinaryColumn values
+
+    cdef int items(self, Py_ssize_t row, int64_t* begin, int64_t* end) except -1
+    cdef bytes tail(self, Py_ssize_t row)
+    cdef bytes encode(self, Py_ssize_t row)

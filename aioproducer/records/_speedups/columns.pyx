@@ -3,10 +3,12 @@
 
 from cpython.array cimport array
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t
 
 from aioproducer.records._speedups.route cimport route
+from aioproducer.records._speedups.varint cimport varint_size, write_field, write_varint
 
 from aioproducer.errors import SerializationError
 
@@ -106,6 +108,107 @@ cdef class IntColumn(Column):
     def __getitem__(self, Py_ssize_t row):
         cdef int64_t number = 0
         return number if self.read(row, &number) else None
+
+
+cdef class HeadersColumn(Column):
+    """See ``columns.HeadersColumn``."""
+
+    def __init__(
+        self,
+        validity,
+        offsets,
+        BinaryColumn names not None,
+        BinaryColumn values not None,
+        Py_ssize_t first,
+        Py_ssize_t count,
+        *,
+        bint wide,
+    ):
+        self.begin(validity, None, first, count, wide)
+        self.names = names
+        self.values = values
+        PyObject_GetBuffer(b"" if offsets is None else offsets, &self.offsets, PyBUF_SIMPLE)
+        if count and self.offsets.len // self.width - 1 - first < count:
+            self.count = 0
+            raise SerializationError("a column has fewer offsets than rows")
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.offsets)
+
+    cdef int items(self, Py_ssize_t row, int64_t* begin, int64_t* end) except -1:
+        """The row's first pair, and the place behind its last; both are 0 if the row is null."""
+        cdef Py_ssize_t place = self.place(row)
+        begin[0] = end[0] = 0
+        if place < 0:
+            return 0
+        if self.width == 8:
+            begin[0] = (<const int64_t*>self.offsets.buf)[place]
+            end[0] = (<const int64_t*>self.offsets.buf)[place + 1]
+        else:
+            begin[0] = (<const int32_t*>self.offsets.buf)[place]
+            end[0] = (<const int32_t*>self.offsets.buf)[place + 1]
+        if not 0 <= begin[0] <= end[0] <= min(self.names.count, self.values.count):
+            raise SerializationError("a column's offsets do not fit its data")
+        return 0
+
+    def __getitem__(self, Py_ssize_t row):
+        cdef int64_t begin, end, item
+        self.items(row, &begin, &end)
+        pairs = []
+        try:
+            for item in range(begin, end):
+                name = self.names[item]
+                pairs.append((None if name is None else name.decode(), self.values[item]))
+        except UnicodeDecodeError as error:
+            raise SerializationError(f"the headers of row {row} are no valid text") from error
+        return pairs or None
+
+    cdef bytes tail(self, Py_ssize_t row):
+        """The row's headers as ``builder.header_bytes`` writes them; None: no record can hold them.
+        """
+        try:
+            return self.encode(row)
+        except SerializationError:
+            return None
+
+    cdef bytes encode(self, Py_ssize_t row):
+        cdef int64_t begin, end, item
+        cdef const char* at = NULL
+        cdef Py_ssize_t name_size, value_size, size
+        cdef bytes tail
+        cdef char* to
+        self.items(row, &begin, &end)
+        if begin == end:
+            return b"\0"
+        size = varint_size(end - begin)
+        for item in range(begin, end):
+            name_size = self.names.read(item, &at)
+            if name_size < 0 or not is_text(at, name_size):
+                return None
+            value_size = self.values.read(item, &at)
+            size += varint_size(name_size) + name_size
+            size += varint_size(value_size) + max(value_size, 0)
+        tail = PyBytes_FromStringAndSize(NULL, size)
+        to = write_varint(PyBytes_AS_STRING(tail), end - begin)
+        for item in range(begin, end):
+            name_size = self.names.read(item, &at)
+            to = write_field(to, at, name_size)
+            value_size = self.values.read(item, &at)
+            to = write_field(to, at, value_size)
+        return tail
+
+
+cdef bint is_text(const char* at, Py_ssize_t size) except -1:
+    """True if the bytes are valid UTF-8."""
+    cdef Py_ssize_t place
+    for place in range(size):
+        if at[place] & 0x80:
+            try:
+                PyUnicode_DecodeUTF8(at, size, NULL)
+            except UnicodeDecodeError:
+                return False
+            return True
+    return True
 
 
 def partitions_of_keys(BinaryColumn keys not None, int count):

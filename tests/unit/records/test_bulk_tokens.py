@@ -80,8 +80,10 @@ some_values = st.lists(
 )
 timestamps = st.sampled_from([NOW, NOW, NOW + 1, NOW - 70, 0, 2**63 - 1, True])
 wrong_timestamps = st.sampled_from([-1, 2**63, None, "now", 1.5])
+some_headers = st.sampled_from([(), (("trace", b"1"),), (("é", None), ("é", b"x" * 70))])
 calls = st.lists(
-    st.tuples(timestamps | wrong_timestamps, some_values, st.integers(-3, 14)), max_size=6
+    st.tuples(timestamps | wrong_timestamps, some_values, st.integers(-3, 14), some_headers),
+    max_size=6,
 )
 
 
@@ -90,12 +92,12 @@ calls = st.lists(
 def test_values_that_go_in_together(calls: list[Any], size: int, limit: int) -> None:
     first, second = twin_builders(size, limit)
     singly, _ = twin_builders(size, limit)
-    for token, (timestamp, values, start) in enumerate(calls):
-        taken = outcome(first.append_values, token, timestamp, values, start)
-        assert outcome(second.append_values, token, timestamp, values, start) == taken
+    for token, (timestamp, values, start, headers) in enumerate(calls):
+        taken = outcome(first.append_values, token, timestamp, values, start, headers)
+        assert outcome(second.append_values, token, timestamp, values, start, headers) == taken
         assert state(second) == state(first)
         for value in values[start:][: 0 if isinstance(taken, type) else taken]:
-            assert singly.append(token, timestamp, None, value)
+            assert singly.append(token, timestamp, None, value, headers)
         assert state(singly) == state(first)
 
 
@@ -125,16 +127,38 @@ def ints(room: Any, rows: list[int | None], first: int, *, wide: bool) -> Any:
     return room.IntColumn(bitmap(rows), data, first, len(rows) - first, wide=wide)
 
 
+def headers_of(room: Any, rows: list[Any], first: int, *, wide: bool) -> Any:
+    """Pairs of bytes in each row, or None."""
+    offsets = array("q" if wide else "i", [0])
+    pairs: list[tuple[bytes | None, bytes | None]] = []
+    for row in rows:
+        pairs += row or ()
+        offsets.append(len(pairs))
+    names, values = ([pair[place] for pair in pairs] for place in range(2))
+    return room.HeadersColumn(
+        bitmap(rows),
+        offsets,
+        binary(room, names, 0, wide=wide),
+        binary(room, values, 0, wide=not wide),
+        first,
+        len(rows) - first,
+        wide=wide,
+    )
+
+
 def twin_columns(
-    table: list[Any], first: int, has: tuple[bool, bool, bool], *, wide: bool
+    table: list[Any], first: int, has: tuple[bool, bool, bool, bool], *, wide: bool
 ) -> list[Columns]:
-    keys, values, partitions, stamps = ([row[place] for row in table] for place in range(4))
+    keys, values, partitions, stamps, headers = (
+        [row[place] for row in table] for place in range(5)
+    )
     return [
         Columns(
             binary(room, values, first, wide=wide),
             binary(room, keys, first, wide=wide) if has[0] else None,
             ints(room, partitions, first, wide=False) if has[1] else None,
             ints(room, stamps, first, wide=True) if has[2] else None,
+            headers_of(room, headers, first, wide=wide) if has[3] else None,
         )
         for room in BOTH
     ]
@@ -143,13 +167,19 @@ def twin_columns(
 fields = st.sampled_from([None, b"", b"k", b"key", b"key", b"x" * 70])
 numbers = st.none() | st.integers(-2, 6)
 row_timestamps = st.sampled_from([None, NOW, NOW, NOW + 3, 0, -1])
-tables = st.lists(st.tuples(fields, fields, numbers, row_timestamps), min_size=1, max_size=20)
-flags = st.tuples(st.booleans(), st.booleans(), st.booleans())
+pair = st.tuples(
+    st.sampled_from([b"trace", "é".encode(), b"", b"n" * 70] * 3 + [None, b"\xff", b"\xc3"]), fields
+)
+row_headers = st.none() | st.lists(pair, max_size=3)
+tables = st.lists(
+    st.tuples(fields, fields, numbers, row_timestamps, row_headers), min_size=1, max_size=20
+)
+flags = st.tuples(st.booleans(), st.booleans(), st.booleans(), st.booleans())
 
 
 @given(tables, st.integers(0, 3), flags, st.booleans())
 def test_what_is_in_columns(
-    table: list[Any], first: int, has: tuple[bool, bool, bool], wide: bool
+    table: list[Any], first: int, has: tuple[bool, bool, bool, bool], wide: bool
 ) -> None:
     first = min(first, len(table))
     for columns in twin_columns(table, first, has, wide=wide):
@@ -158,6 +188,19 @@ def test_what_is_in_columns(
             if column is not None:
                 rows = [row[place] for row in table[first:]]
                 assert [column[row] for row in range(len(column))] == rows
+        if columns.headers is not None:
+            for row, given_pairs in enumerate(table[first:]):
+                assert outcome(columns.headers.__getitem__, row) == as_text(given_pairs[4])
+
+
+def as_text(pairs: Any) -> Any:
+    """The pairs as they are read: names are text."""
+    if not pairs:
+        return None
+    try:
+        return [(None if name is None else name.decode(), value) for name, value in pairs]
+    except UnicodeDecodeError:
+        return SerializationError
 
 
 @given(st.lists(fields), st.integers(0, 3), st.booleans(), st.integers(1, 5))
@@ -171,15 +214,24 @@ def test_partitions_of_keys(keys: list[bytes | None], first: int, wide: bool, co
             room.partitions_of_keys(column, 0)
 
 
-@given(tables, flags, st.booleans(), st.integers(1, 5), st.booleans(), st.integers(0, 700))
+@given(
+    tables,
+    flags,
+    st.booleans(),
+    st.integers(1, 5),
+    st.booleans(),
+    st.integers(0, 700),
+    some_headers,
+)
 @settings(max_examples=300)
 def test_rows_by_partition_and_in_batches(
     table: list[Any],
-    has: tuple[bool, bool, bool],
+    has: tuple[bool, bool, bool, bool],
     wide: bool,
     partitions: int,
     ignore_keys: bool,
     size: int,
+    headers: Any,
 ) -> None:
     first, second = twin_columns(table, 0, has, wide=wide)
     base, count = 1_000, len(table)
@@ -200,7 +252,7 @@ def test_rows_by_partition_and_in_batches(
     for order, start, stop in [(None, base, base + count), *[(rows, *each[1:]) for each in groups]]:
         span = BulkToken(BulkOutcomes(), start, order)
         taken = [
-            builder.append_rows(span, NOW, columns, base, stop)
+            builder.append_rows(span, NOW, columns, base, stop, headers)
             for builder, columns in zip(builders, (first, second), strict=True)
         ]
         assert taken[0] == taken[1]
@@ -240,6 +292,28 @@ def test_columns_that_contradict_themselves(room: Any, wide: bool) -> None:
         spoiled = room.BinaryColumn(None, array(offsets.typecode, wrong), data, 0, 3, wide=wide)
         found = [outcome(spoiled.__getitem__, row) for row in range(3)]
         assert SerializationError in found
+
+
+@pytest.mark.parametrize("room", BOTH)
+@pytest.mark.parametrize("wide", [False, True])
+def test_headers_that_contradict_themselves(room: Any, wide: bool) -> None:
+    code = "q" if wide else "i"
+    items = binary(room, [b"a", b"b"], 0, wide=False)
+    for offsets, first, count in (([0, 1], 0, 2), ([0, 1], 1, 1), ([0], -1, 1), ([0], 2**62, 2)):
+        with pytest.raises(SerializationError):
+            room.HeadersColumn(None, array(code, offsets), items, items, first, count, wide=wide)
+    values = binary(room, [b"v"] * 3, 0, wide=False)
+    builder = (reference if room is reference_columns else speedups).RecordsBuilder(
+        bytearray(500), 500
+    )
+    for wrong in ([0, 3, 3, 3], [-1, 0, 1, 2], [1, 0, 1, 2]):
+        headers = room.HeadersColumn(None, array(code, wrong), items, items, 0, 3, wide=wide)
+        with pytest.raises(SerializationError):
+            headers[0]
+        span = BulkToken(BulkOutcomes(), 0)
+        assert builder.append_rows(span, NOW, Columns(values, headers=headers), 0, 3) == 0
+    with pytest.raises(IndexError):
+        headers[3]
 
 
 # --- spans ---------------------------------------------------------------------------------
