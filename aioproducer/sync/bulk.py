@@ -1,4 +1,4 @@
-"""The blocking ``send_many()``: values through the inbox, or Arrow columns in the loop."""
+"""The blocking ``send_many()``: an iterator's values through the inbox, all others in the loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def send_values(
     partition: int | None,
     headers: Headers | None,
 ) -> SendReport:
-    """Put each value into the inbox, and wait for all outcomes."""
+    """Put each value of an iterable into the inbox, and wait for all outcomes.
+
+    The iterable runs in the caller's thread.
+    """
 
     async def begin() -> tuple[BulkResult, AbstractContextManager[None]]:
         under_way = core.hold_commit()
@@ -70,10 +73,10 @@ def send_values(
         thread.call_soon(under_way.__exit__, None, None, None)
 
 
-def send_columns(
+def send_together(
     thread: LoopThread, call: Callable[[], Coroutine[Any, Any, SendReport]]
 ) -> SendReport:
-    """Run the asynchronous ``send_many()`` of Arrow columns on the loop."""
+    """Run the asynchronous ``send_many()``, of values that are all there, on the loop."""
     raised: list[BaseException] = []
 
     async def send() -> SendReport:

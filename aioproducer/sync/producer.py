@@ -127,9 +127,9 @@ class Producer:
         Ctrl-C cancels it.
         """
 
-        if is_arrow(values):
+        if is_arrow(values) or type(values) in (list, tuple):
             call = partial(self._producer.send_many, topic, values)
-            return bulk.send_columns(
+            return bulk.send_together(
                 self._thread, partial(call, partition=partition, headers=headers)
             )
         return bulk.send_values(self._thread, self._core, topic, values, partition, headers)
