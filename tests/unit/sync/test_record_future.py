@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import time
 import weakref
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,7 @@ import pytest
 
 from aioproducer.errors import DeliveryTimeoutError
 from aioproducer.model import RecordMetadata
+from aioproducer.records.acceleration import ACCELERATED
 from aioproducer.sync.record_future import RecordFuture
 
 LOCK = RLock()
@@ -210,3 +212,22 @@ def test_the_collector_finds_a_cycle_through_a_callback() -> None:
     del future
     gc.collect()
     assert alive() is None
+
+
+@pytest.mark.skipif(
+    not ACCELERATED or bool(os.environ.get("AIOPRODUCER_PLAIN_OBJECTS")),
+    reason="the collector sees all objects",
+)
+@pytest.mark.parametrize("watch", ["callback", "wait", "error", "cancel"])
+def test_the_collector_sees_a_future_that_can_be_in_a_cycle(watch: str) -> None:
+    future = RecordFuture(LOCK)
+    assert not gc.is_tracked(future)
+    if watch == "callback":
+        future.add_done_callback(lambda _: None)
+    elif watch == "wait":
+        wait([future], 0)
+    elif watch == "error":
+        future.set_exception(ValueError())
+    else:
+        future.cancel()
+    assert gc.is_tracked(future)
