@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterable
 from typing import Any
 
-from aioproducer.bulk.column_sender import ColumnSender
 from aioproducer.bulk.send_report import SendReport
+from aioproducer.bulk.value_sender import ValueSender
 from aioproducer.core.arguments import one_by_one
 from aioproducer.core.producer_core import ProducerCore
 from aioproducer.model import Headers
@@ -23,7 +23,7 @@ async def send_many(
     if columns is None and not isinstance(values, AsyncIterable):
         values = one_by_one(values, "an iterable or async iterable")
     shared = None if headers is None else shared_headers(headers, topic)
-    sender = ColumnSender(core)
+    sender = ValueSender(core)
     with core.hold_commit():
         report: SendReport | None = None
         try:

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterable, Coroutine, Iterable
 from itertools import islice
 from typing import Any, Final
 
+from aioproducer.bulk.column_writer import ColumnWriter
 from aioproducer.bulk.send_report import BulkResult, SendReport, carry, note
-from aioproducer.bulk.value_writer import RECORDS_PER_TURN, ROWS_PER_TURN, ValueWriter
+from aioproducer.bulk.value_writer import RECORDS_PER_TURN, ROWS_PER_TURN
 from aioproducer.core.producer_core import ProducerCore
+from aioproducer.records.columns import Columns
 from aioproducer.serialization import SharedHeaders
 
 _AHEAD_AT_LEAST: Final = 8
@@ -17,7 +19,7 @@ _AHEAD_AT_LEAST: Final = 8
 number into a batch, twice the records of that call are taken, up to ``RECORDS_PER_TURN``."""
 
 
-class ValueSender(ValueWriter):
+class ValueSender(ColumnWriter):
     """Sends many records of one ``send_many()``, and waits for their outcomes."""
 
     def __init__(self, core: ProducerCore) -> None:
@@ -35,6 +37,26 @@ class ValueSender(ValueWriter):
         if isinstance(values, AsyncIterable):
             return await self._reported(self._send_each(topic, values, partition, headers))
         return await self._reported(self._send_chunks(topic, values, partition, headers))
+
+    async def send_columns(
+        self,
+        topic: str,
+        batches: Iterable[Columns],
+        partition: int | None,
+        headers: SharedHeaders | None,
+    ) -> SendReport:
+        """Send each row of ``batches`` and wait for all outcomes, as :meth:`send_all` does."""
+        return await self._reported(self._send_columns(topic, batches, partition, headers))
+
+    async def _send_columns(
+        self,
+        topic: str,
+        batches: Iterable[Columns],
+        partition: int | None,
+        headers: SharedHeaders | None,
+    ) -> None:
+        for columns in batches:
+            await self.write_columns(topic, columns, partition, headers)
 
     async def _reported(self, sending: Coroutine[Any, Any, None]) -> SendReport:
         result = self._result

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
+from itertools import accumulate
+from operator import add
 
+from aioproducer.bulk.column_writer import ColumnWriter
 from aioproducer.bulk.send_report import OneRecord
-from aioproducer.bulk.value_writer import ValueWriter
 from aioproducer.cli.delivery_counter import DeliveryCounter
 from aioproducer.cli.lines import MissingKeyError, RecordFormat
 from aioproducer.core.producer_core import ProducerCore
 from aioproducer.errors import ProducerError
 from aioproducer.model import Headers, RecordMetadata
+from aioproducer.records.acceleration import BinaryColumn
 from aioproducer.records.bulk_tokens import BulkToken
+from aioproducer.records.columns import Columns
 from aioproducer.serialization import shared_headers
 
 __all__ = ["LineSender"]
@@ -43,7 +48,7 @@ class LineSender:
         self._headers = None if headers is None else shared_headers(headers, topic)
         self._deliveries = deliveries
         self._refused = refused
-        self._writer: ValueWriter | None = None
+        self._writer: ColumnWriter | None = None
 
     def stop(self) -> None:
         """Send none of the further lines of a :meth:`send` under way."""
@@ -58,7 +63,15 @@ class LineSender:
         if self._format.is_plain:
             writer = self._write(number, list(map(len, lines)))
             await writer.write(self._topic, lines, self._partition, self._headers)
-            return
+        elif (split := self._format.split(lines)) is not None:
+            keys, values = split
+            writer = self._write(number, list(map(add, map(len, keys), map(len, values))))
+            columns = Columns(_column(values), _column(keys))
+            await writer.write_columns(self._topic, columns, self._partition, self._headers)
+        else:
+            await self._send_pairs(lines, number)
+
+    async def _send_pairs(self, lines: list[bytes], number: int) -> None:
         pairs = []
         missing: MissingKeyError | None = None
         for line in lines:
@@ -73,10 +86,15 @@ class LineSender:
         if missing is not None:
             self._refused(number + len(pairs), missing)
 
-    def _write(self, number: int, sizes: Sequence[int]) -> ValueWriter:
+    def _write(self, number: int, sizes: Sequence[int]) -> ColumnWriter:
         outcomes = _LineOutcomes(self._deliveries, self._refused, number, sizes)
-        self._writer = ValueWriter(self._core, outcomes)
+        self._writer = ColumnWriter(self._core, outcomes)
         return self._writer
+
+
+def _column(fields: list[bytes]) -> BinaryColumn:
+    offsets = array("q", accumulate(map(len, fields), initial=0))
+    return BinaryColumn(None, offsets, b"".join(fields), 0, len(fields), wide=True)
 
 
 class _LineOutcomes:
@@ -108,7 +126,12 @@ class _LineOutcomes:
 
     def arrived(self, token: BulkToken, topic: str, partition: int, base_offset: int) -> None:
         """All records of ``token`` are in the log."""
-        sizes = self._sizes[token.first : token.first + token.count]
+        first, stop = token.first, token.first + token.count
+        sizes = (
+            self._sizes[first:stop]
+            if token.rows is None
+            else map(self._sizes.__getitem__, token.rows[first:stop])
+        )
         self._deliveries.arrived(token.count, sum(sizes))
 
     def delivered(self, index: int, metadata: RecordMetadata) -> None:

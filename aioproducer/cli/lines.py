@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 __all__ = ["LineSplitter", "MissingKeyError", "RecordFormat"]
@@ -77,6 +78,15 @@ class RecordFormat:
     def is_plain(self) -> bool:
         """True if each line is a value."""
         return self.key_separator is None and self.null_marker is None
+
+    def split(self, lines: Sequence[bytes]) -> tuple[list[bytes], list[bytes]] | None:
+        """The keys and the values of all lines; None: some need :meth:`parse`."""
+        if self.key_separator is None or self.null_marker is not None:
+            return None
+        parts = [line.split(self.key_separator, 1) for line in lines]
+        if min(map(len, parts), default=0) < 2:
+            return None
+        return [part[0] for part in parts], [part[1] for part in parts]
 
     def parse(self, line: bytes) -> tuple[bytes | None, bytes | None]:
         """Key and value.

@@ -87,3 +87,12 @@ def test_a_line_without_its_separator() -> None:
     with pytest.raises(MissingKeyError, match=r"no key separator b':' in b'value'"):
         RecordFormat(b":").parse(b"value")
     assert RecordFormat(b":", ignore_error=True).parse(b"value") == (None, b"value")
+
+
+def test_keys_and_values_of_many_lines() -> None:
+    by_colon = RecordFormat(b":")
+    assert by_colon.split([b"a:1", b":", b"b:2:3"]) == ([b"a", b"", b"b"], [b"1", b"", b"2:3"])
+    assert by_colon.split([b"a:1", b"b"]) is None
+    assert by_colon.split([]) is None
+    assert RecordFormat(b":", b"NULL").split([b"a:1"]) is None
+    assert RecordFormat().split([b"a:1"]) is None

@@ -1,14 +1,11 @@
-"""Many records under one awaitable, given as columns instead of Python objects."""
+"""The writer of many records that are columns instead of Python objects."""
 
 from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Iterable
 
-from aioproducer.bulk.send_report import SendReport
-from aioproducer.bulk.value_sender import ValueSender
-from aioproducer.bulk.value_writer import ROWS_PER_TURN
+from aioproducer.bulk.value_writer import ROWS_PER_TURN, ValueWriter
 from aioproducer.errors import SerializationError
 from aioproducer.partitioning import STICKY, UNKNOWN
 from aioproducer.records.acceleration import rows_by_partition
@@ -17,32 +14,25 @@ from aioproducer.records.columns import Columns
 from aioproducer.serialization import SharedHeaders
 
 
-class ColumnSender(ValueSender):
+class ColumnWriter(ValueWriter):
     """Puts rows straight into open batches; only a row that opens a batch becomes an object."""
 
-    async def send_columns(
+    async def write_columns(
         self,
         topic: str,
-        batches: Iterable[Columns],
-        partition: int | None,
-        headers: SharedHeaders | None,
-    ) -> SendReport:
-        """Send each row of ``batches`` and wait for all outcomes, as :meth:`send_all` does."""
-        return await self._reported(self._send_columns(topic, batches, partition, headers))
-
-    async def _send_columns(
-        self,
-        topic: str,
-        batches: Iterable[Columns],
+        columns: Columns,
         partition: int | None,
         headers: SharedHeaders | None,
     ) -> None:
-        for columns in batches:
-            rows = _Rows(topic, columns, self._result.add(len(columns.values)), partition, headers)
-            start = 0
-            while start < len(columns.values):
-                stop = min(start + ROWS_PER_TURN, len(columns.values))
-                start += await self._send_rows(rows, start, stop)
+        """Put each row into a batch, in the order of its partition.
+
+        The call waits for memory, not for outcomes.
+        """
+        rows = _Rows(topic, columns, self._outcomes.add(len(columns.values)), partition, headers)
+        start = 0
+        while start < len(columns.values) and not self._stopped:
+            stop = min(start + ROWS_PER_TURN, len(columns.values))
+            start += await self._send_rows(rows, start, stop)
 
     async def _send_rows(self, rows: _Rows, start: int, stop: int) -> int:
         """Send some rows, partition by partition; returns their number."""
@@ -99,7 +89,7 @@ class ColumnSender(ValueSender):
         builder = self._routes.find(rows.topic, None, None, partition)
         if builder is None:
             return 0
-        token = BulkToken(self._result, place, order)
+        token = BulkToken(self._outcomes, place, order)
         self._routes.last = builder
         now_ms = self._core.now_ms()
         headers = rows.headers or ()
@@ -123,7 +113,7 @@ class ColumnSender(ValueSender):
             self._put_fields(index, fields)
         except SerializationError as error:
             self._given += 1
-            self._result.failed(index, error)
+            self._outcomes.refused(index, error)
 
 
 class _Rows:
