@@ -6,13 +6,12 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from aioproducer import producer
 from aioproducer.bulk.send_report import SendReport
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.core.arguments import check_timeout, only_argument
-from aioproducer.core.check import ClusterCheck
 from aioproducer.metrics import MetricsSnapshot
 from aioproducer.model import (
     ConsumerGroupMetadata,
@@ -28,6 +27,9 @@ from aioproducer.records.arrow import is_arrow
 from aioproducer.sync import bulk
 from aioproducer.sync.loop_thread import LoopThread
 from aioproducer.sync.record_future import RecordFuture
+
+if TYPE_CHECKING:
+    from aioproducer.core.check import ClusterCheck
 
 
 class Producer:
