@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from random import Random
-from typing import Final, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 from zlib import crc32
 
 from murmurhash2 import murmurhash2
@@ -23,6 +22,9 @@ STICKY: Final = -1
 """In place of a partition's number: the topic's sticky partition."""
 UNKNOWN: Final = -2
 """In place of a partition's number: a partition that is not in the metadata."""
+
+
+_P = TypeVar("_P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +134,19 @@ class ConsistentRandomPartitioner:
 
 
 def next_sticky_partition(
-    random: Random, partition_ids: Sequence[int], queue_sizes: Sequence[int] | None = None
-) -> int:
-    """A random partition among ``partition_ids``; a longer queue of batches makes it less likely.
+    random: Random, partitions: Sequence[_P], queue_sizes: Sequence[int] | None = None
+) -> _P:
+    """A random partition among ``partitions``; a longer queue of batches makes it less likely.
 
     Without ``queue_sizes`` all are equally likely. A partition's weight is
     ``max(queue_sizes) + 1 - queue_size``. Source: KIP-794, ``BuiltInPartitioner``.
     """
     if queue_sizes is None or min(queue_sizes) == (longest := max(queue_sizes)):
-        return partition_ids[random.randrange(len(partition_ids))]
-    weights = accumulate(longest + 1 - size for size in queue_sizes)
-    return random.choices(partition_ids, cum_weights=list(weights))[0]
+        return partitions[random.randrange(len(partitions))]
+    heaviest = longest + 1
+    point = random.random() * (heaviest * len(partitions) - sum(queue_sizes))
+    for partition, size in zip(partitions, queue_sizes, strict=True):
+        point -= heaviest - size
+        if point < 0:
+            return partition
+    return partitions[-1]

@@ -185,9 +185,8 @@ class StickyChoice:
             return topic.partitions[0]
         led = self._available([each for each in topic.partitions if each.leader is not None], now)
         candidates = led or topic.partitions
-        ids = [each.topic_partition.partition for each in candidates]
         loads = [each.queued for each in candidates] if self._adaptive and led else None
-        chosen = topic.partitions[next_sticky_partition(self._random, ids, loads)]
+        chosen = next_sticky_partition(self._random, candidates, loads)
         topic.stick_to(chosen)
         return chosen
 
