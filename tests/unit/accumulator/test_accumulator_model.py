@@ -51,6 +51,8 @@ class AccumulatorMachine(RuleBasedStateMachine):
     memory = FEW_BATCHES
     kept = FEW_BATCHES
     """Bytes that pending records leave to the batches."""
+    batch_size = BATCH
+    most_doublings = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +64,8 @@ class AccumulatorMachine(RuleBasedStateMachine):
             memory=self.memory,
             pending_memory=PENDING,
             kept_memory=self.kept,
-            batch_size=BATCH,
+            batch_size=self.batch_size,
+            most_doublings=self.most_doublings,
             max_request_size=1_500,
             linger=None,
             delivery_timeout=DELIVERY,
@@ -334,6 +337,11 @@ class RoomyMachine(AccumulatorMachine):
     kept = 9 * BATCH
 
 
+class GrowingMachine(RoomyMachine):
+    batch_size = BATCH // 4
+    most_doublings = 3
+
+
 common = settings(
     max_examples=200,
     stateful_step_count=50,
@@ -345,6 +353,8 @@ TestOneAtATime = OneAtATimeMachine.TestCase
 TestOneAtATime.settings = common
 TestRoomy = RoomyMachine.TestCase
 TestRoomy.settings = common
+TestGrowing = GrowingMachine.TestCase
+TestGrowing.settings = common
 
 
 def step(machine: AccumulatorMachine, random: Random) -> None:
@@ -379,7 +389,9 @@ def step(machine: AccumulatorMachine, random: Random) -> None:
         machine.flush()
 
 
-@pytest.mark.parametrize("machine", [AccumulatorMachine, OneAtATimeMachine, RoomyMachine])
+@pytest.mark.parametrize(
+    "machine", [AccumulatorMachine, OneAtATimeMachine, RoomyMachine, GrowingMachine]
+)
 @pytest.mark.parametrize("seed", range(40))
 def test_a_long_life(machine: type[AccumulatorMachine], seed: int) -> None:
     print(f"{seed=}")
