@@ -186,19 +186,18 @@ class MemoryQuota:
 
     # --- how large a batch may be ------------------------------------------------------------
 
-    def fair_size(self, size: int, node: NodeKey = None, doublings: int = 0) -> int:
+    def fair_size(self, size: int, node: NodeKey = None, *, grown: bool = False) -> int:
         """The part of ``size`` bytes that a batch for ``node`` gets.
 
-        A batch that has grown by ``doublings`` takes a small part of the memory left, or its first
-        size. Full batches for all partitions that lately held memory at the same time must fit in
-        half of the pool. Otherwise the first partitions would take the whole pool for a few records
-        each. No batch is larger than the part of the pool guaranteed to a node.
+        A batch that has ``grown`` takes a small part of the memory left, or the size of the
+        smallest batch. Full batches for all partitions that lately held memory at the same time
+        must fit in half of the pool. Otherwise the first partitions would take the whole pool for a
+        few records each. No batch is larger than the part of the pool guaranteed to a node.
         """
-        if doublings:
-            room = self._pool.room(node) // _GROWN_PART
-            while size > room and doublings:
-                size //= 2
-                doublings -= 1
+        if grown:
+            most = max(self._pool.room(node) // _GROWN_PART, self._batch_size)
+            while size > most:
+                size = max(size // 2, self._batch_size)
         if len(self._led) > 1 and self._pool.quota.part:
             size = min(size, self._pool.quota.part)
         if self._most_holders <= _FEW_PARTITIONS:

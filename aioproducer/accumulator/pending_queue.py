@@ -151,7 +151,8 @@ class PendingQueue:
             return None
         growth = partition.growth
         full = self._sizes.full(record.topic, growth)
-        fair = self._memory_quota.fair_size(full, partition.leader, growth.doublings)
+        grown = growth.doublings > 0
+        fair = self._memory_quota.fair_size(full, partition.leader, grown=grown)
         return max(fair, record.size)
 
     def _first_pending(self, partition: Partition) -> PendingRecord | None:

@@ -173,7 +173,9 @@ class RecordAccumulator:
         if partition.first_pending is not None:
             return None
         full = self._sizes.full(record.topic, growth)
-        size = max(self._memory_quota.fair_size(full, partition.leader, growth.doublings), needed)
+        grown = growth.doublings > 0
+        fair = self._memory_quota.fair_size(full, partition.leader, grown=grown)
+        size = max(fair, needed)
         buffer = self._memory_quota.allocate(partition, size, now)
         self.waiters.look_at(partition.leader)
         if buffer is None:

@@ -169,3 +169,17 @@ def test_batches_of_many_small_records_stop_growing() -> None:
         world.send(0, 4)
     assert max(batch.count for batch in world.batches) < 3_000
     assert len({*sizes(world)}) > 1
+
+
+def test_low_memory_does_not_make_the_batches_of_a_limited_topic_smaller_than_the_first() -> None:
+    world = growing(memory=16 * LARGEST)
+    world.learn(1)
+    while len(world.batches) < MOST + 2:
+        world.send(0, FULL)
+    for _ in range(MOST):
+        world.deliver(world.drain_one())
+    world.batches.split(world.drain_one(), world.now)
+    before = len(world.batches)
+    while not world.pending:
+        world.send(0, FULL // 10)
+    assert min(sizes(world)[before:]) == BATCH
