@@ -192,6 +192,9 @@ class Rounds(Wakeup):
     def wake(self) -> None:
         pass
 
+    def fail(self, error: BaseException) -> None:
+        raise error
+
     def close(self) -> None:
         pass
 
@@ -204,6 +207,8 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     delivery_timeout = FOREVER
     max_block = FOREVER
+    batch_size = BATCH
+    most_doublings = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -231,7 +236,8 @@ class DeliveryMachine(RuleBasedStateMachine):
             memory=MEMORY,
             pending_memory=PENDING,
             kept_memory=4 * BATCH,
-            batch_size=BATCH,
+            batch_size=self.batch_size,
+            most_doublings=self.most_doublings,
             max_request_size=1_500,
             linger=None,
             delivery_timeout=self.delivery_timeout,
@@ -328,13 +334,14 @@ class DeliveryMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(self.on_connection(node, taken=True) for node in NODES))
     @rule(node=st.sampled_from(sorted(NODES)))
     def an_answer_arrives(self, node: int) -> None:
-        """Answers come in the order of the requests."""
+        """Answers come in the order of the requests. Each is settled at once, between rounds."""
         connection = self.network.connections[node]
         if connection and connection[0].response is not None:
             flying = connection.popleft()
             self.network.completed.append(
                 Completion(flying.request, node, flying.request.read(flying.response), None, 0.0)
             )
+            self.network.responded()
 
     @precondition(lambda self: any(self.network.connections.values()))
     @rule(node=st.sampled_from(sorted(NODES)))
@@ -664,6 +671,13 @@ class ClosedMachine(FailureMachine):
         self.life.close()
 
 
+class GrowingMachine(FailureMachine):
+    """Batches grow while they fill, and topics get limits by the brokers' refusals."""
+
+    batch_size = BATCH // 4
+    most_doublings = 2
+
+
 common = settings(
     max_examples=EXAMPLES,
     stateful_step_count=60,
@@ -680,6 +694,8 @@ TestLate = LateMachine.TestCase
 TestLate.settings = common
 TestClosed = ClosedMachine.TestCase
 TestClosed.settings = common
+TestGrowing = GrowingMachine.TestCase
+TestGrowing.settings = common
 
 
 def step(machine: DeliveryMachine, random: Random) -> None:
@@ -734,7 +750,14 @@ def fail(machine: FailureMachine, random: Random, node: int, partition: int) -> 
 
 
 LIVES = int(os.environ.get("AIOPRODUCER_LIVES", "30"))
-MACHINES = [DeliveryMachine, FailureMachine, ForgetfulMachine, LateMachine, ClosedMachine]
+MACHINES = [
+    DeliveryMachine,
+    FailureMachine,
+    ForgetfulMachine,
+    LateMachine,
+    ClosedMachine,
+    GrowingMachine,
+]
 
 
 @pytest.mark.parametrize("machine", MACHINES)
