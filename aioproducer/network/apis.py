@@ -138,7 +138,6 @@ def response_type(api: Api, version: int) -> type[ResponsePayload]:
 
 
 @cache
-@cache
 def response_to(api: Api, kind: type[RequestPayload]) -> tuple[type[ResponsePayload], str]:
     """The type of the response to a request, and the request's name in messages."""
     version = int(kind.__version__)
