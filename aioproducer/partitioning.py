@@ -2,7 +2,7 @@
 
 Without a user's partitioner, a keyed record goes to the partition of its key's murmur2 hash, as in
 every Java client. A keyless record goes to the topic's sticky partition (KIP-480, KIP-794), which
-:func:`next_sticky_partition` chooses anew for every ``batch_size`` bytes.
+:func:`next_sticky_partition` chooses anew after the bytes of a full batch.
 """
 
 from __future__ import annotations

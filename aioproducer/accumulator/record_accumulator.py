@@ -139,10 +139,10 @@ class RecordAccumulator:
         partition = topic.sticky or self._sticky.choose(topic, now)
         batch = partition.open_batch
         if batch is None or not batch.append(record):
-            size = batch_size_bound(record.key, record.value, record.headers)
-            partition = self._sticky.for_batch(topic, size, now)
             if batch is not None:
                 self.batches.overflowed(batch)
+            size = batch_size_bound(record.key, record.value, record.headers)
+            partition = self._sticky.for_batch(topic, size, now)
             batch = partition.open_batch
             if batch is None or not batch.append(record):
                 batch = self._open_batch(partition, topic.growth, record, now)

@@ -28,6 +28,7 @@ class Topic:
         "partitions",
         "produced",
         "retired",
+        "share",
         "sticky",
         "sticky_batch",
     )
@@ -43,6 +44,9 @@ class Topic:
         """The last batch that was begun for a keyless record."""
         self.produced = 0
         """Bytes of the earlier such batches since ``sticky`` was chosen."""
+        self.share = 0
+        """Bytes that ``sticky`` gets before the next choice. The choice fixes it: if it grew with
+        the batches, slow brokers would get more records than others."""
         self.growth = BatchGrowth()
         """The size of the next batch that a keyless record begins."""
         self.open_batches = OpenBuilders()
@@ -108,9 +112,10 @@ class Topic:
 
     # --- the sticky partition ----------------------------------------------------------------
 
-    def stick_to(self, partition: Partition) -> None:
-        """Send keyless records to ``partition`` from now on."""
+    def stick_to(self, partition: Partition, share: int) -> None:
+        """Send the next ``share`` bytes of keyless records to ``partition``."""
         self.sticky = partition
+        self.share = share
         self.sticky_batch = partition.open_batch
         self.produced = 0
 
@@ -180,14 +185,15 @@ class StickyChoice:
 
     def choose(self, topic: Topic, now: float) -> Partition:
         """Choose anew."""
+        share = self._sizes.share(topic.growth)
         if len(topic.partitions) == 1:
-            topic.stick_to(topic.partitions[0])
+            topic.stick_to(topic.partitions[0], share)
             return topic.partitions[0]
         led = self._available([each for each in topic.partitions if each.leader is not None], now)
         candidates = led or topic.partitions
         loads = [each.queued for each in candidates] if self._adaptive and led else None
         chosen = next_sticky_partition(self._random, candidates, loads)
-        topic.stick_to(chosen)
+        topic.stick_to(chosen, share)
         return chosen
 
     def _available(self, led: list[Partition], now: float) -> list[Partition]:
@@ -205,7 +211,7 @@ class StickyChoice:
         The sticky partition changes only when a batch begins, so no batch leaves half full for it.
         """
         topic.count_sticky_batch()
-        if topic.produced + size > self._sizes.share(topic.growth):
+        if topic.produced + size > topic.share:
             topic.unstick()
         return topic.sticky or self.choose(topic, now)
 
@@ -213,6 +219,6 @@ class StickyChoice:
         """The partition for a pending record of ``size`` bytes, which keeps it."""
         partition = topic.sticky or self.choose(topic, now)
         topic.count_pending(size)
-        if topic.produced > self._sizes.share(topic.growth):
+        if topic.produced > topic.share:
             topic.unstick()
         return partition

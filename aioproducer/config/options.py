@@ -222,8 +222,8 @@ class OptionTable(TokenOptions):
         Partitioner(), None, Group.HOOKS, MEDIUM, java_name="partitioner.class"
     )
     """Chooses the partition of a record that does not name one. None: by the key's murmur2 hash as
-    every Java client does; without key, a sticky partition that changes every `batch_size` bytes
-    (KIP-794)."""
+    every Java client does; without key, a sticky partition that changes after the bytes of a full
+    batch (KIP-794)."""
 
     partitioner_ignore_keys: bool = option(Boolean(), False, Group.HOOKS, MEDIUM)
     """Treat keyed records as if they had no key. No effect with a `partitioner` of your own."""

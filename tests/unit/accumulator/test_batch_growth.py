@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
+from aioproducer.accumulator.partition import Partition
 from tests.unit.accumulator.world import BATCH, FULL, AccumulatorWorld
 
 MOST = 5
@@ -19,6 +20,10 @@ def growing(**given: object) -> AccumulatorWorld:
         "adaptive_partitioning": False,
     }
     return AccumulatorWorld(**(defaults | given))
+
+
+def partition(world: AccumulatorWorld, number: int) -> Partition:
+    return world.accumulator._topics["t"].partitions[number]
 
 
 def sizes(world: AccumulatorWorld) -> list[int]:
@@ -109,6 +114,22 @@ def test_keyless_records_stay_spread_evenly_while_batches_grow() -> None:
     partitions = world.accumulator._topics["t"].partitions
     held = [sum(batch.size for batch in partition._batches) for partition in partitions]
     assert max(held) < 1.3 * min(held)
+
+
+def test_a_slow_broker_gets_no_more_keyless_records_because_its_batches_grow() -> None:
+    """KIP-794: batches of broker 1 leave at once, and batches of broker 2 when they are full."""
+    world = growing(memory=1_000 * LARGEST)
+    world.learn(1, 2)
+    sent = [0, 0]
+    for _ in range(30_000):
+        world.send(None, 90)
+        ready = world.drain_if_any(1)
+        if partition(world, 1).queued > 1:
+            ready += world.drain_if_any(2)
+        for batch in ready:
+            sent[batch.topic_partition.partition] += batch.count
+        world.deliver(*ready)
+    assert max(sent) < 1.1 * min(sent), sent
 
 
 def test_batches_that_have_grown_leave_memory_for_others() -> None:
