@@ -72,8 +72,8 @@ def test_every_code_has_the_outcome_of_its_disposition(code: ErrorCode) -> None:
         assert str(outcome.error).startswith(f"{WHERE}: {code.name.upper()}")
 
 
-def test_a_batch_that_is_too_large_is_split_unless_it_is_one_record() -> None:
-    code = ErrorCode.message_too_large
+@pytest.mark.parametrize("code", [ErrorCode.message_too_large, ErrorCode.record_list_too_large])
+def test_a_batch_that_is_too_large_is_split_unless_it_is_one_record(code: ErrorCode) -> None:
     for standing in (MAY, MAY_NOT):
         assert kind(decide(result(code), WHERE, standing._replace(records=2))) == "split"
         assert kind(decide(result(code), WHERE, standing._replace(records=1))) == "fail"
