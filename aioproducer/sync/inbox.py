@@ -1,8 +1,9 @@
 """Records on their way from threads to an event loop: bounded, in order, and fair to each thread.
 
-Each thread fills a *chunk*, and the loop takes all chunks at once. The records of a thread keep
-their order. If a thread has to wait for room in the batches, its chunks *stall*, and the chunks of
-other threads overtake them.
+Records that one thread sends without another's between them make a *chunk*, and the loop takes all
+chunks at once. Records of all threads keep the order of their arrival, with one exception: if a
+thread has to wait for room in the batches, its chunks *stall*, and the chunks of other threads
+overtake them.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ Entry: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any]
 """A future, and the fields of its record."""
 
 _CHUNKS: Final = 16
-"""The parts of the room that threads reserve at once, ahead of their records."""
+"""A thread reserves one part of this many of the room, ahead of its records."""
 
 
 class Chunk:
-    """Records of one thread, in their order."""
+    """Records that one thread sent one after the other."""
 
     __slots__ = ("entries", "passed", "room", "size", "thread")
 
@@ -52,10 +53,10 @@ class Chunk:
         self.room += size
 
     def trim(self) -> int:
-        """Give up the room that is left; returns the bytes of the records."""
-        self.size -= self.room
-        self.room = 0
-        return self.size
+        """Give up the room that is left; returns its bytes."""
+        spare, self.room = self.room, 0
+        self.size -= spare
+        return spare
 
 
 class Marker:
@@ -91,10 +92,12 @@ class Inbox:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.lock = Lock()
-        self.filling: dict[Thread, Chunk] = {}
-        """The chunk of each thread that was not taken yet."""
+        self.last: Chunk | None = None
+        """The chunk at the end, which its thread may still fill."""
         self._fresh_total = self._stalled_total = 0
         self._items: deque[Chunk | Marker] = deque()
+        self._fresh: dict[Thread, int] = {}
+        """Bytes by thread, of chunks that were not taken yet."""
         self._stalled: dict[Thread, deque[Chunk | Marker]] = {}
         self._stalled_bytes: dict[Thread, int] = {}
         self._waiting: dict[Thread, tuple[int, Condition]] = {}
@@ -102,23 +105,34 @@ class Inbox:
         self._closed = False
 
     @property
+    def empty(self) -> bool:
+        """True if there is nothing to take."""
+        return not self._items
+
+    @property
     def held(self) -> int:
         """Bytes of all chunks, stalled or not."""
         return self._fresh_total + self._stalled_total
 
     def fits(self, thread: Thread, size: int) -> bool:
-        """True if ``thread`` may put a record of ``size`` bytes here."""
-        chunk = self.filling.get(thread)
-        if chunk is None:
-            return not self._stalled_bytes.get(thread) or size <= self._free(thread, 0)
-        return size <= chunk.room or size - chunk.room <= self._free(thread, chunk.size)
+        """True if ``thread`` may put a record of ``size`` bytes here; the last chunk is trimmed."""
+        self._trim()
+        own = self._fresh.get(thread, 0) + self._stalled_bytes.get(thread, 0)
+        return not own or size <= self._free(thread)
 
-    def _free(self, thread: Thread, fresh: int) -> int:
-        """Bytes that ``thread`` may reserve, in addition to ``fresh``."""
+    def _free(self, thread: Thread) -> int:
+        """Bytes that ``thread`` may reserve."""
         if thread in self._stalled:
-            own = fresh + self._stalled_bytes[thread]
-            return self.capacity - self._stalled_total - fresh - own
+            fresh = self._fresh.get(thread, 0)
+            return self.capacity - self._stalled_total - self._stalled_bytes[thread] - 2 * fresh
         return self.capacity - self._fresh_total
+
+    def _trim(self) -> None:
+        """Take back the room that the last chunk has left."""
+        if self.last is not None and self.last.room:
+            spare = self.last.trim()
+            self._fresh[self.last.thread] -= spare
+            self._fresh_total -= spare
 
     def wait(self, thread: Thread, size: int, timeout: float | None) -> bool:
         """Wait until a record of ``size`` bytes fits, with the lock held; False: it never did.
@@ -142,37 +156,42 @@ class Inbox:
         """Wake all threads that wait, and let none wait any more, or go on with its chunk."""
         with self.lock:
             self._closed = True
-            self.filling.clear()
+            self._end_chunk()
             self._wake()
 
-    def put(self, thread: Thread, entry: Entry, size: int) -> bool:
-        """Put a record of ``size`` bytes, which fits, into a chunk; True: the inbox was empty."""
-        chunk = self.filling.get(thread)
-        first = False
-        if chunk is None:
-            chunk = self.filling[thread] = Chunk(thread)
-            first = self.mark(chunk)
-        lacking = size - chunk.room
-        if lacking > 0:
-            ahead = min(self.capacity // _CHUNKS, self._free(thread, chunk.size))
-            reserved = max(lacking, ahead)
-            chunk.reserve(reserved)
-            self._fresh_total += reserved
+    def put(self, thread: Thread, entry: Entry, size: int) -> None:
+        """Put a record of ``size`` bytes, which fits, into a chunk at the end."""
+        self._trim()
+        chunk = self.last
+        if chunk is None or chunk.thread is not thread:
+            self.last = None
+            chunk = Chunk(thread)
+            self._items.append(chunk)  # first: Ctrl-C may end the call anywhere
+            self.last = chunk
+        reserved = max(size, min(self.capacity // _CHUNKS, self._free(thread) // 2))
+        self._fresh[thread] = self._fresh.get(thread, 0) + reserved
+        self._fresh_total += reserved
+        chunk.reserve(reserved)
         chunk.room -= size
         chunk.entries += entry
-        return first
 
-    def mark(self, item: Chunk | Marker) -> bool:
-        """Put ``item`` at the end; True: the inbox was empty."""
-        self._items.append(item)
-        return len(self._items) == 1
+    def mark(self, marker: Marker) -> None:
+        """Put ``marker`` at the end."""
+        self._end_chunk()
+        self._items.append(marker)
+
+    def _end_chunk(self) -> None:
+        """Let no thread go on with its chunk."""
+        self._trim()
+        self.last = None
 
     def take(self) -> deque[Chunk | Marker]:
         """Take all chunks of threads that did not stall, and all markers."""
         with self.lock:
+            self._end_chunk()
             items, self._items = self._items, deque()
             self._fresh_total = 0
-            self.filling.clear()
+            self._fresh = {}
             self._wake()
         return items
 
@@ -203,9 +222,8 @@ class Inbox:
             return False
         items.append(item)
         with self.lock:
-            size = item.trim()
-            self._stalled_bytes[item.thread] += size
-            self._stalled_total += size
+            self._stalled_bytes[item.thread] += item.size
+            self._stalled_total += item.size
         return True
 
     def resume(self, thread: Thread) -> Iterator[Chunk | Marker]:

@@ -40,7 +40,6 @@ class LoopThread:
         self._ended: Future[int] = Future()
         self._inbox = Inbox(core.config.buffer_memory // 32)
         """A thread that finds it empty wakes the pump."""
-        self._filling = self._inbox.filling
         self.futures_lock = RLock()
         """The lock of all :class:`RecordFuture` objects."""
         self._pump = Pump(core, self._inbox, self.futures_lock)
@@ -119,8 +118,9 @@ class LoopThread:
             size += len(value)
         thread = current_thread()
         with self._lock:
-            chunk = self._filling.get(thread)
-            if chunk is not None and size <= chunk.room:  # then the loop was woken
+            chunk = self._inbox.last
+            if chunk is not None and chunk.thread is thread and size <= chunk.room:
+                # The loop was woken for an earlier record.
                 chunk.room -= size
                 chunk.entries += entry
                 return
@@ -129,8 +129,9 @@ class LoopThread:
                 self._wait(thread, size, 0 if thread is self._thread else timeout)
             if not self._open or self._loop is None:
                 raise errors.anew(self._refusal)
-            if self._inbox.put(thread, entry, size):
+            if self._inbox.empty:  # before the record is there: Ctrl-C may come between
                 self._loop.call_soon_threadsafe(self._pump.wake)
+            self._inbox.put(thread, entry, size)
 
     def _wait(self, thread: Thread, size: int, timeout: float | None) -> None:
         """Wait for room in the inbox, with the lock held."""
@@ -181,7 +182,6 @@ class LoopThread:
         Another thread may have held the lock at the fork.
         """
         self._inbox = Inbox(self._inbox.capacity)
-        self._filling = self._inbox.filling
         self._lock = self._inbox.lock
 
     def _close_at_exit(self) -> None:

@@ -74,6 +74,23 @@ def test_eight_threads_in_order(cluster: MockCluster) -> None:
         assert numbers == list(range(int(key), 20_000, 50))
 
 
+def test_threads_that_take_turns_keep_their_order(cluster: MockCluster) -> None:
+    turn, futures = threading.Lock(), []
+
+    def send(_: int) -> None:
+        for _ in range(500):
+            with turn:
+                futures.append(producer.send("orders", b"v", partition=3))
+            time.sleep(0)  # the next record is another thread's
+
+    with (
+        Producer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+        ThreadPoolExecutor(4) as threads,
+    ):
+        list(threads.map(send, range(4)))
+    assert [future.result(0).offset for future in futures] == list(range(2_000))
+
+
 def test_one_record(cluster: MockCluster) -> None:
     with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         metadata = producer.send("orders", "v", key="k", partition=4, headers={"h": b"1"}).result(5)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from threading import Thread
+from types import CodeType, FrameType
 from typing import Any
 
 from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker
@@ -17,8 +20,8 @@ def entry(number: int = 0) -> Entry:
     return (Future(), number, None, None, None, None, None)
 
 
-def put(inbox: Inbox, thread: Thread, number: int = 0, size: int = SIZE) -> bool:
-    return inbox.put(thread, entry(number), size)
+def put(inbox: Inbox, thread: Thread, number: int = 0, size: int = SIZE) -> None:
+    inbox.put(thread, entry(number), size)
 
 
 def chunk(thread: Thread, *numbers: int, size: int = SIZE) -> Chunk:
@@ -54,12 +57,60 @@ def fill(inbox: Inbox, thread: Thread) -> int:
     return count
 
 
-def test_the_records_of_each_thread_keep_their_order() -> None:
-    inbox = Inbox(100)
-    sent = [(ONE, 1), (TWO, 2), (ONE, 3), (THREE, 4)]
-    assert [put(inbox, *each) for each in sent] == [True, False, False, False]
-    assert numbers(inbox.take()) == [("one", [1, 3]), ("two", [2]), ("three", [4])]
-    assert put(inbox, ONE), "whoever finds it empty is told so"
+def test_records_of_all_threads_keep_their_order() -> None:
+    inbox = Inbox(1_000)
+    assert inbox.empty
+    for sent in [(ONE, 1), (ONE, 2), (TWO, 3), (ONE, 4), (THREE, 5)]:
+        put(inbox, *sent)
+        assert not inbox.empty
+    taken = numbers(inbox.take())
+    assert taken == [("one", [1, 2]), ("two", [3]), ("one", [4]), ("three", [5])]
+    assert inbox.empty
+
+
+def test_no_record_joins_a_chunk_before_a_marker() -> None:
+    inbox = Inbox(1_000)
+    put(inbox, ONE, 1)
+    mark, _ = marker()
+    inbox.mark(mark)
+    put(inbox, ONE, 2)
+    first, second, third = inbox.take()
+    assert second is mark
+    assert numbers([first, third]) == [("one", [1]), ("one", [2])]
+
+
+def test_ctrl_c_in_a_put_loses_no_later_record() -> None:
+    for line in range(20):
+        inbox = Inbox(1_000)
+        put(inbox, TWO, 0)
+        with suppress(KeyboardInterrupt), interrupted_before(line, Inbox.put.__code__):
+            put(inbox, ONE, 1)
+        put(inbox, ONE, 2)
+        sent = [number for _, records in numbers(inbox.take()) for number in records]
+        assert sent in ([0, 2], [0, 1, 2])
+
+
+@contextmanager
+def interrupted_before(line: int, code: CodeType) -> Iterator[None]:
+    """Raise KeyboardInterrupt in a function, before the line that is run as number ``line``."""
+    left = line
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        if frame.f_code is not code:
+            return None
+        if event == "line":
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
 
 
 def test_a_taken_chunk_takes_no_more() -> None:
@@ -82,13 +133,19 @@ def test_a_thread_reserves_room_for_several_records() -> None:
     inbox = Inbox(1_600)
     put(inbox, ONE)
     assert inbox.held == 100
-    assert inbox.filling[ONE].room == 90
-    for _ in range(15):
-        put(inbox, TWO, size=100)
-    assert inbox.held == 1_600
-    assert not inbox.fits(TWO, 1)
-    assert inbox.fits(ONE, 90)
-    assert not inbox.fits(ONE, 91)
+    assert inbox.last is not None
+    assert inbox.last.room == 90
+
+
+def test_room_that_is_reserved_holds_nobody_up() -> None:
+    inbox = Inbox(1_600)
+    for thread in [Thread() for _ in range(16)]:
+        put(inbox, thread)
+    assert inbox.fits(ONE, 1_000)
+    put(inbox, ONE)
+    assert inbox.fits(ONE, 1_600 - 17 * SIZE)
+    assert not inbox.fits(ONE, 1_600 - 17 * SIZE + 1)
+    assert inbox.held == 17 * SIZE
 
 
 def test_a_record_of_any_size_may_be_there_alone() -> None:
@@ -147,7 +204,7 @@ def test_threads_that_stall_never_fill_it() -> None:
     for thread in (ONE, TWO, THREE):
         inbox.stall(thread)
         counts.append(fill(inbox, thread))
-    assert counts == [50, 25, 12]
+    assert counts == [50, 25, 13]
     other = Thread()
     assert fill(inbox, other) == 100, "threads that go on have room of their own"
 
@@ -156,7 +213,7 @@ def test_a_closed_inbox_lets_no_thread_go_on_with_its_chunk() -> None:
     inbox = Inbox(100)
     put(inbox, ONE)
     inbox.close()
-    assert not inbox.filling
+    assert inbox.last is None
     assert numbers(inbox.take()) == [("one", [0])]
 
 
