@@ -108,6 +108,11 @@ class MemoryWaiters:
         """No more records will come: there is no room."""
         self._stopped = self.is_full = True
 
+    @property
+    def has_callers(self) -> bool:
+        """True if a caller waits."""
+        return bool(self._turns)
+
     # --- records and callers that wait -------------------------------------------------------
 
     def record_waits(self, partition: Partition | None) -> None:

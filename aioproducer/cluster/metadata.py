@@ -176,6 +176,11 @@ class Metadata:
         else:
             self._partial.request(topic)
 
+    @property
+    def has_requests(self) -> bool:
+        """True if a full or a partial update was requested, and none of it is under way."""
+        return self._wanted or bool(self._partial)
+
     def next_refresh(self, now: float) -> float | None:
         """The time of the next request; None while one is under way or nobody needs one."""
         if self._asked is not None or not self._last_used:

@@ -41,6 +41,9 @@ class PartialUpdates:
         self._in_flight: dict[str, _TopicUpdate] = {}
         """The topics of the request in flight."""
 
+    def __bool__(self) -> bool:
+        return bool(self._new or self._again)
+
     def __contains__(self, topic: str) -> bool:
         return topic in self._new or topic in self._again
 

@@ -61,8 +61,9 @@ class NetworkClient:
     metrics: ProducerMetrics
     connect_to: Callable[..., Connection] = Connection
     """Makes a connection; it takes the arguments of :class:`Connection`."""
-    responded: Callable[[], None] = lambda: None
-    """Called when a response has completed a request; see :meth:`take_completed`."""
+    responded: Callable[[], None] = field(init=False)
+    """Called when a response has completed a request, instead of ``wake``, which it is at first;
+    :meth:`take_completed` returns the request."""
     features: Features = NO_FEATURES
     """The newest features that any open connection reported, as of the last one that opened."""
     _nodes: dict[NodeId, NodeConnectionState] = field(default_factory=dict)
@@ -76,6 +77,7 @@ class NetworkClient:
     _events: ConnectionEvents = field(init=False)
 
     def __post_init__(self) -> None:
+        self.responded = self.wake
         self._timeouts = ConnectionTimeouts(self.settings.request_timeout, self.settings.max_idle)
         self._events = ConnectionEvents(
             ready=self._on_ready,
@@ -338,7 +340,7 @@ class NetworkClient:
             self.metrics.throttled(node, pause, now)
             if pause:
                 connection.throttled_until = max(connection.throttled_until, now + pause)
-        self._complete(Completion(request.context, node, result, None, latency))
+        self._completed.append(Completion(request.context, node, result, None, latency))
         self.responded()
 
     def _on_anomaly(self, connection: Connection, what: str) -> None:

@@ -73,6 +73,11 @@ class AdHocRequests(Requester):
         failure = None if node is None else self._client.failures().get(node.id)
         self._waiting.append(AdHocRequest(request, future, node, failure))
 
+    @property
+    def quiet(self) -> bool:
+        """True if no request waits for a connection."""
+        return not self._waiting
+
     def step(self, now: float) -> float | None:
         """Send the requests that can be sent. Returns the time of the next round by the clock."""
         if not self._waiting:

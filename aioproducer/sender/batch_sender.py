@@ -56,7 +56,7 @@ class ProduceRequestBuilder:
             return None
         topics = self._metadata.snapshot.topics
         names = {batch.topic_partition.topic for batch, _ in encoded}
-        self._metrics.request_built(sum(batch.count for batch, _ in encoded), now)
+        self._metrics.request_built(sum([batch.count for batch, _ in encoded]), now)
         return ProduceRequest(
             encoded,
             self._settings.acks,
@@ -182,6 +182,11 @@ class BatchSender(Requester):
         """The number of records that joined one since the round before."""
         self._gathering: set[int] = set()
         """The idle nodes whose batches wait for another iteration."""
+
+    @property
+    def quiet(self) -> bool:
+        """True without queued batches and such as are being compressed."""
+        return not self._compressing and not self._batches.nodes()
 
     def step(self, now: float) -> float | None:
         """Send the ready batches. Returns the time of the next round by the clock."""

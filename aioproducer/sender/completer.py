@@ -123,12 +123,17 @@ class BatchCompleter:
             isinstance(error, KafkaError) and error.disposition is Disposition.FATAL and not unused
         )
 
+    @property
+    def has_gaps(self) -> bool:
+        """True if :meth:`block_behind_gaps` has something to do."""
+        return bool(self._blocked) or self._sequence_numbers.has_breaks
+
     def block_behind_gaps(self, now: float) -> None:
         """Block the partitions with a gap in their sequence numbers, until they can go on.
 
         Call this after outcomes, before batches leave.
         """
-        if not self._blocked and not self._sequence_numbers.has_breaks:
+        if not self.has_gaps:
             return
         concerned, self._blocked = self._blocked.union(self._sequence_numbers.broken), set()
         for partition in concerned:

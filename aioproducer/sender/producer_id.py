@@ -45,6 +45,11 @@ class ProducerIdRequester(Requester):
         """True if no request is left to send: a producer that ends needs no id."""
         return True
 
+    @property
+    def quiet(self) -> bool:
+        """True without batches, which alone need an id."""
+        return not self._accumulator.batches
+
     def step(self, now: float) -> float | None:
         """Send a request if one is needed. Returns the time of the next round by the clock."""
         numbers = self._sequence_numbers

@@ -68,6 +68,11 @@ class MetadataRefresher(Requester):
         """The rest of the work with a response."""
         self._now = 0.0
 
+    @property
+    def quiet(self) -> bool:
+        """True if no response is being read, and no topic or update is requested."""
+        return self._taking is None and not self._metadata.has_requests
+
     def step(self, now: float) -> float | None:
         """Go on with a response, or send a request if one is due.
 

@@ -19,6 +19,11 @@ class Requester(Protocol):
         """False while a request is left to send, so that the sender may not end."""
         return True
 
+    @property
+    def quiet(self) -> bool:
+        """True if no step is due until a record comes, or somebody wakes the sender."""
+        return False
+
     def step(self, now: float) -> float | None:
         """Send the requests that are due. Returns the time of the next round by the clock."""
 

@@ -65,11 +65,11 @@ class Sender:
         self._take_completed(now)
         self._expiry.expire(now)
         self._completer.block_behind_gaps(now)
-        self._refresher.step(now)
+        due = self._refresher.step(now)
         return _earliest(
             self._serve_memory(now),
             *[each.step(now) for each in self._requesters],
-            self._refresher.step(now),  # again: only now the missing leaders are known
+            due if self._refresher.quiet else self._refresher.step(now),  # now leaders may lack
             self._client.poll(now),
             self._accumulator.next_deadline(),
             self._expiry.report(now),
@@ -82,12 +82,29 @@ class Sender:
     def _take_response(self) -> None:
         """Take a response in the callback that brought it: its records need not wait for a round.
 
-        Otherwise each awaited record would take another iteration of the event loop.
+        Otherwise each awaited record would take another iteration of the event loop. A round
+        follows unless it had nothing to do.
         """
         try:
             self._take_completed(self._wakeup.clock())
         except BaseException as error:
             self._wakeup.fail(error)
+        else:
+            if not self._is_quiet:
+                self._wakeup.wake()
+
+    @property
+    def _is_quiet(self) -> bool:
+        """True if a round now would do nothing, and have no earlier deadline than the last one."""
+        accumulator = self._accumulator
+        return (
+            accumulator.is_empty
+            and not accumulator.closing
+            and not self._waiters.has_callers
+            and not self._completer.has_gaps
+            and self._refresher.quiet
+            and all(each.quiet for each in self._requesters)
+        )
 
     def _serve_memory(self, now: float) -> float | None:
         """Give returned memory to pending records, then to callers of ``drain()``."""

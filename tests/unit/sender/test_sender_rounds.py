@@ -331,9 +331,9 @@ async def test_a_number_for_linger_gathers_nothing_beyond_it(linger_ms: int) -> 
 
 
 async def test_a_response_resolves_its_records_before_the_next_round() -> None:
-    async with adaptive() as world:
+    async with running(known=False, linger_ms=None) as world:
         future = world.send()
-        await world.settle()
+        await world.tell_metadata()
         (sent,) = world.network.take_sent(ProduceRequest)
         batch = sent[1].batches[0].batch
         result = ProduceResults({batch: PartitionResult(0, 7, -1)}, {})
@@ -341,7 +341,40 @@ async def test_a_response_resolves_its_records_before_the_next_round() -> None:
         rounds = len(world.sleeps)
         world.network.responded()
         assert future.result().offset == 7
-        assert len(world.sleeps) == rounds
+        await world.settle()
+        assert len(world.sleeps) == rounds, "nothing is left to do"
+
+
+async def test_a_round_follows_a_response_that_leaves_work() -> None:
+    async with adaptive() as world:
+        world.network.limit = 1
+        first, second = world.send(), None
+        await world.settle()
+        (sent,) = world.network.take_sent(ProduceRequest)
+        second = world.send()
+        await world.settle()
+        assert world.kinds() == [], "one request is in flight, no more may be"
+        batch = sent[1].batches[0].batch
+        world.network.complete(sent, ProduceResults({batch: PartitionResult(0, 7, -1)}, {}))
+        world.network.responded()
+        assert first.done()
+        assert not second.done()
+        await world.settle()
+        assert world.kinds() == [ProduceRequest]
+
+
+async def test_a_round_follows_a_response_that_asks_for_metadata() -> None:
+    async with adaptive() as world:
+        world.send()
+        await world.settle()
+        (sent,) = world.network.take_sent(ProduceRequest)
+        batch = sent[1].batches[0].batch
+        world.now += 1.0
+        refused = PartitionResult(6, -1, -1)  # NOT_LEADER_OR_FOLLOWER
+        world.network.complete(sent, ProduceResults({batch: refused}, {}))
+        world.network.responded()
+        await world.settle()
+        assert MetadataRequest in world.kinds()
 
 
 async def test_a_response_that_can_not_be_settled_breaks_the_producer() -> None:
