@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from benchmarks.clients.settings import Settings
 
-
 _DEFAULT: Settings = {}
 
 
