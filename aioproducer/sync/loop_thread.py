@@ -24,7 +24,7 @@ from aioproducer.sync.pump import Pump
 
 _Answer = TypeVar("_Answer")
 
-_BOOKKEEPING: Final = 512  # bytes that a record in the inbox counts for beside its value
+_BOOKKEEPING: Final = 512  # bytes that a record in the inbox counts for beside its key and value
 _SIZED: Final = (bytes, bytearray, str)
 _AT_EXIT: Final = 10.0  # seconds to deliver at the interpreter's exit, for an open producer
 GRACE: Final = 5.0  # seconds over its bound after which close() gives the thread up
@@ -112,10 +112,12 @@ class LoopThread:
 
         Raises :class:`BufferExhaustedError`, or the error of a producer that takes no records.
         """
-        value = entry[2]
+        value, key = entry[2], entry[3]
         size = _BOOKKEEPING
         if type(value) is bytes or isinstance(value, _SIZED):
             size += len(value)
+        if key is not None and isinstance(key, _SIZED):
+            size += len(key)
         thread = current_thread()
         with self._lock:
             chunk = self._inbox.last
@@ -179,8 +181,9 @@ class LoopThread:
     def disown(self) -> None:
         """Refuse every call: this process is a fork of the process that has the producer.
 
-        Another thread may have held the lock at the fork.
+        Another thread may have held the locks at the fork.
         """
+        self.futures_lock._at_fork_reinit()  # type: ignore[attr-defined]
         self._inbox = Inbox(self._inbox.capacity)
         self._lock = self._inbox.lock
 

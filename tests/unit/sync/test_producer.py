@@ -58,11 +58,11 @@ def small() -> Iterator[Producer]:
     producer.close(0)
 
 
-def fill(producer: Producer) -> int:
+def fill(producer: Producer, field: str = "value") -> int:
     """Send until that raises, which it does; how many records it was."""
     for sent in range(1_000_000):
         try:
-            producer.send("orders", b"x" * 1000)
+            producer.send("orders", **{field: b"x" * 1000})  # type: ignore[arg-type]
         except (ProducerClosedError, BufferExhaustedError):
             return sent
     raise AssertionError("memory is not bounded")
@@ -284,9 +284,12 @@ def test_flush_gives_up_in_time(producer: Producer) -> None:
     assert not future.done()
 
 
-def test_memory_is_bounded_and_nobody_waits_for_it_in_a_callback(small: Producer) -> None:
+@pytest.mark.parametrize("field", ["key", "value"])
+def test_memory_is_bounded_and_nobody_waits_for_it_in_a_callback(
+    small: Producer, field: str
+) -> None:
     sent: Future[int] = Future()
-    run_in_loop(small, lambda: sent.set_result(fill(small)))
+    run_in_loop(small, lambda: sent.set_result(fill(small, field)))
     assert 1 < sent.result(5) <= SMALL / 32 / 1000
 
 
@@ -414,6 +417,33 @@ def test_a_forked_child_is_told_so(producer: Producer) -> None:
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 4
     assert producer.close(0) == 1
+
+
+def test_a_forked_child_may_ask_the_futures_of_the_parent(producer: Producer) -> None:
+    future = producer.send("orders", b"1")
+    held, asked = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with producer._futures_lock:
+            held.set()
+            asked.wait(10)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(5)
+        try:
+            future.result(0)
+        except TimeoutError:
+            os._exit(7)
+        os._exit(1)
+    _, status = os.waitpid(child, 0)
+    asked.set()
+    holder.join()
+    assert os.waitstatus_to_exitcode(status) == 7
 
 
 def run(script: str) -> subprocess.CompletedProcess[str]:
