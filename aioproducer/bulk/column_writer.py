@@ -63,7 +63,7 @@ class ColumnWriter(ValueWriter):
         fast = partition != UNKNOWN and (rows.one_place or order is not None)
         place = first
         count = 0
-        while place < end:
+        while place < end and not self._stopped:
             before = count
             count = self._append_rows(rows, place, end, partition, order) if fast else 0
             if count:

@@ -45,6 +45,11 @@ class ValueWriter:
         """The work since other tasks could run last, in values."""
         self._stopped = False
 
+    @property
+    def stopped(self) -> bool:
+        """True if :meth:`stop` was called."""
+        return self._stopped
+
     def stop(self) -> None:
         """Put no more values into batches."""
         self._stopped = True

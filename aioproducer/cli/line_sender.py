@@ -83,7 +83,7 @@ class LineSender:
         sizes = [len(key or b"") + len(value or b"") for key, value in pairs]
         writer = self._write(number, sizes)
         await writer.write_pairs(self._topic, pairs, self._partition, self._headers)
-        if missing is not None:
+        if missing is not None and not writer.stopped:
             self._refused(number + len(pairs), missing)
 
     def _write(self, number: int, sizes: Sequence[int]) -> ColumnWriter:

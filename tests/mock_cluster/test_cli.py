@@ -351,10 +351,18 @@ def test_the_brokers_refusal_is_told_once_and_counted(cluster: MockCluster) -> N
     assert last == "aioproducer: 500 of 500 records were not delivered"
 
 
+@pytest.mark.parametrize(
+    ("option", "data"),
+    [
+        ([], b"one\ntwo\n"),
+        (["-K", ":"], b"k:one\nk:two\n"),
+        (["-K", ":"], b"k:one\nk:two\nno key\n"),
+    ],
+)
 def test_a_producer_that_can_not_send_names_the_line_and_ends_the_reading(
-    cluster: MockCluster,
+    cluster: MockCluster, option: list[str], data: bytes
 ) -> None:
-    done = produce(cluster, "t", "-X", "transactional_id=mine", stdin=b"one\ntwo\n")
+    done = produce(cluster, "t", "-X", "transactional_id=mine", *option, stdin=data)
     assert done.returncode == 1
     told = done.stderr.decode().splitlines()
     assert told[0].startswith("aioproducer: line 1: ")
