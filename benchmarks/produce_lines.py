@@ -10,12 +10,14 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 from time import perf_counter
 from typing import Final
 
@@ -31,6 +33,7 @@ from benchmarks.workloads import WORKLOADS
 _ROOT: Final = Path(__file__).parent.parent
 _TOPIC: Final = "lines"
 _PARTITIONS: Final = 6
+_LONGEST_RUN: Final = 600.0
 _OURS: Final = "aioproducer produce"
 _KCAT: Final = "kcat"
 _MISSING: Final = "kcat is missing (Debian: apt install kcat), so it is not measured"
@@ -72,12 +75,16 @@ def run(
             stdout=subprocess.DEVNULL,
             stderr=errors,
         )
+        end = Timer(_LONGEST_RUN, process.kill)
+        end.start()
         try:
             _, status, used = os.wait4(process.pid, 0)
         except BaseException:
             process.kill()
             process.wait()
             raise
+        finally:
+            end.cancel()
         seconds = perf_counter() - began
         process.returncode = os.waitstatus_to_exitcode(status)
         errors.seek(0)
@@ -146,6 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--lines", type=positive, default=1_000_000, help="default %(default)s")
     parser.add_argument("--rounds", type=positive, default=5, help="default %(default)s")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     print(look_at_machine(["aioproducer"]).describe())
     if shutil.which(_KCAT) is None:
         print(_MISSING)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -151,6 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--rounds", type=positive, default=10, help="default %(default)s")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     print(look_at_machine(["aioproducer", "aiokafka", "confluent-kafka"]).describe())
     try:
         found = run_all(options.clients, options.rounds)

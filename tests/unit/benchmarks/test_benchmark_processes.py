@@ -74,6 +74,17 @@ def test_a_program_that_fails_is_told(tmp_path: Path) -> None:
         produce_lines.run("kcat", command, path, 1, {})
 
 
+def test_a_program_that_does_not_end_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(produce_lines, "_LONGEST_RUN", 0.05)
+    path = tmp_path / "lines.txt"
+    path.write_text("a line\n")
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with pytest.raises(produce_lines.RunError, match="kcat: exit code -9"):
+        produce_lines.run("kcat", command, path, 1, {})
+
+
 def test_without_kcat_one_line_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
