@@ -24,6 +24,7 @@ cdef class Column:
         return self.count
 
     cdef int begin(self, validity, data, Py_ssize_t first, Py_ssize_t count, bint wide) except -1:
+        """Take the buffers and check them. The caller sets the count when it has done the same."""
         if self.width:
             raise TypeError("a column is made once")
         self.first = first
@@ -35,7 +36,6 @@ cdef class Column:
             raise SerializationError("a column begins and ends within its buffers")
         if validity is not None and count and self.validity.len * 8 - first < count:
             raise SerializationError("a column's bitmap of nulls is too short")
-        self.count = count
         return 0
 
     cdef Py_ssize_t place(self, Py_ssize_t row) except -2:
@@ -56,8 +56,8 @@ cdef class BinaryColumn(Column):
         self.begin(validity, data, first, count, wide)
         PyObject_GetBuffer(b"" if offsets is None else offsets, &self.offsets, PyBUF_SIMPLE)
         if count and self.offsets.len // self.width - 1 - first < count:
-            self.count = 0
             raise SerializationError("a column has fewer offsets than rows")
+        self.count = count
 
     def __dealloc__(self):
         PyBuffer_Release(&self.offsets)
@@ -91,8 +91,8 @@ cdef class IntColumn(Column):
     def __init__(self, validity, data, Py_ssize_t first, Py_ssize_t count, *, bint wide):
         self.begin(validity, data, first, count, wide)
         if count and self.data.len // self.width - first < count:
-            self.count = 0
             raise SerializationError("a column has fewer numbers than rows")
+        self.count = count
 
     cdef bint read(self, Py_ssize_t row, int64_t* number) except -1:
         """True if the row is not null, and the row's number."""
@@ -129,8 +129,8 @@ cdef class HeadersColumn(Column):
         self.values = values
         PyObject_GetBuffer(b"" if offsets is None else offsets, &self.offsets, PyBUF_SIMPLE)
         if count and self.offsets.len // self.width - 1 - first < count:
-            self.count = 0
             raise SerializationError("a column has fewer offsets than rows")
+        self.count = count
 
     def __dealloc__(self):
         PyBuffer_Release(&self.offsets)

@@ -374,3 +374,17 @@ def test_records_of_spans_one_by_one() -> None:
     plain, turned = BulkToken(fates, 7, count=3), BulkToken(fates, 1, array("q", [40, 41, 42]), 2)
     tokens = ["a", plain, plain, plain, turned, turned, "b"]
     assert list(one_by_one(tokens)) == ["a", 7, 8, 9, 41, 42, "b"]
+
+
+def test_a_column_that_was_not_made_has_no_rows() -> None:
+    items = binary(speedups, [b"a"], 0, wide=False)
+    for kind, arguments in (
+        (speedups.BinaryColumn, (None, 5, b"", 0, 3)),
+        (speedups.HeadersColumn, (None, 5, items, items, 0, 3)),
+        (speedups.IntColumn, (None, 5, 0, 3)),
+    ):
+        column = kind.__new__(kind)
+        with pytest.raises(TypeError):
+            column.__init__(*arguments, wide=False)
+        with pytest.raises(IndexError):
+            column[0]
