@@ -1,28 +1,23 @@
-"""Rows of a DataFrame come to the driver in Arrow format, in chunks of a few megabytes.
-
-A row that comes as an object costs several microseconds; a chunk is a copy of memory. The executors
-need pyarrow for it, and nothing of this package.
-"""
+"""Rows of a DataFrame come to the driver in Arrow format, in chunks of a few megabytes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from aioproducer.errors import ProducerError
+from aioproducer.spark.packed_batches import packed_batches
+from aioproducer.spark.partition_batches import PartitionBatches
 from aioproducer.spark.plan import plan_rows, types_of
 from aioproducer.spark.rows import by_topic
 from aioproducer.spark.tagged_jobs import TaggedJobs
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 """The size of a chunk's Arrow data, in bytes; a single large row may exceed it."""
-_COLUMNS: Final = "last boolean, rows binary"
-
-Chunker = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class RowsNotReadError(Exception):
@@ -72,21 +67,26 @@ class ArrowChunks:
     def _read(self) -> Generator[Chunk]:
         plan = plan_rows(types_of(self._df.schema), self._topic)
         with self._jobs.marked(self._local_properties):
-            packed = self._df.select(*plan.columns).mapInArrow(chunker(CHUNK_BYTES), _COLUMNS)
-            chunks = packed.toLocalIterator(prefetchPartitions=True)
-            # It is planned now, so this starts no job.
-            partitions = None if self._jobs.are_remote else packed.rdd.getNumPartitions()
+            source = self._batches(self._df.select(*plan.columns))
+            chunks = grouped(source.batches, CHUNK_BYTES)
             try:
-                for last, data in chunks:
-                    rows = decode(data)
+                for rows, last in chunks:
                     topics = () if rows is None else tuple(by_topic(rows, plan))
                     size = 0 if rows is None else rows.nbytes
-                    yield Chunk(topics, size, last, partitions)
-                    del rows, topics, data
+                    yield Chunk(topics, size, last, source.partitions)
+                    del rows, topics
             finally:
                 # Jobs first: a dropped iterator reads the rest of its partition.
                 self._jobs.cancel()
-                del chunks
+                del chunks, source
+
+    def _batches(self, df: DataFrame) -> PartitionBatches:
+        if not self._jobs.are_remote:
+            from aioproducer.spark.jvm_batches import jvm_batches
+
+            if (straight := jvm_batches(df)) is not None:
+                return straight
+        return packed_batches(df, CHUNK_BYTES)
 
 
 def _told(error: Exception) -> str:
@@ -98,45 +98,29 @@ def _told(error: Exception) -> str:
     return said.rpartition("Caused by: ")[2].partition("\n\tat ")[0].strip()
 
 
-def chunker(chunk_bytes: int) -> Chunker:
-    """A function that makes chunks of the batches of one partition, of about ``chunk_bytes``."""
+def grouped(
+    batches: Iterable[pa.RecordBatch | None], size: int
+) -> Iterator[tuple[pa.RecordBatch | None, bool]]:
+    """Chunks of about ``size`` bytes, each with True if it ends its partition.
 
-    # Executors get the function itself, not this module's name: it refers to nothing here.
-    def chunks_of(batches: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        def pieces() -> Iterator[Any]:
-            for batch in batches:
-                step = max(1, len(batch) * chunk_bytes // max(1, batch.nbytes))
-                for start in range(0, len(batch), step):
-                    yield batch.slice(start, step)
-
-        def chunk(rows: list[Any], last: bool) -> Any:
-            data = None
-            if rows:
-                sink = pa.BufferOutputStream()
-                with pa.ipc.new_stream(sink, rows[0].schema) as stream:
-                    stream.write_batch(rows[0] if len(rows) == 1 else pa.concat_batches(rows))
-                data = sink.getvalue().to_pybytes()
-            return pa.RecordBatch.from_arrays(
-                [pa.array([last]), pa.array([data], pa.binary())], ["last", "rows"]
-            )
-
-        held: list[Any] = []
-        size = 0
-        for piece in pieces():
-            if held and size + piece.nbytes > chunk_bytes:
-                yield chunk(held, False)
-                held, size = [], 0
+    A None ends a partition in ``batches``. A chunk that ends a partition may have no rows (None).
+    """
+    held: list[pa.RecordBatch] = []
+    bytes_held = 0
+    for batch in batches:
+        if batch is None:
+            yield (pa.concat_batches(held) if held else None), True
+            held, bytes_held = [], 0
+            continue
+        for piece in _pieces(batch, size):
+            if held and bytes_held + piece.nbytes > size:
+                yield pa.concat_batches(held), False
+                held, bytes_held = [], 0
             held.append(piece)
-            size += piece.nbytes
-        yield chunk(held, True)
-
-    return chunks_of
+            bytes_held += piece.nbytes
 
 
-def decode(data: bytes | bytearray | None) -> pa.RecordBatch | None:
-    """The rows of a chunk, without a copy."""
-    if data is None:
-        return None
-    return pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
+def _pieces(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    step = max(1, len(batch) * size // max(1, batch.nbytes))
+    for start in range(0, len(batch), step):
+        yield batch.slice(start, step)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 from uuid import uuid4
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+
+_INTERRUPT: Final = "spark.sql.execution.interruptOnCancel"
 
 
 class TaggedJobs:
@@ -39,6 +42,10 @@ class TaggedJobs:
             self._spark.addTag(self._tag)
         else:
             self._context.addJobTag(self._tag)
+            # Jobs of SQL executions have it so; those of an RDD have none.
+            self._context.setLocalProperty(
+                "spark.job.interruptOnCancel", str(self._spark.conf.get(_INTERRUPT))
+            )
             for name, value in local_properties.items():
                 self._context.setLocalProperty(name, value)
         try:

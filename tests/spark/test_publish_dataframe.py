@@ -27,9 +27,11 @@ from aioproducer.spark import (
     PublishProgress,
     WriteReport,
     arrow_chunks,
+    jvm_batches,
     publish_dataframe,
     rich_progress,
 )
+from aioproducer.spark.rows import by_topic
 from aioproducer.sync import Producer as BlockingProducer
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.support.read_back import ReadRecord, read_topic, values
@@ -178,6 +180,41 @@ async def test_rows_larger_than_a_cell(
     async with producing(cluster) as producer:
         await publish_dataframe(df, producer, "large")
     assert values(cluster, "large") == [b"%c" % (97 + n) * 30_000 for n in range(20)]
+
+
+async def test_settings_of_the_session_hold_for_its_rows(
+    spark: SparkSession, cluster: MockCluster
+) -> None:
+    """The rows are computed with them, and not with those that the Arrow batches need."""
+    cluster.create_topics({"settings": 1})
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    session.conf.set("spark.sql.ansi.enabled", "false")
+    session.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    df = session.range(0, 4, 1, 2).selectExpr(
+        """concat(cast(timestamp_seconds(id) as string), ' ',
+           coalesce(cast(concat(id, 'x') as int), -1)) as value"""
+    )
+    async with producing(cluster) as producer:
+        await publish_dataframe(df, producer, "settings")
+    assert values(cluster, "settings") == [b"1970-01-01 09:00:0%d -1" % n for n in range(4)]
+
+
+async def test_a_jvm_without_the_methods_for_arrow(
+    spark: SparkSession, cluster: MockCluster, small_cells: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Executors pack the rows then, as they do with Spark Connect."""
+    monkeypatch.setattr(
+        jvm_batches, "_arrow_batches", lambda df: df._jdf.queryExecution().thereIsNoSuchMethod()
+    )
+    cluster.create_topics({"packed": 1})
+    seen: list[PublishProgress] = []
+    async with producing(cluster) as producer:
+        report = await publish_dataframe(numbers(spark, 9_000, 3), producer, "packed", seen.append)
+    assert values(cluster, "packed") == [b"%d" % n for n in range(9_000)]
+    assert report.records == 9_000
+    assert (seen[-1].partitions_done, seen[-1].partitions_total) == (3, None)
+    assert len(seen) > 3
 
 
 @pytest.mark.parametrize("partitions", [0, 1, 3])
@@ -480,14 +517,13 @@ async def test_a_slow_producer_holds_the_reading_up(
 ) -> None:
     cluster.create_topics({"slow": 1})
     unpacked = 0
-    decode = arrow_chunks.decode
 
-    def counting(data: bytes | None) -> Any:
+    def counting(*rows_and_plan: Any) -> Any:
         nonlocal unpacked
         unpacked += 1
-        return decode(data)
+        return by_topic(*rows_and_plan)
 
-    monkeypatch.setattr(arrow_chunks, "decode", counting)
+    monkeypatch.setattr("aioproducer.spark.arrow_chunks.by_topic", counting)
     sent = 0
 
     class Slow(Producer):
