@@ -35,7 +35,9 @@ def test_the_options_of_sparks_sink_are_taken() -> None:
     assert said.guarantee is Guarantee.AT_LEAST_ONCE
     assert said.config().linger_ms == 7
     assert said.config().batch_size == 262_144
+    assert said.config().send_buffer_bytes == -1
     assert plan({"kafka.batch.size": "5"}).config().batch_size == 5
+    assert plan({"kafka.send.buffer.bytes": "5"}).config().send_buffer_bytes == 5
     assert list(said.config().bootstrap_servers) == [("localhost", 1)]
 
 
