@@ -16,6 +16,7 @@ from pyspark.sql.functions import (  # type: ignore[attr-defined]
 from aioproducer.errors import ConfigError
 from aioproducer.records.arrow import murmur2_partitions
 from aioproducer.spark.plan import check_type, types_of
+from aioproducer.spark.worker_start import start_worker
 
 
 def repartition_by_key(df: DataFrame, partitions: int, tasks: int | None = None) -> DataFrame:
@@ -52,6 +53,7 @@ def repartition_by_key(df: DataFrame, partitions: int, tasks: int | None = None)
 
     @arrow_udf("int")  # type: ignore[call-overload,untyped-decorator,unused-ignore]
     def partition_of(keys: pa.Array) -> pa.Array:
+        start_worker()
         return murmur2_partitions(keys, partitions)
 
     # A row goes to the same partition when Spark computes it again.

@@ -16,8 +16,7 @@ from aioproducer.spark.producer_pool import get_pooled_producer
 from aioproducer.spark.report import WriteReport
 from aioproducer.spark.row_writer import RowWriter
 from aioproducer.spark.task_partitions import TaskPartitions
-from aioproducer.spark.worker_garbage import freeze_imported
-from aioproducer.spark.zip_importers import drop_zip_importers
+from aioproducer.spark.worker_start import start_worker
 from aioproducer.sync import Producer
 
 _BATCH: Final = "streaming.sql.batchId"
@@ -59,8 +58,7 @@ class Attempt:
 
 def run_task(plan: SinkPlan, begun: Begun | None, rows: Iterator[pa.RecordBatch]) -> TaskOutcome:
     """Write the rows of a task. Any exception makes the task fail."""
-    drop_zip_importers()
-    freeze_imported()
+    start_worker()
     attempt = Attempt.here(plan)
     if begun is None:
         with get_pooled_producer(plan.config()) as pooled:

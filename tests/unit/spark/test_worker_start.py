@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from aioproducer.spark import worker_garbage
-from aioproducer.spark.worker_garbage import freeze_imported
+from aioproducer.spark import worker_start
+from aioproducer.spark.worker_start import freeze_imported
 
 
 @pytest.fixture(autouse=True)
 def _no_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(worker_garbage, "_frozen", False)
+    monkeypatch.setattr(worker_start, "_frozen", False)
     yield
     gc.unfreeze()
 
