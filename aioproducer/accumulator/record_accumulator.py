@@ -271,6 +271,7 @@ class RecordAccumulator:
             partition.close_batch()
             self._move(partition, None, now)
             homeless += partition.take_pending()
+        topic.drop_idle()
         return homeless
 
     def _move(self, partition: Partition, leader: int | None, now: float) -> None:

@@ -92,9 +92,11 @@ class Topic:
         self.open_batches.partitions = [
             None if each.open_batch is None else each.open_batch.builder for each in self.partitions
         ]
-        if self.retired:
-            self.retired = {number: each for number, each in self.retired.items() if each.is_busy}
         return new
+
+    def drop_idle(self) -> None:
+        """Drop the retired partitions that have nothing left."""
+        self.retired = {number: each for number, each in self.retired.items() if each.is_busy}
 
     def make(self, known: PartitionLeader) -> Partition:
         """A partition without batches, which is not in the topic yet."""

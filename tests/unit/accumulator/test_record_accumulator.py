@@ -124,3 +124,13 @@ def test_small_records_fill_memory_by_their_futures_until_their_outcome(
     world.accumulator.waiters.update()
     assert not world.accumulator.waiters.is_full
     assert world.memory_quota.futures.used == 0
+
+
+def test_a_node_keeps_no_memory_for_idle_partitions_that_a_recreated_topic_lacks() -> None:
+    world = AccumulatorWorld()
+    world.learn(1, 2)
+    part = world.pool.quota.part
+    world.learn(1)
+    assert world.pool.quota.part == 2 * part
+    world.learn(1, 2)
+    assert world.pool.quota.part == part
