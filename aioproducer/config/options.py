@@ -55,10 +55,11 @@ _LONGEST_STRING: Final = 32_767
 ADAPTIVE_LINGER_MS: Final = 5
 """The longest that a batch waits while ``linger_ms`` is None, in milliseconds."""
 
-SMALLEST_BATCH: Final = 16 * 1024
-LARGEST_BATCH: Final = 1024 * 1024
+SMALLEST_BATCH: Final = 16_000
+LARGEST_BATCH: Final = 64 * SMALLEST_BATCH
 """The bounds of a batch while ``batch_size`` is None, in bytes. ``max_request_size`` and
-``buffer_memory`` may lower them."""
+``buffer_memory`` may lower them. Compression may enlarge data that is random, and the largest batch
+then still fits into a broker's default ``message.max.bytes``, 1,048,588."""
 
 AcksOption = Literal["all", "1", "0"]
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -95,9 +96,10 @@ class OptionTable(TokenOptions):
     linger_ms: int | None = option(
         Nullable(Milliseconds(0, LONG_MAX)), None, Group.BATCHING, MEDIUM, kafka_default="5"
     )
-    """The time that a batch waits for more records, if not full. None adapts: at once while nothing
-    is in flight to the broker, else up to 5 ms. A number has exactly Kafka's meaning. Kafka waits
-    5 ms always, which an application that awaits each send would pay every time."""
+    """The time that a batch waits for more records, if not full. None adapts: nearly none while
+    nothing is in flight to the broker (up to 1 ms while each iteration of a busy event loop brings
+    records), else up to 5 ms. A number has exactly Kafka's meaning. Kafka waits 5 ms always, which
+    an application that awaits each send would pay every time."""
 
     batch_size: int | None = option(
         Nullable(Bytes(0, INT_MAX)), None, Group.BATCHING, MEDIUM, kafka_default="16384"

@@ -185,21 +185,6 @@ async def test_no_more_than_the_limit_is_in_flight_to_each_broker(world: Observe
     assert world.client.can_send(1, world.now)
 
 
-async def test_a_response_is_taken_before_the_sender_wakes(world: ObservedClient) -> None:
-    """So tasks that it resumes send their next records before the sender's next round."""
-    connection = await world.connected(ONE)
-    world.client.send(1, Ask("ask"))
-    woken, seen = world.woken, []
-
-    def responded() -> None:
-        seen.append((world.woken, world.outcomes()))
-
-    world.client.responded = responded
-    answer(connection)
-    assert seen == [(woken, [("ask", "response")])]
-    assert world.woken == woken + 1
-
-
 async def test_a_request_without_answer_is_complete_when_it_has_left(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     for _ in range(2):
