@@ -44,7 +44,8 @@ async def publish_dataframe(
     are computed at a time, and each stands in the memory of the driver's JVM several times: two of
     200 MB are too much for 2 GB (``spark.driver.memory``). Many small partitions are better than a
     few large ones. This process has at most four chunks of 4 MB, or of 512 rows where these are
-    larger (``spark.sql.execution.arrow.maxRecordsPerBatch`` lowers the number). For a DataFrame that the driver should not see use ``df.write.format("aioproducer")``.
+    larger (``spark.sql.execution.arrow.maxRecordsPerBatch`` lowers the number). For a DataFrame
+    that the driver should not see use ``df.write.format("aioproducer")``.
 
     ``progress`` is called on the event loop whenever some thousand rows have come into Kafka, and
     when a partition has; its exceptions end the call. ``local_properties``: for Spark's jobs, such
