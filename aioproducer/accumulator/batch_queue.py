@@ -80,6 +80,12 @@ class BatchQueue:
         self._dispatch.enlist(partition, now)
         return batch
 
+    def next_size(self, partition: Partition, topic: str, growth: BatchGrowth, least: int) -> int:
+        """Bytes of the next batch of ``partition``, ``least`` or more: its part of the memory."""
+        full = self._sizes.full(topic, growth)
+        fair = self._memory_quota.fair_size(full, partition.leader, grown=growth.doublings > 0)
+        return max(fair, least)
+
     def close_batch(self, partition: Partition) -> None:
         """Close the open batch of ``partition``, which need not linger for more records."""
         partition.close_batch()
@@ -227,7 +233,7 @@ class BatchQueue:
 
     def complete(self, batch: ProducerBatch, now: float) -> None:
         """Forget a batch that has its outcome; its buffer goes back to the pool."""
-        partition: Partition = batch.partition
+        partition = self._partition_of(batch)
         if partition.settle(batch):
             self._dispatch.relist(partition, now)
         elif partition.queued:
@@ -288,10 +294,6 @@ class BatchQueue:
         rest = (batch.deadline for batch in self._batches if batch.deadline > now)
         self._next_expiry = min(rest, default=float("inf"))
         return late
-
-    def is_expiry_due(self, now: float) -> bool:
-        """True if :meth:`expired` has to look for late batches."""
-        return now >= self._next_expiry
 
     def next_expiry(self) -> float | None:
         """The time when the next batch expires; None: no batch is left."""

@@ -149,11 +149,7 @@ class PendingQueue:
         record = self._first_pending(partition)
         if record is None:
             return None
-        growth = partition.growth
-        full = self._sizes.full(record.topic, growth)
-        grown = growth.doublings > 0
-        fair = self._memory_quota.fair_size(full, partition.leader, grown=grown)
-        return max(fair, record.size)
+        return self._batches.next_size(partition, record.topic, partition.growth, record.size)
 
     def _first_pending(self, partition: Partition) -> PendingRecord | None:
         """The oldest record that still waits for memory of ``partition``."""

@@ -172,10 +172,7 @@ class RecordAccumulator:
         needed = self._sizes.checked(record)
         if partition.first_pending is not None:
             return None
-        full = self._sizes.full(record.topic, growth)
-        grown = growth.doublings > 0
-        fair = self._memory_quota.fair_size(full, partition.leader, grown=grown)
-        size = max(fair, needed)
+        size = self.batches.next_size(partition, record.topic, growth, needed)
         buffer = self._memory_quota.allocate(partition, size, now)
         self.waiters.look_at(partition.leader)
         if buffer is None:

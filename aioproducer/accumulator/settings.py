@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.pending_records import SerializedRecord
@@ -95,19 +95,13 @@ class BatchSizes:
         Raises :class:`RecordTooLargeError`.
         """
         needed = batch_size_bound(record.key, record.value, record.headers)
-        if needed > self._most:
-            self._refuse(record, needed)
-        return needed
-
-    def _refuse(self, record: SerializedRecord, needed: int) -> NoReturn:
-        for limit, option in (
-            (self._settings.max_request_size, "max_request_size"),
-            (self._settings.memory, "the share of buffer_memory that batches may use"),
-        ):
-            if needed > limit:
-                raise RecordTooLargeError(
-                    f"a record of {needed} bytes for topic {record.topic!r} is larger than the "
-                    f"{limit} bytes of {option}: raise {option} (and the topic's "
-                    "max.message.bytes), or send smaller records"
-                )
-        raise AssertionError("a record of this size fits")
+        if needed <= self._most:
+            return needed
+        limit, option = self._settings.max_request_size, "max_request_size"
+        if needed <= limit:
+            limit, option = self._settings.memory, "the share of buffer_memory that batches may use"
+        raise RecordTooLargeError(
+            f"a record of {needed} bytes for topic {record.topic!r} is larger than the "
+            f"{limit} bytes of {option}: raise {option} (and the topic's "
+            "max.message.bytes), or send smaller records"
+        )

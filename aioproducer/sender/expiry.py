@@ -44,8 +44,6 @@ class BatchExpiry:
 
     def expire(self, now: float) -> None:
         """Fail the late batches, about ``RECORDS_PER_SLICE`` records at once."""
-        if not self._batches.is_expiry_due(now):
-            return
         for batch in self._batches.expired(now, RECORDS_PER_SLICE):
             timeout = self._batches.delivery_timeout
             self._completer.expire(batch, timeout, self._why_not_sent, now)
@@ -85,8 +83,6 @@ class RecordExpiry:
 
     def expire(self, now: float) -> None:
         """Fail the late records, at most ``RECORDS_PER_SLICE`` at once."""
-        if not self._pending:
-            return
         for record in self._pending.expired(now, RECORDS_PER_SLICE):
             error = self._why(record, now)
             self._pending.fail([record], error)
