@@ -17,7 +17,7 @@ from aioproducer.testing.kafka_distribution import kafka_version
 from benchmarks.brokers import BROKERS
 from benchmarks.clients import CLIENTS, Choice
 from benchmarks.machine import Machine, look_at_machine
-from benchmarks.report import Section, describe, print_plain, print_rich
+from benchmarks.report import Section, collect, describe, print_sections
 from benchmarks.runner import Plan, run_all
 from benchmarks.summary import Run, summarise
 from benchmarks.workloads import WORKLOADS
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if plan.profiles:
         plan.profiles.mkdir(parents=True, exist_ok=True)
         print(f"WARNING: profiled, so the rates mean nothing; profiles in {plan.profiles}")
-    runs = _collect(plan, console)
+    runs = collect(lambda started: run_all(plan, started=started), console)
     summaries = summarise(runs)
     sections = [
         describe(
@@ -53,19 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         for workload in plan.workloads
     ]
-    if console.is_terminal:
-        print_rich(sections, console)
-    else:
-        print_plain(sections)
+    print_sections(sections, console)
     print(f"\nwritten to {_write(results, machine, plan, runs, sections)}")
     return 1 if any(run.void for run in runs) else 0
-
-
-def _collect(plan: Plan, console: Console) -> list[Run]:
-    if not console.is_terminal:
-        return list(run_all(plan, started=lambda what: None))
-    with console.status("starting") as status:
-        return list(run_all(plan, started=status.update))
 
 
 def _write(

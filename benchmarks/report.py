@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -12,6 +13,8 @@ from benchmarks.clients import Choice, Client
 from benchmarks.metrics import METRICS
 from benchmarks.summary import Ratio, Spread, Summary, ratios
 from benchmarks.workloads import Workload
+
+_Run = TypeVar("_Run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,24 @@ def _headings(measured: Iterable[str]) -> Iterator[str]:
         yield metric.heading
         if metric.ranged:
             yield "range"
+
+
+def collect(
+    run_all: Callable[[Callable[[str], None]], Iterable[_Run]], console: Console
+) -> list[_Run]:
+    """All runs; a terminal shows which one is under way. ``run_all`` gets what to call with it."""
+    if not console.is_terminal:
+        return list(run_all(lambda what: None))
+    with console.status("starting") as status:
+        return list(run_all(status.update))
+
+
+def print_sections(sections: Sequence[Section], console: Console) -> None:
+    """All sections, as the console shows them best."""
+    if console.is_terminal:
+        print_rich(sections, console)
+    else:
+        print_plain(sections)
 
 
 def print_plain(sections: Iterable[Section]) -> None:

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from benchmarks.__main__ import names_of, positive
 from benchmarks.machine import Machine, look_at_machine
-from benchmarks.report import Section, print_plain, print_rich
+from benchmarks.report import Section, collect, print_sections
 from benchmarks.web import wrk
 from benchmarks.web.plan import CLIENTS, FRAMEWORKS, Plan
 from benchmarks.web.report import describe
@@ -48,25 +48,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if machine.warning:
         print(f"WARNING: {machine.warning}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    runs = _collect(plan, console)
+    runs = collect(lambda started: run_all(plan, started=started), console)
     sections = [
         describe(framework, plan, summarise([run for run in runs if run.framework == framework]))
         for framework in plan.frameworks
     ]
-    if console.is_terminal:
-        print_rich(sections, console)
-    else:
-        print_plain(sections)
+    print_sections(sections, console)
     if options.json:
         _write(options.json, machine, plan, runs, sections)
     return 1 if any(run.void for run in runs) else 0
-
-
-def _collect(plan: Plan, console: Console) -> list[Run]:
-    if not console.is_terminal:
-        return list(run_all(plan, started=lambda what: None))
-    with console.status("starting") as status:
-        return list(run_all(plan, started=status.update))
 
 
 def _write(
