@@ -1,4 +1,4 @@
-"""The nouns of a producer: records, their destinations and their offsets."""
+"""The nouns of the clients: records, their destinations and their offsets."""
 
 from __future__ import annotations
 
@@ -115,6 +115,28 @@ class ProducerRecord:
             self.headers,
             self.timestamp_ms,
         )
+
+
+class ConsumerRecord(NamedTuple):
+    """A record as it was read. Source: Kafka's ``ConsumerRecord``."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    """Milliseconds since the epoch."""
+    timestamp_type: str
+    """``CreateTime``: the producer's time; ``LogAppendTime``: the broker's."""
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    leader_epoch: int | None = None
+    """The epoch of the leader that wrote the record; None: the batch does not tell."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition that the record was read from."""
+        return TopicPartition(self.topic, self.partition)
 
 
 class OffsetAndMetadata(NamedTuple):

@@ -1,4 +1,4 @@
-"""The requests that a producer makes, the versions we speak, and what a broker answers to.
+"""The requests of the clients, the versions we speak, and what a broker answers to.
 
 Every message is kio's, loaded by name and version when it is first needed.
 """
@@ -22,17 +22,28 @@ class Api(IntEnum):
     """Kafka's numbers of the requests."""
 
     PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
     METADATA = 3
     OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
     ADD_PARTITIONS_TO_TXN = 24
     ADD_OFFSETS_TO_TXN = 25
     END_TXN = 26
     TXN_OFFSET_COMMIT = 28
+    DESCRIBE_CONFIGS = 32
     SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    INCREMENTAL_ALTER_CONFIGS = 44
 
 
 SUPPORTED: Final[Mapping[Api, tuple[int, int]]] = {
@@ -48,6 +59,17 @@ SUPPORTED: Final[Mapping[Api, tuple[int, int]]] = {
     Api.TXN_OFFSET_COMMIT: (0, 5),
     Api.SASL_AUTHENTICATE: (0, 2),  # from 1 on with the session's lifetime (KIP-368)
     Api.OFFSET_FETCH: (7, 8),  # from 7 on without open transactions; later ones are for members
+    Api.FETCH: (4, 17),  # from 4 on with the index of aborted transactions
+    Api.LIST_OFFSETS: (2, 10),  # from 2 on with the isolation level
+    Api.OFFSET_FOR_LEADER_EPOCH: (3, 4),  # from 3 on for clients
+    Api.CREATE_TOPICS: (2, 7),
+    Api.DELETE_TOPICS: (1, 6),
+    Api.DELETE_RECORDS: (0, 2),
+    Api.CREATE_PARTITIONS: (0, 3),
+    Api.DESCRIBE_CONFIGS: (1, 4),
+    Api.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+    Api.LIST_GROUPS: (0, 5),
+    Api.DESCRIBE_GROUPS: (0, 6),
 }
 """The lowest and highest version of each request that this client can express."""
 
