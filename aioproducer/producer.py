@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
+from aioproducer.client.environment import SYSTEM, Environment
 from aioproducer.config import (
     ProducerConfig,
     ProducerOptions,
@@ -23,7 +24,6 @@ from aioproducer.core.arguments import (
     checked_topic,
     only_argument,
 )
-from aioproducer.core.environment import SYSTEM, Environment
 from aioproducer.core.producer_core import ProducerCore
 from aioproducer.core.send_pipeline import RecordFields
 from aioproducer.errors import ConfigError

@@ -7,6 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from aioproducer.client.describe_request import (
+    ClusterDescription,
+    DescribeRequest,
+    TopicDescription,
+)
 from aioproducer.core.arguments import checked_topic
 from aioproducer.core.cluster_queries import ClusterQueries
 from aioproducer.errors import (
@@ -21,7 +26,6 @@ from aioproducer.errors import (
     kafka_error,
 )
 from aioproducer.model import Node, TransactionHandle
-from aioproducer.sender.check_requests import DescribeRequest, Found, FoundTopic
 from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.transactions.requests import Coordinator, CoordinatorType, FindCoordinator
 
@@ -71,7 +75,7 @@ async def check(
     try:
         async with asyncio.timeout(timeout):
             while True:
-                found: Found = await cluster.request(DescribeRequest(named))
+                found: ClusterDescription = await cluster.request(DescribeRequest(named))
                 passing = _check_found(found)
                 if passing is None:
                     break
@@ -96,18 +100,18 @@ async def check(
         ) from None
     return ClusterCheck(
         found.cluster_id,
-        found.brokers,
+        tuple(found.brokers.values()),
         dict(cluster.features),
         dict(cluster.versions),
         {
-            name: TopicCheck(topic.partitions, topic.may_write)
+            name: TopicCheck(len(topic.partitions), topic.may_write)
             for name, topic in found.topics.items()
         },
         coordinator,
     )
 
 
-def _check_found(found: Found) -> KafkaError | None:
+def _check_found(found: ClusterDescription) -> KafkaError | None:
     """A temporary error, if there is one; raises any other error."""
     if found.error_code:
         raise kafka_error(found.error_code, explain(found.error_code))
@@ -115,18 +119,20 @@ def _check_found(found: Found) -> KafkaError | None:
     return next((error for error in errors if error is not None), None)
 
 
-def _leaders(found: Found) -> list[Node]:
-    leaders = frozenset[int]().union(*(each.leaders for each in found.topics.values()))
-    return [node for node in found.brokers if node.id in leaders]
+def _leaders(found: ClusterDescription) -> list[Node]:
+    leaders = {part.leader for topic in found.topics.values() for part in topic.partitions}
+    return [node for node in found.brokers.values() if node.id in leaders]
 
 
-def _check_topic(name: str, topic: FoundTopic, found: Found) -> KafkaError | None:
+def _check_topic(
+    name: str, topic: TopicDescription, found: ClusterDescription
+) -> KafkaError | None:
     if topic.error_code:
         error = kafka_error(topic.error_code, f"topic {name!r}: {explain(topic.error_code)}")
         if error.retriable and not isinstance(error, UnknownTopicOrPartitionError):
             return error
         raise error
-    if topic.leaders - {node.id for node in found.brokers}:
+    if any(each.leader not in found.brokers for each in topic.partitions):
         return LeaderNotAvailableError(
             f"topic {name!r} has partitions without a leader: check that all brokers are up"
         )

@@ -8,14 +8,14 @@ from contextlib import ExitStack
 from typing import Any, Final
 
 from aioproducer.accumulator import PendingRecord, SerializedRecord
+from aioproducer.client.connections import resolved_bootstrap_servers
+from aioproducer.client.environment import Environment
 from aioproducer.config import ProducerConfig
 from aioproducer.core.cluster_queries import ClusterQueries
-from aioproducer.core.environment import Environment
-from aioproducer.core.parts import Parts, bootstrap_servers
+from aioproducer.core.parts import Parts
 from aioproducer.errors import ProducerClosedError, ProducerError, ProducerTimeoutError
 from aioproducer.metrics import MetricsSnapshot
 from aioproducer.model import TransactionHandle
-from aioproducer.network.resolve import canonical_names
 from aioproducer.runtime.tasks import TaskOwner
 from aioproducer.sender.drain import drain
 
@@ -66,9 +66,7 @@ class Engine:
 
     async def resolve_bootstrap(self) -> None:
         """Replace the bootstrap servers by their canonical names where the option asks for it."""
-        if self._config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only":
-            names = await canonical_names(self._config.bootstrap_servers)
-            self._metadata.set_bootstrap(bootstrap_servers(names))
+        self._metadata.set_bootstrap(await resolved_bootstrap_servers(self._config))
 
     def start(self) -> None:
         """Run the sender on the running loop."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -11,17 +10,15 @@ from aioproducer.accumulator import (
     AccumulatorSettings,
     RecordAccumulator,
 )
+from aioproducer.client.ad_hoc_requests import AdHocRequests
+from aioproducer.client.connections import bootstrap_servers, network_client, security
+from aioproducer.client.environment import Environment
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.config import ADAPTIVE_LINGER_MS, LARGEST_BATCH, SMALLEST_BATCH, ProducerConfig
-from aioproducer.core.environment import Environment
 from aioproducer.errors import ProducerError
 from aioproducer.metrics import ProducerMetrics
-from aioproducer.model import BootstrapId, BootstrapServer, TransactionHandle
-from aioproducer.network.client import NetworkClient
-from aioproducer.network.connection import ConnectionSettings
-from aioproducer.network.connection_states import ClientSettings
-from aioproducer.network.transport import SocketSettings
+from aioproducer.model import TransactionHandle
 from aioproducer.partitioning import (
     ConsistentRandomPartitioner,
     Murmur3Partitioner,
@@ -31,7 +28,6 @@ from aioproducer.partitioning import (
 from aioproducer.records.compression import Compression, compression
 from aioproducer.runtime.tasks import TaskOwner
 from aioproducer.runtime.threads import BESIDE_THE_LOOP, DaemonThreads
-from aioproducer.sender.ad_hoc_requests import AdHocRequests
 from aioproducer.sender.batch_sender import (
     BatchSender,
     ProduceRequestBuilder,
@@ -45,11 +41,8 @@ from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.sender import Sender
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
-from aioproducer.version import __version__
 
 if TYPE_CHECKING:  # a producer without logins and transactions imports no part of them
-    from aioproducer.auth.mechanism import Mechanism
-    from aioproducer.auth.tls import TlsContexts
     from aioproducer.core.transaction_api import TransactionApi
     from aioproducer.sender.transaction_driver import TransactionDriver
     from aioproducer.transactions.manager import TransactionManager
@@ -67,7 +60,6 @@ class Parts:
         environment: Environment,
         owner: TaskOwner,
     ) -> None:
-        self._environment = environment
         self._clock = clock = environment.clock
         self._random = environment.random()
         self._owner = owner
@@ -89,8 +81,18 @@ class Parts:
             None if transactional_id is None else self._make_manager(transactional_id, joined)
         )
         self.accumulator = self._make_accumulator(config, partitioner)
-        tls, self.mechanism = _security(config, environment)
-        self.client = self._make_client(config, client_id, tls)
+        secured = security(config, environment)
+        self.mechanism = secured.mechanism
+        self.client = network_client(
+            config,
+            client_id,
+            environment,
+            self._random,
+            owner,
+            self.wakeup.wake,
+            self.metrics,
+            secured,
+        )
         self.transactions = None if self._manager is None else self._make_api(config, self._manager)
         """The calls of a transactional producer; None: there is no ``transactional_id``."""
         self.refresher = MetadataRefresher(
@@ -149,36 +151,6 @@ class Parts:
             _partition_function(partitioner, self._random),
             None if self._manager is None else self._manager.admit,
             None if self._manager is None else self._manager.batch_failed,
-        )
-
-    def _make_client(
-        self, config: ProducerConfig, client_id: str, tls: TlsContexts | None
-    ) -> NetworkClient:
-        idle = config.connections_max_idle_ms
-        return self._environment.network(
-            ClientSettings(
-                connection=ConnectionSettings(
-                    client_id=client_id,
-                    software_version=__version__,
-                    request_timeout=config.request_timeout_ms / 1000,
-                    socket=SocketSettings(
-                        config.send_buffer_bytes, config.receive_buffer_bytes, tls
-                    ),
-                    mechanism=self.mechanism,
-                ),
-                max_in_flight=config.max_in_flight_requests_per_connection,
-                request_timeout=config.request_timeout_ms / 1000,
-                setup_timeout=config.socket_connection_setup_timeout_ms / 1000,
-                setup_timeout_max=config.socket_connection_setup_timeout_max_ms / 1000,
-                reconnect_backoff=config.reconnect_backoff_ms / 1000,
-                reconnect_backoff_max=config.reconnect_backoff_max_ms / 1000,
-                max_idle=float("inf") if idle < 0 else idle / 1000,
-            ),
-            self._owner,
-            self._clock,
-            self._random,
-            self.wakeup.wake,
-            self.metrics,
         )
 
     def _make_sender(self, config: ProducerConfig) -> Sender:
@@ -293,26 +265,6 @@ class Parts:
         """The reason that a coordinator does not answer, or that no broker does, if it is known."""
         reason = error or next(iter(self.client.failures().values()), None)
         return "" if reason is None else f": {reason}"
-
-
-def _security(
-    config: ProducerConfig, environment: Environment
-) -> tuple[TlsContexts | None, Mechanism | None]:
-    """TLS and the login. Without either, nothing that they need is imported."""
-    if config.security_protocol == "PLAINTEXT":
-        return None, None
-    from aioproducer.auth.configured import mechanism_of, tls_of
-
-    mechanism = mechanism_of(config, lambda: environment.wall_clock_ns() / 1e9)
-    return tls_of(config), mechanism
-
-
-def bootstrap_servers(addresses: Iterable[tuple[str, int]]) -> list[BootstrapServer]:
-    """The addresses of the option, each with an id of its own."""
-    return [
-        BootstrapServer(BootstrapId(f"-{number}"), host, port)
-        for number, (host, port) in enumerate(addresses, start=1)
-    ]
 
 
 def _batch_sizes(config: ProducerConfig, memory: int) -> tuple[int, int]:

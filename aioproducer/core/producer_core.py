@@ -12,9 +12,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aioproducer.accumulator import RecordFuture
+from aioproducer.client.environment import Environment
 from aioproducer.config import ProducerConfig
 from aioproducer.core.engine import Engine
-from aioproducer.core.environment import Environment
 from aioproducer.core.fast_path import FastPath
 from aioproducer.core.hooks import Hooks
 from aioproducer.core.lifecycle import Lifecycle

@@ -9,7 +9,8 @@
     │   ├── RecordTooLargeError                 (ValueError)
     │   ├── InvalidOffsetError                  (ValueError)
     │   ├── InvalidPartitionError               (ValueError)
-    │   ├── ProducerClosedError                 (RuntimeError)
+    │   ├── ClientClosedError                   (RuntimeError)
+    │   │   └── ProducerClosedError
     │   ├── IllegalStateError                   (RuntimeError)
     │   ├── WrongLoopError                      (RuntimeError)
     │   └── MissingExtraError                   (ImportError)
@@ -32,7 +33,8 @@
     │   │   └── TransactionAbortedError         a record of an aborted transaction, not sent
     │   ├── CommitUnconfirmedError              (ProducerTimeoutError)
     │   └── FatalTransactionError               the producer can begin no other transaction
-    ├── ProducerBrokenError                     a part of the producer died; see ``__cause__``
+    ├── ClientBrokenError                       a part of the client died; see ``__cause__``
+    │   └── ProducerBrokenError
     └── KafkaError                              an error code of a broker; one class per code
 
 A :class:`KafkaError` has ``code``, ``name`` (Kafka's own), ``disposition``, ``retriable`` and
@@ -110,6 +112,8 @@ from aioproducer.errors.client import (
     BootstrapError,
     BrokerConnectionError,
     BufferExhaustedError,
+    ClientBrokenError,
+    ClientClosedError,
     CommitUnconfirmedError,
     ConfigError,
     DeliveryTimeoutError,
@@ -149,6 +153,8 @@ __all__ = [
     "BrokerNotAvailableError",
     "BrokerUnsupportedVersionError",
     "BufferExhaustedError",
+    "ClientBrokenError",
+    "ClientClosedError",
     "ClusterAuthorizationFailedError",
     "CommitUnconfirmedError",
     "ConcurrentTransactionsError",

@@ -59,7 +59,11 @@ class InvalidOffsetError(UsageError, ValueError):
     """The consumed offsets that were given, or the group that consumed them, can't be right."""
 
 
-class ProducerClosedError(UsageError, RuntimeError):
+class ClientClosedError(UsageError, RuntimeError):
+    """The client (a producer, an Admin, a Reader) is closed."""
+
+
+class ProducerClosedError(ClientClosedError):
     """The producer is closed, or was closed before the record was delivered."""
 
 
@@ -164,5 +168,9 @@ class UnsupportedVersionError(ProducerError):
     """Broker and client share no version of a request, or the version lacks what was asked."""
 
 
-class ProducerBrokenError(ProducerError):
+class ClientBrokenError(ProducerError):
+    """A task of the client ended in an unexpected error (``__cause__``). Make a new client."""
+
+
+class ProducerBrokenError(ClientBrokenError):
     """A task of the producer ended in an unexpected error (``__cause__``). Make a new producer."""

@@ -286,7 +286,7 @@ class NetworkClient:
         """Abort every connection. No connection opens after this."""
         self._closed = True
         for connection in self._connections():
-            connection.abort(BrokerConnectionError("the producer was closed"))
+            connection.abort(BrokerConnectionError("the client was closed"))
 
     # --- events of connections -------------------------------------------------------------
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from aioproducer.accumulator import ProducerBatch, RecordAccumulator
+from aioproducer.client.requester import Requester
+from aioproducer.client.wakeup import Wakeup
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import ProducerError, ProtocolError
 from aioproducer.metrics import ProducerMetrics
@@ -17,8 +19,6 @@ from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.compressor import Compressor
 from aioproducer.sender.outcomes import Deliver, decide, decide_error
 from aioproducer.sender.produce import EncodedBatch, ProduceRequest, ProduceResults
-from aioproducer.sender.requester import Requester
-from aioproducer.sender.wakeup import Wakeup
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 
 from aioproducer.accumulator import RecordAccumulator
+from aioproducer.client.requester import Requester
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import ProducerError, explain, kafka_error
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
 from aioproducer.sender.completer import BatchCompleter
-from aioproducer.sender.requester import Requester
 from aioproducer.sender.requests import AssignedIdentity, InitProducerIdRequest
 from aioproducer.transactions.sequence_numbers import ProducerIdState, SequenceNumbers
 

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final
 
 from aioproducer.accumulator import RecordAccumulator
+from aioproducer.client.requester import Requester
 from aioproducer.cluster.metadata import Asked, Metadata
 from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.cluster.snapshot import TopicInfo
@@ -27,7 +28,6 @@ from aioproducer.errors import (
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
 from aioproducer.sender.compressor import Compressor
-from aioproducer.sender.requester import Requester
 from aioproducer.sender.requests import MetadataRequest
 
 logger = logging.getLogger(__name__)

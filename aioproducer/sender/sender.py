@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from aioproducer.accumulator import RecordAccumulator
+from aioproducer.client.requester import Requester
+from aioproducer.client.wakeup import Wakeup
 from aioproducer.errors import ProducerError
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.network.client import NetworkClient
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.expiry import Expiry
 from aioproducer.sender.refresher import MetadataRefresher
-from aioproducer.sender.requester import Requester
-from aioproducer.sender.wakeup import Wakeup
 
 
 class Sender:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from aioproducer.accumulator import RecordAccumulator
+from aioproducer.client.requester import Requester
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError
@@ -15,7 +16,6 @@ from aioproducer.model import Peer
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
 from aioproducer.sender.completer import BatchCompleter
-from aioproducer.sender.requester import Requester
 from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.transactions.group_offsets import GroupOffsets
 from aioproducer.transactions.manager import TransactionManager

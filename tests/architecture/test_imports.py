@@ -36,9 +36,9 @@ def test_the_contracts_are_kept() -> None:
         ("    asyncio\n", "    asyncio\n    random\n", "random"),
         ("    network\n    accumulator |", "    accumulator |", "network"),
         (
-            "    sender | (admin)\n    network\n",
-            "    network\n    sender | (admin)\n",
-            "aioproducer.sender is not allowed to import aioproducer.network",
+            "    sender | (admin) | (reader)\n    client\n",
+            "    client\n    sender | (admin) | (reader)\n",
+            "aioproducer.sender is not allowed to import aioproducer.client",
         ),
     ],
     ids=["a module of the standard library", "a room that is not in the picture", "upward"],
@@ -71,7 +71,6 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
         "sender": {
             "drain",
             "completer",
-            "ad_hoc_requests",
             "batch_sender",
             "compressor",
             "expiry",
@@ -79,6 +78,12 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
             "refresher",
             "sender",
             "transaction_driver",
+        },
+        "client": {
+            "ad_hoc_requests",
+            "cluster_client",
+            "connections",
+            "environment",
             "wakeup",
         },
     }
@@ -116,7 +121,7 @@ def test_only_the_shells_and_the_environment_read_a_clock() -> None:
         if "time" in imported(path)
     }
     shells = {each for each in reading if each.split("/")[0] in ("cli", "testing", "spark")}
-    assert reading - shells <= {"core/environment.py", "core/fast_path.py"}
+    assert reading - shells <= {"client/environment.py", "core/fast_path.py"}
 
 
 def test_only_the_owner_and_the_core_start_tasks() -> None:

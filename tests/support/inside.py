@@ -6,8 +6,8 @@ from typing import Any
 
 from aioproducer import Producer, sync
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
+from aioproducer.client.environment import Environment
 from aioproducer.core.engine import Engine
-from aioproducer.core.environment import Environment
 from aioproducer.core.lifecycle import Lifecycle
 from aioproducer.core.producer_core import ProducerCore
 from aioproducer.network.client import NetworkClient

@@ -14,6 +14,8 @@ from aioproducer.accumulator.batch_queue import BatchQueue
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.pending_queue import PendingQueue
 from aioproducer.accumulator.pending_records import PendingRecords
+from aioproducer.client.ad_hoc_requests import AdHocRequests
+from aioproducer.client.wakeup import Wakeup
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import ProducerError
@@ -29,7 +31,6 @@ from aioproducer.network.client import NetworkClient
 from aioproducer.partitioning import PartitionFunction
 from aioproducer.records.compression import Compression
 from aioproducer.runtime.tasks import TaskOwner
-from aioproducer.sender.ad_hoc_requests import AdHocRequests
 from aioproducer.sender.batch_sender import (
     BatchSender,
     ProduceRequestBuilder,
@@ -43,7 +44,6 @@ from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.sender import Sender
 from aioproducer.sender.transaction_driver import DriverSettings, TransactionDriver
-from aioproducer.sender.wakeup import Wakeup
 from aioproducer.transactions.group_offsets import GroupOffsets
 from aioproducer.transactions.manager import TransactionManager
 from aioproducer.transactions.sequence_numbers import SequenceNumbers

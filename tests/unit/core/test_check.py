@@ -8,6 +8,12 @@ from typing import Any
 
 import pytest
 
+from aioproducer.client.describe_request import (
+    ClusterDescription,
+    DescribeRequest,
+    PartitionDescription,
+    TopicDescription,
+)
 from aioproducer.core.check import TopicCheck, check
 from aioproducer.core.cluster_queries import ClusterQueries
 from aioproducer.errors import (
@@ -21,11 +27,19 @@ from aioproducer.errors import (
     UnknownTopicOrPartitionError,
 )
 from aioproducer.model import Node
-from aioproducer.sender.check_requests import DescribeRequest, Found, FoundTopic
 from aioproducer.transactions.requests import Response
 
 ONE, TWO = (Node(number, f"host{number}", 9092) for number in (1, 2))
-GOOD = FoundTopic(0, frozenset({2}), 3, may_write=True)
+
+
+def described(*leaders: int | None, error: int = 0, writes: bool | None = True) -> TopicDescription:
+    partitions = (
+        PartitionDescription(number, leader, 0, (), ()) for number, leader in enumerate(leaders)
+    )
+    return TopicDescription("orders", None, False, error, tuple(partitions), writes)
+
+
+GOOD = described(2, 2, 2)
 NOT_AVAILABLE, ID_REFUSED = 15, 53
 LONG, SHORT = 30.0, 0.05
 
@@ -33,9 +47,9 @@ LONG, SHORT = 30.0, 0.05
 class Cluster(ClusterQueries):
     """Answers a check; ``nodes`` are those that it was led to."""
 
-    def __init__(self, **topics: FoundTopic) -> None:
+    def __init__(self, **topics: TopicDescription) -> None:
         self.error_code = 0
-        self.topics: dict[str, FoundTopic] = topics
+        self.topics: dict[str, TopicDescription] = topics
         self.coordinators: list[Any] = []
         self.unreachable: dict[Node, BaseException | None] = {}
         self.nodes: list[Node] = []
@@ -53,8 +67,9 @@ class Cluster(ClusterQueries):
             return None
         self.asked.append(request)
         if isinstance(request, DescribeRequest):
-            named = {name: self.topics[name] for name in request.topics}
-            return Found(self.error_code, "cluster", (ONE, TWO), named)
+            named = {name: self.topics[name] for name in request.topics or ()}
+            brokers = {node.id: node for node in (ONE, TWO)}
+            return ClusterDescription(self.error_code, "cluster", 1, brokers, named)
         return self.coordinators.pop(0)
 
     def why_no_answer(self) -> str:
@@ -70,7 +85,7 @@ class Cluster(ClusterQueries):
 
 
 async def test_all_that_was_found() -> None:
-    cluster = Cluster(orders=GOOD, old=FoundTopic(0, frozenset({1}), 1, None))
+    cluster = Cluster(orders=GOOD, old=described(1, writes=None))
     cluster.coordinators = [Response(0, node=ONE)]
     found = await check(cluster, ["orders", "old", "orders"], "payments", LONG)
     assert (found.cluster_id, found.brokers) == ("cluster", (ONE, TWO))
@@ -91,13 +106,13 @@ async def test_a_coordinator_that_comes_soon_is_waited_for() -> None:
 @pytest.mark.parametrize(
     ("topic", "kind", "told"),
     [
-        (FoundTopic(3, frozenset(), 0, None), UnknownTopicOrPartitionError, "'orders'"),
-        (FoundTopic(29, frozenset(), 0, None), TopicAuthorizationFailedError, "'orders'"),
-        (FoundTopic(0, frozenset({1}), 1, may_write=False), TopicAuthorizationFailedError, "WRITE"),
+        (described(error=3), UnknownTopicOrPartitionError, "'orders'"),
+        (described(error=29), TopicAuthorizationFailedError, "'orders'"),
+        (described(1, writes=False), TopicAuthorizationFailedError, "WRITE"),
     ],
 )
 async def test_a_topic_that_cannot_be_written_to(
-    topic: FoundTopic, kind: type[KafkaError], told: str
+    topic: TopicDescription, kind: type[KafkaError], told: str
 ) -> None:
     with pytest.raises(kind, match=told):
         await check(Cluster(orders=topic), ["orders"], None, LONG)
@@ -106,13 +121,13 @@ async def test_a_topic_that_cannot_be_written_to(
 @pytest.mark.parametrize(
     ("passes", "kind"),
     [
-        (FoundTopic(0, frozenset({1, -1}), 2, may_write=True), LeaderNotAvailableError),
-        (FoundTopic(0, frozenset({1, 7}), 2, may_write=True), LeaderNotAvailableError),
-        (FoundTopic(5, frozenset(), 0, None), LeaderNotAvailableError),
+        (described(1, None), LeaderNotAvailableError),
+        (described(1, 7), LeaderNotAvailableError),
+        (described(error=5), LeaderNotAvailableError),
     ],
 )
 async def test_a_leader_that_comes_soon_is_waited_for(
-    passes: FoundTopic, kind: type[KafkaError]
+    passes: TopicDescription, kind: type[KafkaError]
 ) -> None:
     cluster = Cluster(orders=passes)
     with pytest.raises(kind, match="'orders'"):

@@ -140,7 +140,7 @@ async def test_a_closed_client_connects_no_more(world: ObservedClient) -> None:
     connection = await world.connected(ONE)
     world.client.send(1, Ask("ask"))
     world.client.close()
-    assert str(connection.aborted[0]) == "the producer was closed"
+    assert str(connection.aborted[0]) == "the client was closed"
     await settle()
     assert [name for name, _ in world.outcomes()] == ["ask"]
     world.now += 1000

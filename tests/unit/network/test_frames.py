@@ -47,6 +47,7 @@ from aioproducer.transactions.requests import (
     OffsetFetch,
     TxnOffsetCommit,
 )
+from tests.support.samples import sample
 
 RECORDS = bytes(range(256)) * 3
 EACH = [
@@ -95,8 +96,11 @@ def payload(api: Api, version: int) -> Any:
         request = MetadataRequest(Asked(frozenset({"orders", "a"}), full=True))
     elif api in REQUESTS:
         request = TransactionRequest(REQUESTS[api], TransactionHandle("t", 7, 1, 2), 60_000)
-    else:
+    elif api is Api.INIT_PRODUCER_ID:
         request = InitProducerIdRequest()
+    else:
+        kind = response_type(api, version).__name__.replace("Response", "Request")
+        return sample(getattr(request_module(api, version), kind))
     return request.build(version)
 
 
@@ -166,6 +170,17 @@ def test_the_versions_that_are_covered_here() -> None:
         Api.END_TXN: (0, 5),
         Api.TXN_OFFSET_COMMIT: (0, 5),
         Api.OFFSET_FETCH: (7, 8),
+        Api.FETCH: (4, 17),
+        Api.LIST_OFFSETS: (2, 10),
+        Api.OFFSET_FOR_LEADER_EPOCH: (3, 4),
+        Api.CREATE_TOPICS: (2, 7),
+        Api.DELETE_TOPICS: (1, 6),
+        Api.DELETE_RECORDS: (0, 2),
+        Api.CREATE_PARTITIONS: (0, 3),
+        Api.DESCRIBE_CONFIGS: (1, 4),
+        Api.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+        Api.LIST_GROUPS: (0, 5),
+        Api.DESCRIBE_GROUPS: (0, 6),
     }
 
 
@@ -297,6 +312,8 @@ def response(api: Api, version: int) -> Any:
         )
     if api in REQUESTS:
         return _transaction_response(api, parts, version, nothing)
+    if api is not Api.METADATA:
+        return sample(kind)
     partition = parts.MetadataResponsePartition(
         error_code=ErrorCode.none,
         partition_index=0,

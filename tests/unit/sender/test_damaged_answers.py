@@ -23,7 +23,24 @@ from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.testing.fault_proxy.damage import damaged
 from aioproducer.transactions.requests import AddPartitionsToTxn, OffsetFetch, TxnOffsetCommit
 from tests.support.responses import read_to_its_end, unread
-from tests.unit.network.test_frames import EACH, REQUESTS, TOPIC_ID, batch, body, response
+from tests.unit.network import test_frames
+from tests.unit.network.test_frames import REQUESTS, TOPIC_ID, batch, body, response
+
+EACH = [
+    (api, version)
+    for api, version in test_frames.EACH
+    if api in REQUESTS
+    or api
+    in (
+        Api.PRODUCE,
+        Api.METADATA,
+        Api.API_VERSIONS,
+        Api.INIT_PRODUCER_ID,
+        Api.SASL_HANDSHAKE,
+        Api.SASL_AUTHENTICATE,
+    )
+]
+"""The requests of producers."""
 
 ROUNDS = 400
 LONGEST = 1.0

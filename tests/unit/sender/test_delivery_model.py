@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from aioproducer.accumulator import SerializedRecord
+from aioproducer.client.wakeup import Wakeup
 from aioproducer.cluster.metadata import Asked
 from aioproducer.cluster.metadata_response import MetadataNews
 from aioproducer.errors import (
@@ -39,7 +40,6 @@ from aioproducer.model import Node, NodeId
 from aioproducer.network.request import Completion
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
-from aioproducer.sender.wakeup import Wakeup
 from tests.support.fake_network import FakeNetwork
 from tests.support.responses import metadata_response
 from tests.support.tokens import Token

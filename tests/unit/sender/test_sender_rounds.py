@@ -13,12 +13,12 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from aioproducer import BufferExhaustedError, Producer, ProducerBrokenError, RecordMetadata
-from aioproducer.core.environment import Environment
+from aioproducer.client.environment import Environment
+from aioproducer.client.wakeup import Wakeup
 from aioproducer.errors import BrokerConnectionError
 from aioproducer.network.apis import Api, response_type
 from aioproducer.sender.produce import PartitionResult, ProduceRequest, ProduceResults
 from aioproducer.sender.requests import MetadataRequest
-from aioproducer.sender.wakeup import Wakeup
 from tests.support.fake_network import FakeNetwork
 from tests.support.inside import accumulator_of, in_environment
 from tests.support.responses import NOTHING, metadata_answer

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kio.static.protocol import RequestPayload
 
-from aioproducer.cluster.metadata import Metadata
+from aioproducer.client.requester import Requester
 from aioproducer.errors import NetworkError, ProducerError
 from aioproducer.model import Peer
 from aioproducer.network.apis import Api
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.frames import EncodedPayload
 from aioproducer.network.request import Completion, Request
-from aioproducer.sender.requester import Requester
 
 
 class ResponseFuture(Protocol):
@@ -58,14 +58,22 @@ class AdHocRequest:
             self.future.set_result(result)
 
 
+class Peers(Protocol):
+    """The known part of the cluster."""
+
+    @property
+    def peers(self) -> Collection[Peer]:
+        """The peers for requests that any broker can serve."""
+
+
 class AdHocRequests(Requester):
     """The requests that wait for a connection; the client has the sent ones."""
 
     requests = (AdHocRequest,)
 
-    def __init__(self, client: NetworkClient, metadata: Metadata) -> None:
+    def __init__(self, client: NetworkClient, cluster: Peers) -> None:
         self._client = client
-        self._metadata = metadata
+        self._cluster = cluster
         self._waiting: list[AdHocRequest] = []
 
     def ask(self, request: Request, future: ResponseFuture, node: Peer | None) -> None:
@@ -96,7 +104,7 @@ class AdHocRequests(Requester):
 
         None: it was sent, or has a result. Infinite: try again when woken.
         """
-        peers = self._metadata.peers if inquiry.node is None else [inquiry.node]
+        peers = self._cluster.peers if inquiry.node is None else [inquiry.node]
         node = inquiry.node or self._client.least_loaded(peers, now)
         if node is not None and self._client.ready(node, now):
             self._client.send(node.id, inquiry)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from aioproducer.client.ad_hoc_requests import AdHocRequest, AdHocRequests
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import (
     AuthenticationError,
@@ -18,7 +19,6 @@ from aioproducer.model import Node, NodeId, Peer
 from aioproducer.network.apis import Api
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
-from aioproducer.sender.ad_hoc_requests import AdHocRequest, AdHocRequests
 
 ONE, TWO = (Node(number, f"host{number}", 9092) for number in (1, 2))
 LATER = 107.0

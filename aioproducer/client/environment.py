@@ -7,8 +7,8 @@ from random import Random
 from time import monotonic, time_ns
 from typing import Final, NamedTuple
 
+from aioproducer.client.wakeup import Wakeup
 from aioproducer.network.client import NetworkClient
-from aioproducer.sender.wakeup import Wakeup
 
 
 class Environment(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.sender.wakeup import Wakeup
+from aioproducer.client.wakeup import Wakeup
 from tests.support.clock import Clock
 
 

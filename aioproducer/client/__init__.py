@@ -1,0 +1,1 @@
+"""The foundation of every client: connections by a configuration, and awaited requests."""

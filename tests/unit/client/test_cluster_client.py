@@ -1,0 +1,186 @@
+"""Requests that callers await: their responses, their errors and their bounds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from aioproducer.client.cluster_client import ClusterClient
+from aioproducer.client.describe_request import DescribeRequest
+from aioproducer.config import ProducerConfig
+from aioproducer.errors import (
+    BootstrapError,
+    ClientBrokenError,
+    ClientClosedError,
+    IllegalStateError,
+    LeaderNotAvailableError,
+    ProducerTimeoutError,
+    ProtocolError,
+    RequestTimeoutError,
+    TopicAuthorizationFailedError,
+    WrongLoopError,
+)
+from tests.support.fake_kafka import FakeKafka
+
+METADATA = 3
+
+
+@asynccontextmanager
+async def started(kafka: FakeKafka, **options: object) -> AsyncIterator[ClusterClient]:
+    config = ProducerConfig(
+        bootstrap_servers=kafka.bootstrap_servers,
+        retry_backoff_ms=1,
+        retry_backoff_max_ms=2,
+        **options,  # type: ignore[arg-type]
+    )
+    client = ClusterClient(config, "test", "Admin")
+    await client.start()
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def fake(brokers: int = 2) -> AsyncIterator[FakeKafka]:
+    kafka = FakeKafka(brokers, topics={"orders": 3})
+    await kafka.start()
+    try:
+        yield kafka
+    finally:
+        await kafka.stop()
+
+
+async def test_a_description_names_brokers_topics_and_leaders() -> None:
+    async with fake() as kafka, started(kafka) as client:
+        assert client.node(1) is None
+        found = await client.describe(["orders"])
+        assert set(found.brokers) == {1, 2}
+        assert [each.leader for each in found.topics["orders"].partitions] == [1, 2, 1]
+        assert client.node(2) == found.brokers[2]
+
+
+async def test_a_request_goes_to_the_named_broker() -> None:
+    async with fake() as kafka, started(kafka) as client:
+        found = await client.describe()
+        for number in (1, 2, 2):
+            await client.request(DescribeRequest(()), found.brokers[number])
+        assert [each.broker for each in kafka.requests(METADATA)][1:] == [1, 2, 2]
+
+
+async def test_requests_of_many_tasks_get_their_own_responses() -> None:
+    async with fake() as kafka, started(kafka) as client:
+        kafka.create_topic("bills", 1)
+        names = ["orders", "bills"] * 20
+        found = await asyncio.gather(*(client.describe([name]) for name in names))
+        assert [[*each.topics] for each in found] == [[name] for name in names]
+
+
+async def test_a_silent_broker_is_a_timeout_that_names_it() -> None:
+    async with fake() as kafka, started(kafka) as client:
+        found = await client.describe()
+        kafka.mute.add(METADATA)
+        with pytest.raises(RequestTimeoutError, match=r"broker 1 .* within 0\.05 s"):
+            await client.request(DescribeRequest(()), found.brokers[1], timeout=0.05)
+        with pytest.raises(BootstrapError, match=r"no broker responded within 0\.05 s"):
+            await client.describe(timeout=0.05)
+
+
+async def test_a_cancelled_caller_leaves_the_connection_to_others() -> None:
+    async with fake(1) as kafka, started(kafka) as client:
+        await client.describe()
+        kafka.mute.add(METADATA)
+        task = asyncio.ensure_future(client.describe())
+        await kafka.until_received(METADATA, 2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        kafka.mute.clear()
+
+
+async def test_close_fails_waiting_callers_and_returns() -> None:
+    async with fake(1) as kafka, started(kafka) as client:
+        await client.describe()
+        kafka.mute.add(METADATA)
+        task = asyncio.ensure_future(client.describe())
+        await kafka.until_received(METADATA, 2)
+        await client.close()
+        with pytest.raises(ClientClosedError, match="the Admin is closed"):
+            await task
+        with pytest.raises(ClientClosedError):
+            await client.describe()
+        await client.close()
+
+
+async def test_a_client_is_started_once_and_used_after_it() -> None:
+    async with fake(1) as kafka:
+        config = ProducerConfig(bootstrap_servers=kafka.bootstrap_servers)
+        client = ClusterClient(config, "test", "Reader")
+        with pytest.raises(IllegalStateError, match="async with Reader"):
+            await client.describe()
+        await client.start()
+        with pytest.raises(IllegalStateError, match="the Reader is started"):
+            await client.start()
+        await client.close()
+
+
+async def test_a_client_belongs_to_its_loop() -> None:
+    async with fake(1) as kafka, started(kafka) as client:
+        with pytest.raises(WrongLoopError, match="the event loop on which it was started"):
+            await asyncio.to_thread(asyncio.run, client.describe())
+
+
+async def test_a_part_that_dies_fails_every_caller() -> None:
+    async with fake(1) as kafka, started(kafka) as client:
+        await client.describe()
+        kafka.mute.add(METADATA)
+        task = asyncio.ensure_future(client.describe())
+        await kafka.until_received(METADATA, 2)
+        client._wakeup.fail(RuntimeError("boom"))
+        with pytest.raises(ClientBrokenError, match="RuntimeError: boom"):
+            await task
+        with pytest.raises(ClientBrokenError):
+            await client.describe()
+
+
+async def test_errors_that_may_pass_are_retried() -> None:
+    async with fake(1) as kafka, started(kafka) as client:
+        left = [LeaderNotAvailableError("not yet"), RequestTimeoutError("silent")]
+
+        async def attempt() -> str:
+            if left:
+                raise left.pop()
+            return "done"
+
+        assert await client.retry(attempt, timeout=30, doing="the test") == "done"
+
+
+@pytest.mark.parametrize(
+    "error", [TopicAuthorizationFailedError("no"), ProtocolError("no broker"), KeyError("a bug")]
+)
+async def test_other_errors_are_raised_at_once(error: Exception) -> None:
+    async with fake(1) as kafka, started(kafka) as client:
+        calls = 0
+
+        async def attempt() -> None:
+            nonlocal calls
+            calls += 1
+            raise error
+
+        with pytest.raises(type(error)):
+            await client.retry(attempt, timeout=30, doing="the test")
+        assert calls == 1
+
+
+async def test_retries_end_with_the_last_error_as_the_cause() -> None:
+    async with fake(1) as kafka, started(kafka) as client:
+
+        async def attempt() -> None:
+            raise LeaderNotAvailableError("orders-0 has no leader")
+
+        with pytest.raises(ProducerTimeoutError, match=r"the test took .* orders-0 has no") as told:
+            await client.retry(attempt, timeout=0.05, doing="the test")
+        assert isinstance(told.value.__cause__, LeaderNotAvailableError)
