@@ -272,10 +272,11 @@ class Producer:
         Arrow columns are a ``pyarrow.RecordBatch`` or ``Table`` with the column ``value``, and any
         of ``key`` (both binary, large_binary, string or large_string; nulls are None),
         ``partition`` (int32; null: chosen by the key), ``timestamp`` (timestamp, or int64 in ms
-        since the epoch; null: now) and ``headers`` (list of struct<key: string, value: binary>). A
-        ``pyarrow.Array`` or ``ChunkedArray`` holds values alone. No row becomes a Python object of
-        its own on its way into a batch, unless there are serializers, interceptors or a
-        partitioner; they see bytes. The order is kept within each partition.
+        since the epoch; null: now) and ``headers`` (list of struct<key: string, value: binary>).
+        The column ``offset`` (int64) of records that were read is not sent. A ``pyarrow.Array`` or
+        ``ChunkedArray`` holds values alone. No row becomes a Python object of its own on its way
+        into a batch, unless there are serializers, interceptors or a partitioner; they see bytes.
+        The order is kept within each partition.
 
         Raises:
             SerializationError: ``values`` is not iterable, or is a single str or bytes; or

@@ -27,6 +27,7 @@
     ├── AuthenticationError                     a login failed, or a peer can't be trusted
     │   ├── SslAuthenticationError              the TLS handshake failed
     │   └── TokenError                          no token is available
+    ├── CorruptRecordsError                     records that were read can't be decoded
     ├── UnsupportedVersionError                 the broker is too old or too new for a request
     ├── TransactionError
     │   ├── AbortableTransactionError           the transaction fails; the next one can work
@@ -116,6 +117,7 @@ from aioproducer.errors.client import (
     ClientClosedError,
     CommitUnconfirmedError,
     ConfigError,
+    CorruptRecordsError,
     DeliveryTimeoutError,
     FatalTransactionError,
     IllegalStateError,
@@ -162,6 +164,7 @@ __all__ = [
     "CoordinatorLoadInProgressError",
     "CoordinatorNotAvailableError",
     "CorruptMessageError",
+    "CorruptRecordsError",
     "DeliveryTimeoutError",
     "DuplicateSequenceNumberError",
     "FatalTransactionError",

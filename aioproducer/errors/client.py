@@ -144,6 +144,10 @@ class TokenEndpointError(NetworkError):
     written = Written.NO
 
 
+class CorruptRecordsError(ProducerError):
+    """Records that were read can't be decoded; the message names the batch, and what to do."""
+
+
 class TransactionError(ProducerError):
     """The root of the errors of a transaction as a whole."""
 

@@ -25,7 +25,9 @@ _TAKEN: Final = {
     "partition": "int32",
     "timestamp": "timestamp, or int64 with milliseconds since the epoch",
     "headers": "list or large_list of struct<key: string, value: binary>",
+    "offset": "int64, which is not sent",
 }
+"""The allowed columns. ``offset`` is there because records that were read have one."""
 
 
 def is_arrow(values: Any) -> bool:
@@ -113,6 +115,7 @@ _CHECKS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "partition": lambda pyarrow, kind: kind == pyarrow.int32(),
     "timestamp": lambda pyarrow, kind: pyarrow.types.is_timestamp(kind) or kind == pyarrow.int64(),
     "headers": _holds_headers,
+    "offset": lambda pyarrow, kind: kind == pyarrow.int64(),
 }
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import Final, NamedTuple
 
+from aioproducer.records.batch_header import (
+    BEFORE_CHECKSUM,
+    CHECKED,
+    LENGTH_COUNTS_FROM,
+    MAGIC,
+    TRANSACTIONAL,
+)
 from aioproducer.records.builder import BATCH_OVERHEAD, RecordsBuilder
 from aioproducer.records.checksum import crc32c
 from aioproducer.records.compression import Compression
 
-# base offset, length, partition leader epoch, magic, CRC
-_BEFORE_CHECKSUM: Final = Struct(">qiibI")
-# attributes, last offset delta, base and max timestamp, producer id and epoch, sequence, count
-_CHECKED: Final = Struct(">hiqqqhii")
-_LENGTH_COUNTS_FROM: Final = 12
-_MAGIC: Final = 2
-_TRANSACTIONAL: Final = 0x10
 _MAX_SEQUENCE: Final = 2**31 - 1
 
 
@@ -64,10 +63,10 @@ def frame_batch(
         batch = bytearray(BATCH_OVERHEAD + len(compressed))
         batch[BATCH_OVERHEAD:] = compressed
     if state.transactional:
-        attributes |= _TRANSACTIONAL
-    _CHECKED.pack_into(
+        attributes |= TRANSACTIONAL
+    CHECKED.pack_into(
         batch,
-        _BEFORE_CHECKSUM.size,
+        BEFORE_CHECKSUM.size,
         attributes,
         builder.count - 1,
         builder.base_timestamp_ms,
@@ -77,7 +76,7 @@ def frame_batch(
         state.base_sequence,
         builder.count,
     )
-    checksum = crc32c(memoryview(batch)[_BEFORE_CHECKSUM.size :])
-    length = len(batch) - _LENGTH_COUNTS_FROM
-    _BEFORE_CHECKSUM.pack_into(batch, 0, 0, length, -1, _MAGIC, checksum)
+    checksum = crc32c(memoryview(batch)[BEFORE_CHECKSUM.size :])
+    length = len(batch) - LENGTH_COUNTS_FROM
+    BEFORE_CHECKSUM.pack_into(batch, 0, 0, length, -1, MAGIC, checksum)
     return batch

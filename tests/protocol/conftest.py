@@ -17,6 +17,10 @@ class _Snappy:
     """What kafka-python needs of python-snappy, which is itself a shell around cramjam."""
 
     @staticmethod
+    def compress(data: bytes) -> bytes:
+        return bytes(cramjam.snappy.compress_raw(data))
+
+    @staticmethod
     def decompress(data: bytes) -> bytes:
         return bytes(cramjam.snappy.decompress_raw(data))
 
