@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from random import Random
 from typing import Any, Final, TypeVar
 
@@ -67,6 +67,8 @@ class ClusterClient:
         self._process = os.getpid()
         self._state = "not started"
         self._broken: ClientBrokenError | None = None
+        self.on_end: Callable[[], None] = lambda: None
+        """Called when the client takes no more requests: it was closed, or a part has died."""
         self._awaited: set[asyncio.Future[Any]] = set()
         """The futures of all requests."""
         self._loop: asyncio.AbstractEventLoop
@@ -142,6 +144,12 @@ class ClusterClient:
             if not response.done():
                 response.set_result(error)
         self._client.close()
+        self.on_end()
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the client takes no more requests."""
+        return self._broken is not None or self._state != "started"
 
     def check_usable(self) -> None:
         """Raise the reason if no request can be made here and now."""
@@ -166,6 +174,10 @@ class ClusterClient:
                 f"the {self._name} belongs to the event loop on which it was started, and was used "
                 "from another one; make one there"
             )
+
+    def start_task(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        """Run ``coroutine`` until it ends or the client does; its error ends the client."""
+        self._owner.start(coroutine, name)
 
     # --- requests --------------------------------------------------------------------------
 

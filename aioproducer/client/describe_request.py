@@ -19,6 +19,8 @@ _FIRST_WITH_OPERATIONS: Final = 8
 _LAST_WITH_CLUSTER_OPERATIONS: Final = 10
 _FIRST_WITH_TOPIC_IDS: Final = 10
 _UNKNOWN: Final = -(2**31)
+_MOST_MISSING: Final = 1000
+"""The partitions that a description may leave out."""
 _WRITE: Final = 4
 """Kafka's number of the operation (``AclOperation``), and its bit in a set of them."""
 
@@ -116,6 +118,14 @@ class DescribeRequest:
 def _topic(said: Any) -> TopicDescription:
     operations: int = getattr(said, "topic_authorized_operations", _UNKNOWN)
     partitions = sorted((_partition(each) for each in said.partitions), key=lambda each: each[0])
+    numbers = {each.partition for each in partitions}
+    if len(numbers) < len(partitions) or any(
+        not 0 <= each < len(numbers) + _MOST_MISSING for each in numbers
+    ):
+        raise ProtocolError(
+            f"{len(partitions)} partitions of topic {said.name!r} with {len(numbers)} numbers from "
+            f"{min(numbers)} to {max(numbers)}"
+        )
     return TopicDescription(
         str(said.name),
         getattr(said, "topic_id", None),

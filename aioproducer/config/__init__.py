@@ -3,6 +3,7 @@
 ::
 
     producer_config.py  ProducerConfig            options.py, security_options.py  the rows
+    reader_options.py   those of a reader
     option.py           one row of the table      kinds.py, security_kinds.py      their values
     names.py            keywords, Java names      addresses.py      'host:port' lists
     cross_checks.py     rules between options     document.py       the tables of the docs
@@ -26,6 +27,7 @@ from aioproducer.config.options import (
 )
 from aioproducer.config.plain_secrets import hidden_mapping, hide_secrets
 from aioproducer.config.producer_config import ProducerConfig
+from aioproducer.config.reader_options import ReaderKeywords, ReaderOptions
 from aioproducer.config.secret import Secret, type_name_of
 
 __all__ = [
@@ -40,6 +42,8 @@ __all__ = [
     "RecoveryStrategy",
     "SecurityProtocol",
     "JaasEntry",
+    "ReaderKeywords",
+    "ReaderOptions",
     "hidden_mapping",
     "hide_secrets",
     "parse_jaas",

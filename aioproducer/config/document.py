@@ -1,4 +1,4 @@
-"""The option tables of the documentation, printed from ``options.py``.
+"""The option tables of the documentation, printed from ``options.py`` and its neighbours.
 
 ``python -m aioproducer.config`` prints them; ``--write docs/reference/configuration.md`` puts them
 between the file's markers.
@@ -17,6 +17,7 @@ from typing import Final
 from aioproducer.config.names import WITHOUT_EFFECT
 from aioproducer.config.option import Group, Option
 from aioproducer.config.options import OPTIONS, OptionTable
+from aioproducer.config.reader_options import READER_OPTIONS, ReaderOptions
 from aioproducer.errors import ConfigError
 
 __all__ = ["BEGIN", "END", "REFRESH_COMMAND", "insert", "markdown", "meanings", "section", "write"]
@@ -61,9 +62,9 @@ def write(path: Path) -> None:
 
 @cache
 def meanings() -> dict[str, str]:
-    """The docstring under each field of the table and of its bases, on one line."""
+    """The docstring under each field of the tables and of their bases, on one line."""
     found: dict[str, str] = {}
-    for table in OptionTable.__mro__[:-1]:
+    for table in (*OptionTable.__mro__[:-1], ReaderOptions):
         for node in ast.parse(inspect.getsource(table)).body:
             body = node.body if isinstance(node, ast.ClassDef) else []
             for row, text in pairwise(body):
@@ -86,7 +87,8 @@ def _split(document: str) -> tuple[str, str, str]:
 
 def _lines() -> Iterator[str]:
     for group in Group:
-        rows = [option for option in OPTIONS.values() if option.group is group]
+        options = (*OPTIONS.values(), *READER_OPTIONS.values())
+        rows = [option for option in options if option.group is group]
         yield from (f"### {group.value}", "")
         yield from _table("Option", "Values", "Default", "Importance", "Meaning")
         yield from map(_row, rows)

@@ -34,6 +34,7 @@ class Group(Enum):
     TOKENS = "Security: OAuth tokens"
     TRANSACTIONS = "Transactions"
     METRICS = "Metrics"
+    READING = "Reading: options of a Reader alone"
 
 
 class Importance(Enum):

@@ -28,6 +28,8 @@
     │   ├── SslAuthenticationError              the TLS handshake failed
     │   └── TokenError                          no token is available
     ├── CorruptRecordsError                     records that were read can't be decoded
+    ├── LogTruncatedError                       records that were read are not in the log any more
+    ├── TopicRecreatedError                     a topic that is read was deleted and created again
     ├── UnsupportedVersionError                 the broker is too old or too new for a request
     ├── TransactionError
     │   ├── AbortableTransactionError           the transaction fails; the next one can work
@@ -80,6 +82,7 @@ from aioproducer.errors.broker import (
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     OffsetMetadataTooLargeError,
+    OffsetOutOfRangeError,
     OperationNotAttemptedError,
     OutOfOrderSequenceNumberError,
     PolicyViolationError,
@@ -123,6 +126,7 @@ from aioproducer.errors.client import (
     IllegalStateError,
     InvalidOffsetError,
     InvalidPartitionError,
+    LogTruncatedError,
     MetadataTimeoutError,
     MissingExtraError,
     NetworkError,
@@ -137,6 +141,7 @@ from aioproducer.errors.client import (
     SslAuthenticationError,
     TokenEndpointError,
     TokenError,
+    TopicRecreatedError,
     TransactionAbortedError,
     TransactionError,
     UnsupportedVersionError,
@@ -192,6 +197,7 @@ __all__ = [
     "KafkaStorageError",
     "LeaderNotAvailableError",
     "ListenerNotFoundError",
+    "LogTruncatedError",
     "MessageTooLargeError",
     "MetadataTimeoutError",
     "MissingExtraError",
@@ -202,6 +208,7 @@ __all__ = [
     "NotEnoughReplicasError",
     "NotLeaderOrFollowerError",
     "OffsetMetadataTooLargeError",
+    "OffsetOutOfRangeError",
     "OperationNotAttemptedError",
     "OutOfOrderSequenceNumberError",
     "PolicyViolationError",
@@ -225,6 +232,7 @@ __all__ = [
     "TokenEndpointError",
     "TokenError",
     "TopicAuthorizationFailedError",
+    "TopicRecreatedError",
     "TransactionAbortableError",
     "TransactionAbortedError",
     "TransactionError",

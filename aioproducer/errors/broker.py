@@ -52,6 +52,10 @@ class UnknownServerError(KafkaError):
     """The broker met an error that it did not expect; its log says which."""
 
 
+class OffsetOutOfRangeError(KafkaError):
+    """The log has no record at the offset that is to be read, or never had one."""
+
+
 class CorruptMessageError(KafkaError):
     """The batch arrived with a wrong checksum."""
 

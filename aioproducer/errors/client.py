@@ -148,6 +148,17 @@ class CorruptRecordsError(ProducerError):
     """Records that were read can't be decoded; the message names the batch, and what to do."""
 
 
+class LogTruncatedError(ProducerError):
+    """Records that a reader has returned are not in the log any more (KIP-320).
+
+    Source: Kafka's ``LogTruncationException``.
+    """
+
+
+class TopicRecreatedError(ProducerError):
+    """A topic that is read was deleted and created again."""
+
+
 class TransactionError(ProducerError):
     """The root of the errors of a transaction as a whole."""
 

@@ -48,6 +48,8 @@ class Row(NamedTuple):
 # fmt: off
 TABLE: Final = (
     Row(ErrorCode.unknown_server_error, broker.UnknownServerError, _REFUSED, written=_MAYBE),
+    Row(ErrorCode.offset_out_of_range, broker.OffsetOutOfRangeError, _REFUSED,
+        advice="seek() to an offset that the log has, or set auto_offset_reset"),
     Row(ErrorCode.corrupt_message, broker.CorruptMessageError, _RETRIABLE,
         advice="the network or the broker's memory may be faulty"),
     Row(ErrorCode.unknown_topic_or_partition, broker.UnknownTopicOrPartitionError, _RETRIABLE,

@@ -99,15 +99,17 @@ class RecordBatch(Sequence[ConsumerRecord]):
         return records_to_arrow([self])
 
 
-def decode(batch: EncodedBatch, *, from_offset: int = 0, limit: int) -> RecordBatch:
-    """The records of ``batch`` that have ``from_offset`` or a later one.
+def decode(
+    batch: EncodedBatch, *, from_offset: int = 0, until_offset: int | None = None, limit: int
+) -> RecordBatch:
+    """The records of ``batch`` from ``from_offset`` on, and before ``until_offset`` if it is given.
 
     Everything is checked here, so the records can be taken without an error afterwards. Raises
     CorruptRecordsError, also if the records unpack to more than ``limit`` bytes.
     """
     data = batch.decompressed(min(limit, _MOST_BYTES)) if batch.record_count else b""
     try:
-        return RecordBatch(batch, ParsedRecords(batch, data, from_offset))
+        return RecordBatch(batch, ParsedRecords(batch, data, from_offset, until_offset))
     except MalformedRecordError as error:
         raise batch.corrupt(error) from error
 

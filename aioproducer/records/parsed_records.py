@@ -24,7 +24,9 @@ _MOST_BYTES: Final = 2**31 - 1
 
 
 class ParsedRecords:
-    """The records of ``batch`` from ``from_offset`` on, from their uncompressed bytes ``data``.
+    """The records of ``batch`` from ``from_offset`` on, and before ``until_offset`` (None: all).
+
+    ``data``: the uncompressed bytes of all records.
 
     Raises MalformedRecordError unless all of ``data`` is exactly the records that the header of the
     batch names, with growing offsets within the batch.
@@ -32,9 +34,18 @@ class ParsedRecords:
 
     __slots__ = ("_records",)
 
-    def __init__(self, batch: EncodedBatch, data: Unpacked, from_offset: int) -> None:
+    def __init__(
+        self,
+        batch: EncodedBatch,
+        data: Unpacked,
+        from_offset: int,
+        until_offset: int | None = None,
+    ) -> None:
+        end = batch.next_offset if until_offset is None else until_offset
         self._records = [
-            record for record in _parse(batch, memoryview(data)) if record.offset >= from_offset
+            record
+            for record in _parse(batch, memoryview(data))
+            if from_offset <= record.offset < end
         ]
 
     def __len__(self) -> int:

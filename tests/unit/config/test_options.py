@@ -11,6 +11,7 @@ from aioproducer.config.document import meanings
 from aioproducer.config.names import BY_JAVA_NAME, WITHOUT_EFFECT
 from aioproducer.config.option import Group, Importance
 from aioproducer.config.options import OPTIONS
+from aioproducer.config.reader_options import READER_OPTIONS, ReaderKeywords, ReaderOptions
 from aioproducer.errors import ConfigError
 
 INT_MAX = 2**31 - 1
@@ -159,14 +160,36 @@ def test_the_keywords_are_the_options() -> None:
     assert ProducerOptions.__annotations__.keys() == OPTIONS.keys()
 
 
+def test_the_options_of_a_reader_are_keywords_with_good_defaults() -> None:
+    assert ReaderKeywords.__annotations__.keys() == READER_OPTIONS.keys()
+    for option in READER_OPTIONS.values():
+        assert option.accept(option.default) == option.default
+    assert ReaderOptions().isolation_level == "read_uncommitted"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("isolation_level", "serializable"),
+        ("auto_offset_reset", "beginning"),
+        ("read_ahead_bytes", 0),
+        ("fetch_max_wait_ms", -1),
+        ("check_crcs", "maybe"),
+    ],
+)
+def test_an_option_of_a_reader_is_checked(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=name):
+        ReaderOptions(**{name: value})
+
+
 def test_the_options_stand_group_by_group() -> None:
-    groups = [option.group for option in OPTIONS.values()]
+    groups = [option.group for option in (*OPTIONS.values(), *READER_OPTIONS.values())]
     assert list(dict.fromkeys(groups)) == list(Group)
     assert groups == sorted(groups, key=list(Group).index)
 
 
 def test_every_option_has_a_meaning_and_a_difference_is_explained() -> None:
-    assert meanings().keys() == OPTIONS.keys()
+    assert meanings().keys() == OPTIONS.keys() | READER_OPTIONS.keys()
     assert {option.java_name for option in OPTIONS.values() if option.kafka_default} == {
         "batch.size",
         "linger.ms",

@@ -1,0 +1,61 @@
+"""The configuration of a client that is no producer. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aioproducer.config import ProducerConfig, type_name_of
+from aioproducer.errors import ConfigError
+
+OF_PRODUCERS: Final = frozenset(
+    {
+        "acks",
+        "batch_size",
+        "buffer_memory",
+        "compression_gzip_level",
+        "compression_lz4_level",
+        "compression_type",
+        "compression_zstd_level",
+        "enable_idempotence",
+        "interceptor_classes",
+        "key_serializer",
+        "linger_ms",
+        "max_request_size",
+        "partitioner",
+        "partitioner_adaptive_partitioning_enable",
+        "partitioner_availability_timeout_ms",
+        "partitioner_ignore_keys",
+        "retries",
+        "transaction_timeout_ms",
+        "transactional_id",
+        "value_serializer",
+    }
+)
+"""The options that mean something to producers alone."""
+
+
+def client_config(
+    config: ProducerConfig | None, options: Mapping[str, Any], name: str
+) -> ProducerConfig:
+    """The configuration by the arguments of a client's constructor; ``name``: the client's class.
+
+    The caller has hidden secrets in both: they are in its frame, too.
+
+    A ``config`` may be shared with a producer, so its options for producers are ignored. Such an
+    option as a keyword is a mistake. Raises :class:`ConfigError`.
+    """
+    misplaced = sorted(OF_PRODUCERS.intersection(options))
+    if misplaced:
+        raise ConfigError(
+            f"{', '.join(misplaced)}: only a producer has such an option; leave it out of {name}()"
+        )
+    if config is None:
+        return ProducerConfig(**options)
+    if not isinstance(config, ProducerConfig):
+        raise ConfigError(
+            f"the only positional argument of {name}() is a ProducerConfig, not a "
+            f"{type_name_of(config)}: name the brokers with bootstrap_servers=..., and read Java "
+            "properties with ProducerConfig.from_properties(...)"
+        )
+    return config.replace(**options) if options else config

@@ -1,0 +1,88 @@
+"""The options of a reader, beside those of its connections.
+
+Names, defaults and ranges are those of ``org.apache.kafka.clients.consumer.ConsumerConfig`` in
+Kafka 4.3; ``kafka_default`` marks where a default differs and the meaning says why.
+"""
+
+# ruff: noqa: RUF009  # option() is dataclasses.field() with a kind
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypedDict
+
+from aioproducer.config.kinds import INT_MAX, Boolean, Bytes, Choice, Milliseconds
+from aioproducer.config.option import Group, Importance, option, options_of
+
+__all__ = ["READER_OPTIONS", "IsolationOption", "OffsetReset", "ReaderKeywords", "ReaderOptions"]
+
+IsolationOption = Literal["read_uncommitted", "read_committed"]
+OffsetReset = Literal["none", "earliest", "latest"]
+
+HIGH, MEDIUM = Importance.HIGH, Importance.MEDIUM
+
+
+class ReaderKeywords(TypedDict, total=False):
+    """The options as keywords."""
+
+    isolation_level: IsolationOption
+    auto_offset_reset: OffsetReset
+    read_ahead_bytes: int
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    check_crcs: bool
+    max_batch_bytes: int
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ReaderOptions:
+    """The options with their defaults.
+
+    Raises:
+        ConfigError: a value is of the wrong type or out of range.
+    """
+
+    isolation_level: IsolationOption = option(
+        Choice(IsolationOption), "read_uncommitted", Group.READING, MEDIUM
+    )
+    """`read_committed` leaves out the records of aborted transactions, and waits for the end of
+    open ones."""
+
+    auto_offset_reset: OffsetReset = option(
+        Choice(OffsetReset), "none", Group.READING, MEDIUM, kafka_default="latest"
+    )
+    """The place to go on from if the log does not have the position any more. `none` raises an
+    error, for a jump is a loss that the application should know of."""
+
+    read_ahead_bytes: int = option(Bytes(1, INT_MAX), 16 * 1024 * 1024, Group.READING, MEDIUM)
+    """Bound on the fetched bytes that the application has not taken, of all partitions. A batch
+    that is larger than the rest of it comes whole."""
+
+    fetch_max_bytes: int = option(Bytes(0, INT_MAX), 52428800, Group.READING, MEDIUM)
+    """Bound on a response. `read_ahead_bytes` lowers it."""
+
+    max_partition_fetch_bytes: int = option(Bytes(0, INT_MAX), 1048576, Group.READING, HIGH)
+    """Bound on a partition's part of a response; a first batch that is larger comes whole."""
+
+    fetch_min_bytes: int = option(Bytes(0, INT_MAX), 1, Group.READING, HIGH)
+    """The bytes that a broker waits for before it responds."""
+
+    fetch_max_wait_ms: int = option(Milliseconds(0, INT_MAX), 500, Group.READING)
+    """The time that a broker waits for `fetch_min_bytes`."""
+
+    check_crcs: bool = option(Boolean(), True, Group.READING)
+    """The checksum of each batch is checked."""
+
+    max_batch_bytes: int = option(Bytes(1, INT_MAX), 64 * 1024 * 1024, Group.READING)
+    """Bound on the records of one batch when they are unpacked. A larger batch is an error: a few
+    damaged or hostile bytes could else unpack to any size."""
+
+    def __init__(self, **given: Any) -> None:
+        for name, row in READER_OPTIONS.items():
+            value = row.accept(given[name]) if name in given else row.default
+            object.__setattr__(self, name, value)
+
+
+READER_OPTIONS: Final = options_of(ReaderOptions)

@@ -1,0 +1,239 @@
+"""The requests of a reader: records are fetched ahead from each leader, within a bound of bytes.
+
+Source: Kafka's ``Fetcher``, with a task in place of the calls of ``poll()``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from aioproducer.client.cluster_client import ClusterClient
+from aioproducer.client.list_offsets import IsolationLevel
+from aioproducer.errors import ProducerError, explain, kafka_error
+from aioproducer.model import Node, TopicPartition
+from aioproducer.reader.fetch_request import (
+    Fetched,
+    FetchedPartition,
+    FetchLimits,
+    FetchPartition,
+    FetchRequest,
+)
+from aioproducer.reader.leader_refresh import LeaderRefresh
+from aioproducer.reader.leaders import Leaders
+from aioproducer.reader.partition import Item, PartitionState
+from aioproducer.reader.position_check import PositionCheck
+from aioproducer.reader.read_ahead import ReadAhead
+
+_OUT_OF_RANGE: Final = 1
+
+
+class FetchSettings(NamedTuple):
+    """The settings of a fetcher. Times are seconds."""
+
+    isolation: IsolationLevel
+    limits: FetchLimits
+    read_ahead: int
+    """Bytes that may be read ahead, of all partitions."""
+    check_crcs: bool
+    offset_reset: str
+    """``none``, ``earliest`` or ``latest``."""
+    lookup_timeout: float
+    metadata_max_age: float
+
+
+class Fetcher:
+    """Fetches for all partitions of a reader.
+
+    One request at a time is on its way to each leader, for all of its partitions. A leader gets the
+    next one when half of its share of the read-ahead is free again.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        partitions: Iterable[PartitionState],
+        leaders: Leaders,
+        settings: FetchSettings,
+    ) -> None:
+        self._client = client
+        self._leaders = leaders
+        self._settings = settings
+        self._wake = asyncio.Event()
+        self._arrived = asyncio.Event()
+        self.read_ahead = ReadAhead(
+            partitions, settings.read_ahead, self._arrived.set, self._wake.set
+        )
+        self._turns = dict(self.read_ahead.partitions)
+        """The partitions in the order in which the next requests name them."""
+        self._busy: set[int | TopicPartition] = set()
+        """The ids of leaders with a request on its way, and partitions whose range is looked up."""
+        self._backoff = client.backoff()
+        self._refresh = LeaderRefresh(
+            client,
+            leaders,
+            self.read_ahead,
+            settings.metadata_max_age,
+            settings.lookup_timeout,
+            self._wake.set,
+        )
+        self._check = PositionCheck(
+            client,
+            self.read_ahead,
+            self._failed,
+            settings.isolation,
+            settings.offset_reset,
+            settings.lookup_timeout,
+        )
+        client.on_end = self._arrived.set
+
+    # --- the application's side --------------------------------------------------------------
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, PartitionState]:
+        """The partitions."""
+        return self.read_ahead.partitions
+
+    async def next_item(self) -> tuple[PartitionState, Item] | None:
+        """Wait for a batch; None: every partition is read up to its end.
+
+        Raises the error of a partition, which is tried again afterwards.
+        """
+        while True:
+            found = self.read_ahead.take()
+            if found is not None:
+                return found
+            if self.read_ahead.is_done:
+                return None
+            self._client.check_usable()
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    def seek(self, where: TopicPartition, offset: int) -> None:
+        """Read ``where`` from ``offset`` on."""
+        self.partitions[where].seek(offset)
+        self._wake.set()
+
+    # --- rounds ------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Fetch until the client ends."""
+        while not self._client.has_ended:
+            self._wake.clear()
+            due = self._round(self._client.clock())
+            try:
+                async with asyncio.timeout(None if due is None else due - self._client.clock()):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    def _round(self, now: float) -> float | None:
+        """Send the requests that are due. Returns the time of the next round by the clock."""
+        led, moments = self._by_leader(now)
+        self.read_ahead.share(len(led))
+        for leader, states in led.items():
+            if leader.id in self._busy:
+                continue
+            unsure = [(state, epoch) for state, epoch in states if state.moved_to(epoch)]
+            if unsure:
+                doubted, epochs = zip(*unsure, strict=True)
+                self._start(leader.id, self._check.validate(leader, doubted, epochs))
+            else:
+                self._fetch_if_free(leader, [state for state, _ in states])
+        moments.append(self._refresh.step(now))
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _by_leader(
+        self, now: float
+    ) -> tuple[dict[Node, list[tuple[PartitionState, int]]], list[float | None]]:
+        """The partitions that can be fetched now, with the epochs of their leaders.
+
+        And the times at which others can be.
+        """
+        led: dict[Node, list[tuple[PartitionState, int]]] = {}
+        moments: list[float | None] = []
+        for state in self._turns.values():
+            if not state.wants_records or state.where in self._busy:
+                continue
+            leader = self._leaders.leader(state.where)
+            if leader is None:
+                self._refresh.request()
+            elif state.not_before > now:
+                moments.append(state.not_before)
+            else:
+                led.setdefault(leader.node, []).append((state, leader.epoch))
+        return led, moments
+
+    def _start(self, key: int | TopicPartition, job: Coroutine[Any, Any, None]) -> None:
+        """Do ``job`` in a task; nothing else is done for ``key`` meanwhile."""
+        self._busy.add(key)
+
+        async def run() -> None:
+            try:
+                await job
+            finally:
+                self._busy.discard(key)
+                self._wake.set()
+
+        self._client.start_task(run(), f"aioproducer-fetch-{key}")
+
+    # --- fetching ----------------------------------------------------------------------------
+
+    def _fetch_if_free(self, leader: Node, states: Sequence[PartitionState]) -> None:
+        room = self.read_ahead.room_for(states)
+        if room > 0:
+            self._start(leader.id, self._fetch(leader, states, room))
+
+    async def _fetch(self, leader: Node, states: Sequence[PartitionState], room: int) -> None:
+        limits = self._settings.limits
+        request = FetchRequest(
+            [FetchPartition(each.where, each.fetch_offset, each.leader_epoch) for each in states],
+            self._leaders.topic_ids,
+            self._settings.isolation,
+            limits._replace(max_bytes=min(limits.max_bytes, room)),
+        )
+        restarts = [each.restarts for each in states]
+        try:
+            fetched: Fetched = await self._client.request(request, leader)
+        except ProducerError as error:
+            self._failed(states, error)
+            return
+        if fetched.error_code:
+            what = f"{leader} refused a fetch: {explain(fetched.error_code)}"
+            self._failed(states, kafka_error(fetched.error_code, what))
+            return
+        for state, before in zip(states, restarts, strict=True):
+            if state.restarts == before:
+                self._take(state, fetched.partitions[state.where])
+
+    def _take(self, state: PartitionState, fetched: FetchedPartition) -> None:
+        if fetched.error_code == _OUT_OF_RANGE:
+            self._start(state.where, self._check.find_range(state))
+        elif fetched.error_code:
+            what = f"{state.where}: {explain(fetched.error_code)}"
+            self._failed([state], kafka_error(fetched.error_code, what))
+        else:
+            state.succeeded()
+            before = state.fetch_offset
+            state.take(
+                fetched,
+                committed_only=self._settings.isolation is IsolationLevel.READ_COMMITTED,
+                check_crcs=self._settings.check_crcs,
+            )
+            if state.fetch_offset > before:
+                self._turns[state.where] = self._turns.pop(state.where)
+            self.read_ahead.announce(state)
+
+    def _failed(self, states: Iterable[PartitionState], error: ProducerError) -> None:
+        """Try again after a backoff, or give the application an error that does not pass."""
+        if self._client.has_ended:
+            return
+        passes = self._client.may_pass(error)
+        for state in states:
+            if passes:
+                state.failed(self._client.clock(), self._backoff)
+            else:
+                self.read_ahead.fail(state, error)
+        if passes and error.refresh_metadata:
+            self._refresh.request()

@@ -1,0 +1,77 @@
+"""The leaders of a reader's partitions, as far as they are known. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from aioproducer.client.describe_request import ClusterDescription, TopicDescription
+from aioproducer.cluster.snapshot import Cluster, PartitionLeader, TopicInfo
+from aioproducer.errors import ProducerError, TopicRecreatedError, explain, kafka_error
+from aioproducer.model import Node, TopicPartition
+
+
+class Leader(NamedTuple):
+    """The leader of a partition."""
+
+    node: Node
+    epoch: int
+    """-1 from brokers that do not report it."""
+
+
+class Leaders:
+    """The newest leaders of ``topics``.
+
+    A description with an older leader epoch changes nothing, as in a producer's metadata.
+    """
+
+    def __init__(self, topics: Iterable[str]) -> None:
+        self.topics: Collection[str] = tuple(topics)
+        self._cluster = Cluster({})
+
+    def take(self, description: ClusterDescription) -> dict[str, ProducerError]:
+        """Take what a broker says; returns the errors of topics."""
+        errors: dict[str, ProducerError] = {}
+        if description.brokers:
+            self._cluster.take_brokers(description.brokers)
+        for name, topic in description.topics.items():
+            known = self._cluster.topics.get(name)
+            if topic.error_code:
+                errors[name] = kafka_error(
+                    topic.error_code, f"topic {name!r}: {explain(topic.error_code)}"
+                )
+            elif known is not None and known.topic_id not in (None, topic.topic_id):
+                errors[name] = TopicRecreatedError(
+                    f"topic {name!r} was deleted and created again: its offsets mean other records."
+                    " Make a new Reader"
+                )
+            else:
+                self._cluster.take_topic(_info(topic))
+        return errors
+
+    def leader(self, where: TopicPartition) -> Leader | None:
+        """The partition's leader, if it is known."""
+        node = self._cluster.leader(*where)
+        if node is None:
+            return None
+        return Leader(node, self._cluster.topics[where.topic].partitions[where.partition][2])
+
+    @property
+    def topic_ids(self) -> Mapping[str, UUID | None]:
+        """The ids of the known topics."""
+        return {name: info.topic_id for name, info in self._cluster.topics.items()}
+
+
+def _info(topic: TopicDescription) -> TopicInfo:
+    known = {each.partition: each for each in topic.partitions}
+    return TopicInfo(
+        topic.name,
+        topic.topic_id,
+        tuple(
+            PartitionLeader(number, each.leader, each.leader_epoch)
+            if (each := known.get(number)) is not None
+            else PartitionLeader(number, None)
+            for number in range(max(known, default=-1) + 1)
+        ),
+    )

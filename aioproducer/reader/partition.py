@@ -1,0 +1,184 @@
+"""One partition of a reader: its position, and the batches that were read ahead. No I/O."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from aioproducer.cluster.backoff import ExponentialBackoff
+from aioproducer.errors import CorruptRecordsError, ProducerError
+from aioproducer.model import TopicPartition
+from aioproducer.reader.aborted import AbortedTransactions
+from aioproducer.reader.fetch_request import FetchedPartition
+from aioproducer.records.encoded_batch import EncodedBatch, batches_in
+
+NO_EPOCH = -1
+
+
+class Item(NamedTuple):
+    """The next thing in a partition."""
+
+    next_offset: int
+    """The position behind it."""
+    batch: EncodedBatch | None = None
+    """None: no records up to ``next_offset`` are for the reader, or there is an error."""
+    error: ProducerError | None = None
+
+
+class PartitionState:
+    """A partition that is read. Times are the clock's seconds.
+
+    ``end``: the offset before which reading ends; None: reading goes on.
+    """
+
+    def __init__(self, where: TopicPartition, position: int, end: int | None) -> None:
+        self.where = where
+        self.position = position
+        """The offset of the next record for the application."""
+        self.end = end
+        self.fetch_offset = position
+        """The offset of the next record to fetch."""
+        self.read_epoch = NO_EPOCH
+        """The leader epoch of the last batch that was fetched."""
+        self.leader_epoch = NO_EPOCH
+        """The epoch of the leader whose log is known to contain what was fetched."""
+        self.high_watermark: int | None = None
+        """The end of the records that are committed to all in-sync replicas, when last fetched."""
+        self.last_stable_offset: int | None = None
+        """The end of the records whose transactions have ended, when last fetched."""
+        self.buffered = 0
+        """Bytes that were read ahead."""
+        self.from_beginning = False
+        """True until a first record comes, if reading began at the beginning of the log."""
+        self.failures = 0
+        """Failed requests in a row."""
+        self.not_before = 0.0
+        """The end of the backoff."""
+        self.restarts = 0
+        """The number of times that fetching began anew at another place."""
+        self._items: deque[Item] = deque()
+
+    def __repr__(self) -> str:
+        return f"<PartitionState of {self.where} at offset {self.position}>"
+
+    @property
+    def is_done(self) -> bool:
+        """True if the application has everything before the end."""
+        return self.end is not None and self.position >= self.end
+
+    @property
+    def wants_records(self) -> bool:
+        """True if there may be more to fetch."""
+        return not (self.end is not None and self.fetch_offset >= self.end) and not self._failed
+
+    @property
+    def _failed(self) -> bool:
+        return bool(self._items) and self._items[-1].error is not None
+
+    @property
+    def has_items(self) -> bool:
+        """True if something was read ahead."""
+        return bool(self._items)
+
+    @property
+    def next_is_error(self) -> bool:
+        """True if the next item is an error."""
+        return bool(self._items) and self._items[0].error is not None
+
+    def moved_to(self, leader_epoch: int) -> bool:
+        """Note the leader's epoch; True if the log has to be validated first (KIP-320)."""
+        if leader_epoch == self.leader_epoch or self.read_epoch == NO_EPOCH:
+            self.leader_epoch = leader_epoch
+            return False
+        return leader_epoch > self.leader_epoch
+
+    def validated(self, leader_epoch: int) -> None:
+        """The log of the leader with ``leader_epoch`` has what was fetched."""
+        self.leader_epoch = leader_epoch
+
+    def failed(self, now: float, backoff: ExponentialBackoff) -> None:
+        """A request failed: the next one waits."""
+        self.failures += 1
+        self.not_before = now + backoff.delay(self.failures)
+
+    def succeeded(self) -> None:
+        """A request was answered: the next failure is the first one again."""
+        self.failures = 0
+        self.not_before = 0.0
+
+    def take(self, fetched: FetchedPartition, *, committed_only: bool, check_crcs: bool) -> None:
+        """Add the batches of a response. A corrupt one is an error behind those before it."""
+        self.high_watermark = fetched.high_watermark
+        self.last_stable_offset = fetched.last_stable_offset
+        aborted = AbortedTransactions(fetched.aborted if committed_only else ())
+        try:
+            for batch in batches_in(fetched.records, self.where, check_crcs=check_crcs):
+                self._take_batch(batch, aborted, committed_only=committed_only)
+        except CorruptRecordsError as error:
+            self.fail(error)
+
+    def _take_batch(
+        self, batch: EncodedBatch, aborted: AbortedTransactions, *, committed_only: bool
+    ) -> None:
+        hidden = committed_only and aborted.hides(batch)
+        if batch.next_offset <= self.fetch_offset:
+            return
+        skipped = hidden or batch.is_control or not batch.record_count
+        if self.end is not None and batch.base_offset >= self.end:
+            skipped = True
+        self.fetch_offset = batch.next_offset
+        self.read_epoch = batch.partition_leader_epoch
+        self.from_beginning = False
+        self._items.append(Item(batch.next_offset, None if skipped else batch))
+        if not skipped:
+            self.buffered += batch.size
+
+    def fail(self, error: ProducerError) -> None:
+        """Give ``error`` to the application, behind the batches that were read ahead."""
+        if self._failed:
+            return
+        self._items.append(Item(self.fetch_offset, None, error))
+
+    def pop(self) -> Item:
+        """The next item. Behind an error, fetching begins anew at the position."""
+        item = self._items.popleft()
+        if item.batch is not None:
+            self.buffered -= item.batch.size
+        elif item.error is not None:
+            self.restart(self.position)
+        return item
+
+    def advance(self, position: int) -> None:
+        """The application has the records before ``position``."""
+        self.position = position
+
+    def restart(self, offset: int) -> None:
+        """Drop what was read ahead, and fetch from ``offset`` on."""
+        self._items.clear()
+        self.buffered = 0
+        self.fetch_offset = offset
+        self.restarts += 1
+        self.succeeded()
+
+    def seek(self, offset: int) -> None:
+        """Read from ``offset`` on, whatever was read before."""
+        self.position = offset
+        self.read_epoch = NO_EPOCH
+        self.from_beginning = False
+        self.restart(offset)
+
+    def truncate(self, offset: int, epoch: int) -> None:
+        """The log has other records from ``offset`` on than those that were read ahead."""
+        kept = list(self._kept_before(offset))
+        self.restart(offset)
+        self.read_epoch = epoch
+        for item in kept:
+            self._items.append(item)
+            self.buffered += 0 if item.batch is None else item.batch.size
+
+    def _kept_before(self, offset: int) -> Iterator[Item]:
+        for item in self._items:
+            if item.next_offset > offset or item.error is not None:
+                return
+            yield item

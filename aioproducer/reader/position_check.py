@@ -1,0 +1,140 @@
+"""Positions that a leader's log may lack: out of its range, or behind a truncation."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from aioproducer.client.cluster_client import ClusterClient
+from aioproducer.client.list_offsets import EARLIEST, LATEST, FoundOffset, IsolationLevel
+from aioproducer.client.offset_lookup import lookup_offsets
+from aioproducer.errors import (
+    LogTruncatedError,
+    NotLeaderOrFollowerError,
+    OffsetOutOfRangeError,
+    ProducerError,
+    UnsupportedVersionError,
+    explain,
+    kafka_error,
+)
+from aioproducer.model import Node, TopicPartition
+from aioproducer.reader.epoch_request import EpochEnd, EpochEndRequest, EpochOfPosition
+from aioproducer.reader.partition import PartitionState
+from aioproducer.reader.read_ahead import ReadAhead
+
+logger = logging.getLogger(__name__)
+
+Failed = Callable[[Iterable[PartitionState], ProducerError], None]
+
+
+class PositionCheck:
+    """Finds out if a position is still good, and goes on elsewhere or fails.
+
+    ``failed`` gets the error of a request. ``reset``: ``auto_offset_reset``. ``timeout``: seconds.
+    Source: KIP-320, and Kafka's ``OffsetFetcher``.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        read_ahead: ReadAhead,
+        failed: Failed,
+        isolation: IsolationLevel,
+        reset: str,
+        timeout: float,
+    ) -> None:
+        self._client = client
+        self._read_ahead = read_ahead
+        self._failed = failed
+        self._isolation = isolation
+        self._reset = reset
+        self._timeout = timeout
+
+    # --- out of range ------------------------------------------------------------------------
+
+    async def find_range(self, state: PartitionState) -> None:
+        """A leader has said that the log lacks the offset to fetch: look for those that it has."""
+        restarts = state.restarts
+        first = await self._lookup(state, EARLIEST)
+        end = None if first is None else await self._lookup(state, LATEST)
+        if first is not None and end is not None and state.restarts == restarts:
+            self._take_range(state, first.offset, end.offset)
+
+    async def _lookup(self, state: PartitionState, timestamp: int) -> FoundOffset | None:
+        wanted = {state.where: timestamp}
+        try:
+            found = await lookup_offsets(
+                self._client, wanted, isolation=self._isolation, timeout=self._timeout
+            )
+        except ProducerError as error:
+            self._failed([state], error)
+            return None
+        return found[state.where]
+
+    def _take_range(self, state: PartitionState, first: int, end: int) -> None:
+        offset = state.fetch_offset
+        reset = "earliest" if state.from_beginning else self._reset
+        what = f"{state.where}: the log has no offset {offset}, it has {first} to {end}"
+        if first <= offset <= end:  # the leader has changed meanwhile
+            self._failed([state], NotLeaderOrFollowerError(what))
+            return
+        if reset == "none":
+            error = OffsetOutOfRangeError(f"{what}. seek() there, or set auto_offset_reset")
+            self._read_ahead.fail(state, error)
+            return
+        to = first if reset == "earliest" else end
+        logger.warning("%s; reading goes on at offset %d", what, to)
+        state.seek(to)
+
+    # --- truncation --------------------------------------------------------------------------
+
+    async def validate(
+        self, leader: Node, states: Sequence[PartitionState], epochs: Sequence[int]
+    ) -> None:
+        """Ask a new leader if its log has the records that were read from the last one.
+
+        ``epochs``: the leader's epochs.
+        """
+        restarts = [each.restarts for each in states]
+        request = EpochEndRequest(
+            [
+                EpochOfPosition(each.where, epoch, each.read_epoch)
+                for each, epoch in zip(states, epochs, strict=True)
+            ]
+        )
+        try:
+            ends: Mapping[TopicPartition, EpochEnd] = await self._client.request(request, leader)
+        except UnsupportedVersionError:
+            for state, epoch in zip(states, epochs, strict=True):
+                state.validated(epoch)
+            return
+        except ProducerError as error:
+            self._failed(states, error)
+            return
+        for state, epoch, before in zip(states, epochs, restarts, strict=True):
+            if state.restarts == before:
+                self._take_end(state, ends[state.where], epoch)
+
+    def _take_end(self, state: PartitionState, end: EpochEnd, leader_epoch: int) -> None:
+        if end.error_code:
+            what = f"{state.where}: {explain(end.error_code)}"
+            self._failed([state], kafka_error(end.error_code, what))
+            return
+        state.succeeded()
+        known = end.leader_epoch >= 0 and end.end_offset >= 0
+        if known and state.fetch_offset <= end.end_offset:
+            state.validated(leader_epoch)
+        elif known and state.position <= end.end_offset:
+            state.truncate(end.end_offset, end.leader_epoch)
+            state.validated(leader_epoch)
+        else:
+            self._read_ahead.fail(state, LogTruncatedError(_truncated(state, end)))
+
+
+def _truncated(state: PartitionState, end: EpochEnd) -> str:
+    to = f"to offset {end.end_offset}" if end.end_offset >= 0 else "by an unclean election"
+    return (
+        f"{state.where}: the log was truncated {to}, and records up to offset "
+        f"{state.position - 1} had been read: some of these are lost, and others may have their "
+        "offsets. seek() to the offset to go on from"
+    )

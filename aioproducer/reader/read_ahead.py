@@ -1,0 +1,105 @@
+"""The batches that were fetched and not taken yet: whose turn is next, and what there is room for.
+
+No I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from aioproducer.errors import ProducerError
+from aioproducer.model import TopicPartition
+from aioproducer.reader.partition import Item, PartitionState
+
+
+class ReadAhead:
+    """Hands out the batches of ``partitions`` in turn.
+
+    ``limit``: bytes of all partitions. ``arrived`` is called when there is something to take, and
+    ``freed`` when there is room for a good deal more.
+    """
+
+    def __init__(
+        self,
+        partitions: Iterable[PartitionState],
+        limit: int,
+        arrived: Callable[[], None],
+        freed: Callable[[], None],
+    ) -> None:
+        self.partitions: Mapping[TopicPartition, PartitionState] = {
+            state.where: state for state in partitions
+        }
+        self._limit = limit
+        self._share = limit
+        """Bytes for the partitions of one leader."""
+        self._arrived = arrived
+        self._freed = freed
+        self._ready: dict[TopicPartition, PartitionState] = {}
+        """The partitions with items, in the order of their turns."""
+        self._taken = 0
+        """Bytes that were taken since ``freed`` was called last."""
+
+    def share(self, leaders: int) -> None:
+        """Give each of so many leaders an equal part of the room."""
+        self._share = self._limit // max(leaders, 1)
+
+    def room_for(self, states: Iterable[PartitionState]) -> int:
+        """The bytes that may be fetched from a leader of ``states``; 0 while half is not free."""
+        buffered = sum(state.buffered for state in states)
+        return self._share - buffered if buffered <= self._share // 2 else 0
+
+    @property
+    def is_done(self) -> bool:
+        """True if every partition is read up to its end."""
+        return all(state.is_done for state in self.partitions.values())
+
+    def announce(self, state: PartitionState) -> None:
+        """``state`` may have got something to take."""
+        if state.has_items:
+            self._ready.setdefault(state.where, state)
+            self._arrived()
+
+    def fail(self, state: PartitionState, error: ProducerError) -> None:
+        """Give the application ``error`` behind what was read ahead of ``state``."""
+        state.fail(error)
+        self.announce(state)
+
+    def take(self) -> tuple[PartitionState, Item] | None:
+        """The next batch, if there is one. Raises the error that is next."""
+        while self._ready:
+            state = next(iter(self._ready.values()))
+            item = self._pop(state)
+            if item is None:
+                continue
+            if item.error is not None:
+                raise item.error
+            if item.batch is not None:
+                return state, item
+        return None
+
+    def take_of(self, topic: str) -> tuple[PartitionState, Item] | None:
+        """The next batch, if it is of ``topic``. An error stays for :meth:`take`."""
+        while self._ready:
+            where, state = next(iter(self._ready.items()))
+            if where.topic != topic or state.next_is_error:
+                return None
+            item = self._pop(state)
+            if item is not None and item.batch is not None:
+                return state, item
+        return None
+
+    def _pop(self, state: PartitionState) -> Item | None:
+        """The next item of ``state``, which waits for its next turn then; None: it has none."""
+        del self._ready[state.where]
+        if not state.has_items:
+            return None
+        item = state.pop()
+        if state.has_items:
+            self._ready[state.where] = state
+        if item.batch is None and item.error is None:
+            state.advance(item.next_offset)
+        self._taken += 0 if item.batch is None else item.batch.size
+        if self._taken >= self._share // 4 or not state.has_items:
+            self._taken = 0
+            self._freed()
+        return item

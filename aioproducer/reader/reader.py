@@ -1,0 +1,399 @@
+"""The reader that users hold."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+from itertools import count
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar, Unpack
+
+from aioproducer.client.arguments import check_partition
+from aioproducer.client.cluster_client import ClusterClient
+from aioproducer.client.environment import SYSTEM, Environment
+from aioproducer.client.list_offsets import IsolationLevel
+from aioproducer.client.options import client_config
+from aioproducer.config import (
+    ProducerConfig,
+    ProducerOptions,
+    ReaderKeywords,
+    ReaderOptions,
+    hidden_mapping,
+    hide_secrets,
+)
+from aioproducer.errors import ConfigError, CorruptRecordsError, IllegalStateError
+from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.reader.fetch_request import FetchLimits
+from aioproducer.reader.fetcher import Fetcher, FetchSettings
+from aioproducer.reader.leaders import Leaders
+from aioproducer.reader.partition import Item, PartitionState
+from aioproducer.reader.positions import Assignment, Position, assigned, checked_position
+from aioproducer.reader.start import find_offsets, find_partitions
+from aioproducer.records.decoder import RecordBatch, decode, records_to_arrow
+
+_T = TypeVar("_T")
+
+_NUMBERS: Final = count(1)
+_LONGEST_TURN: Final = 0.002
+"""Seconds for which batches that are there are handed out before other tasks have a turn."""
+
+
+class _Arguments(ProducerOptions, ReaderKeywords):
+    """The keywords of a Reader."""
+
+
+class Reader:
+    """Reads the records of topics and partitions in an event loop, without a group.
+
+    ::
+
+        async with Reader("orders", bootstrap_servers="localhost:9092", end="end") as reader:
+            async for record in reader:
+                print(record.offset, record.value)
+
+    ``assignment``: a topic (all of its partitions, as they are at the start), a TopicPartition,
+    several of both, or a mapping of each TopicPartition to its offset, such as :attr:`positions`.
+
+    ``start`` is the first position to read, ``end`` the first one that is not read any more: an
+    offset, a negative offset that counts from the end of the log, a datetime, ``"beginning"`` or
+    ``"end"``. The end of the log is its end at the start of the reader. Without ``end`` the reader
+    waits for new records. With ``read_committed`` the log ends at its last stable offset.
+
+    Records of a partition come in their order, those of several partitions as they arrive. One task
+    reads at a time. A read that is cancelled loses nothing, and an error of a partition does not
+    end the reader: the next read tries again.
+
+    Options are a producer's for connections and logins, as keywords or as a ``config`` that they
+    override, and a consumer's for fetching (:class:`~aioproducer.config.ReaderOptions`).
+
+    Raises:
+        ConfigError: an option is unknown, out of range, or contradicts another one.
+        InvalidTopicError: a topic's name is illegal.
+    """
+
+    _environment: ClassVar[Environment] = SYSTEM
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        config: ProducerConfig | None = None,
+        /,
+        *,
+        start: Position = "beginning",
+        end: Position | None = None,
+        **options: Unpack[_Arguments],
+    ) -> None:
+        hide_secrets(options)
+        config = hidden_mapping(config)
+        own = {name: options.pop(name) for name in ReaderKeywords.__annotations__ & options.keys()}  # type: ignore[misc]
+        self._options = ReaderOptions(**own)
+        self._assigned = assigned(assignment, checked_position("start", start))
+        self._end = None if end is None else checked_position("end", end)
+        self.config = client_config(config, options, "Reader")
+        if self._options.fetch_max_wait_ms >= self.config.request_timeout_ms:
+            raise ConfigError("fetch_max_wait_ms has to be less than request_timeout_ms")
+        self.client_id = self.config.client_id or f"reader-{next(_NUMBERS)}"
+        self._client = ClusterClient(self.config, self.client_id, "Reader", self._environment)
+        self._fetcher: Fetcher | None = None
+        self._current: tuple[PartitionState, Item] | None = None
+        """The batch that is being read record by record."""
+        self._records: Iterator[ConsumerRecord] = iter(())
+        """The rest of its records."""
+        self._last: ConsumerRecord | None = None
+        """The last one that was read of it."""
+        self._reading = False
+        self._turn_began = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Reader {getattr(self, 'client_id', 'that is being made')!r}>"
+
+    # --- life ------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect, find the partitions and their positions, and begin to read ahead.
+
+        Takes ``max_block_ms`` at most.
+
+        Raises:
+            IllegalStateError: the reader was started before.
+            UnknownTopicOrPartitionError: there is no such topic or partition.
+            BootstrapError: no broker answered.
+        """
+        await self._client.start()
+        try:
+            self._fetcher = fetcher = await self._make_fetcher()
+        except BaseException:
+            await self._client.close()
+            raise
+        self._client.start_task(fetcher.run(), "aioproducer-reader")
+
+    async def _make_fetcher(self) -> Fetcher:
+        timeout = self._timeout
+        cluster, starts = await find_partitions(self._client, self._assigned, timeout)
+        isolation = self._isolation
+        offsets = await find_offsets(self._client, starts, isolation, timeout)
+        ends: dict[TopicPartition, int] = {}
+        if self._end is not None:
+            wanted = dict.fromkeys(starts, self._end)
+            ends = await find_offsets(self._client, wanted, isolation, timeout)
+        states = []
+        for where, offset in offsets.items():
+            state = PartitionState(where, offset, ends.get(where))
+            state.from_beginning = starts[where] == "beginning"
+            states.append(state)
+        leaders = Leaders({each.topic for each in self._assigned})
+        leaders.take(cluster)
+        return Fetcher(self._client, states, leaders, self._settings())
+
+    def _settings(self) -> FetchSettings:
+        options = self._options
+        return FetchSettings(
+            self._isolation,
+            FetchLimits(
+                options.fetch_max_wait_ms,
+                options.fetch_min_bytes,
+                options.fetch_max_bytes,
+                options.max_partition_fetch_bytes,
+            ),
+            options.read_ahead_bytes,
+            options.check_crcs,
+            options.auto_offset_reset,
+            self._timeout,
+            self.config.metadata_max_age_ms / 1000,
+        )
+
+    @property
+    def _timeout(self) -> float:
+        return self.config.max_block_ms / 1000
+
+    @property
+    def _isolation(self) -> IsolationLevel:
+        return IsolationLevel[self._options.isolation_level.upper()]
+
+    async def close(self) -> None:
+        """End every connection; a read that waits fails with :class:`ClientClosedError`."""
+        await self._client.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # --- reading ---------------------------------------------------------------------------
+
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        """The records, one by one."""
+        return _Records(self)
+
+    def batches(self) -> AsyncIterator[RecordBatch]:
+        """The records as they were written, batch by batch.
+
+        A batch whose records are before the start or behind the end has the others alone.
+        """
+        return _Steps(self._next_batch)
+
+    def arrow_batches(self, max_rows: int = 65_536) -> AsyncIterator[Any]:
+        """The records as ``pyarrow.RecordBatch``, as ``send_many()`` takes them.
+
+        One has the records of one topic that are there, up to about ``max_rows``: a batch is not
+        cut. The columns are those of :meth:`RecordBatch.to_arrow`.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+        """
+        return _Steps(partial(self._next_arrow_batch, max_rows))
+
+    async def _next_arrow_batch(self, max_rows: int) -> Any:
+        first = await self._next_batch()
+        if first is None:
+            return None
+        batches, rows = [first], len(first)
+        while rows < max_rows and (more := self._batch_now(first.topic)) is not None:
+            batches.append(more)
+            rows += len(more)
+        return records_to_arrow(batches)
+
+    async def _next_record(self) -> ConsumerRecord:
+        """The first record of the next batch that has records for the reader."""
+        while True:
+            self._finish_batch()
+            found = await self._next_item()
+            if found is None:
+                raise StopAsyncIteration
+            state, item = found
+            batch = self._decode(state, item)
+            self._current, self._records = found, iter(batch)
+            for record in self._records:
+                self._last = record
+                return record
+
+    def _finish_batch(self) -> None:
+        """The batch was read record by record, to its end."""
+        if self._current is not None:
+            state, item = self._current
+            self._current = self._last = None
+            self._records = iter(())
+            state.advance(item.next_offset)
+
+    async def _next_batch(self) -> RecordBatch | None:
+        batch = self._rest_of_batch()
+        while batch is None or not len(batch):
+            found = await self._next_item()
+            if found is None:
+                return None
+            state, item = found
+            batch = self._decode(state, item)
+            state.advance(item.next_offset)
+        return batch
+
+    def _rest_of_batch(self) -> RecordBatch | None:
+        """The records of the current batch that were not read one by one."""
+        if self._current is None:
+            return None
+        state, item = self._current
+        if self._last is not None:
+            state.advance(self._last.offset + 1)
+        rest = self._decode(state, item)
+        self._finish_batch()
+        return rest
+
+    def _batch_now(self, topic: str) -> RecordBatch | None:
+        """A batch of ``topic`` that is there. An error waits for the next call that may raise."""
+        assert self._fetcher is not None
+        found = self._fetcher.read_ahead.take_of(topic)
+        if found is None:
+            return None
+        state, item = found
+        batch = self._decode(state, item)
+        state.advance(item.next_offset)
+        return batch
+
+    async def _next_item(self) -> tuple[PartitionState, Item] | None:
+        if self._reading:
+            raise IllegalStateError("another task reads from this Reader: one at a time can")
+        self._client.check_usable()
+        fetcher = self._started()
+        self._reading = True
+        try:
+            await self._pause()
+            return await fetcher.next_item()
+        finally:
+            self._reading = False
+
+    async def _pause(self) -> None:
+        """Let other tasks run if they had no turn for long."""
+        now = self._client.clock()
+        if now - self._turn_began > _LONGEST_TURN:
+            await asyncio.sleep(0)
+            self._turn_began = self._client.clock()
+
+    def _started(self) -> Fetcher:
+        if self._fetcher is None:
+            self._client.check_usable()
+            raise IllegalStateError("the Reader has not finished its start")
+        return self._fetcher
+
+    def _decode(self, state: PartitionState, item: Item) -> RecordBatch:
+        assert item.batch is not None
+        try:
+            return decode(
+                item.batch,
+                from_offset=state.position,
+                until_offset=state.end,
+                limit=self._options.max_batch_bytes,
+            )
+        except CorruptRecordsError:
+            state.restart(state.position)
+            self._current = self._last = None
+            raise
+
+    # --- positions -------------------------------------------------------------------------
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions that are read."""
+        return tuple(self._started().partitions)
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """The offset of each partition's next record: the assignment of a reader that goes on."""
+        found = {where: state.position for where, state in self._started().partitions.items()}
+        if self._current is not None and self._last is not None:
+            found[self._current[0].where] = self._last.offset + 1
+        return found
+
+    @property
+    def high_watermarks(self) -> dict[TopicPartition, int | None]:
+        """The end of each partition as of the last response; None: there was none yet."""
+        return {where: each.high_watermark for where, each in self._started().partitions.items()}
+
+    async def seek(self, partition: TopicPartition, position: Position) -> None:
+        """Read ``partition`` from another position on.
+
+        Raises:
+            ConfigError: it is no position, or the partition is not assigned.
+            ProducerTimeoutError: the position was not found within ``max_block_ms``.
+        """
+        self._client.check_usable()
+        fetcher = self._started()
+        where = TopicPartition(*partition)
+        check_partition(where.partition, where.topic)
+        if where not in fetcher.partitions:
+            raise ConfigError(f"{where} is not assigned to this Reader")
+        wanted = {where: checked_position("position", position)}
+        offsets = await find_offsets(self._client, wanted, self._isolation, self._timeout)
+        if self._current is not None and self._current[0].where == where:
+            self._current = self._last = None
+            self._records = iter(())
+        fetcher.seek(where, offsets[where])
+
+    async def end_offsets(self) -> dict[TopicPartition, int]:
+        """The end of each partition now: its last stable offset with ``read_committed``."""
+        self._client.check_usable()
+        wanted = dict.fromkeys(self.partitions, "end")
+        return await find_offsets(self._client, wanted, self._isolation, self._timeout)  # type: ignore[arg-type]
+
+    async def beginning_offsets(self) -> dict[TopicPartition, int]:
+        """The first offset of each partition now."""
+        self._client.check_usable()
+        wanted = dict.fromkeys(self.partitions, "beginning")
+        return await find_offsets(self._client, wanted, self._isolation, self._timeout)  # type: ignore[arg-type]
+
+
+class _Steps(Generic[_T]):
+    """The results of ``step``, up to None. A step that is cancelled or fails does not end it."""
+
+    __slots__ = ("_step",)
+
+    def __init__(self, step: Callable[[], Awaitable[_T | None]]) -> None:
+        self._step = step
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> _T:
+        result = await self._step()
+        if result is None:
+            raise StopAsyncIteration
+        return result
+
+
+class _Records:
+    """The records of a reader, one by one. Nothing is lost if a step is cancelled."""
+
+    __slots__ = ("_reader",)
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        reader = self._reader
+        for record in reader._records:
+            reader._last = record
+            return record
+        return await reader._next_record()

@@ -1,0 +1,102 @@
+"""The start of a reader: its partitions, and the offsets of their positions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from aioproducer.client.cluster_client import ClusterClient
+from aioproducer.client.describe_request import ClusterDescription
+from aioproducer.client.list_offsets import EARLIEST, LATEST, FoundOffset, IsolationLevel
+from aioproducer.client.offset_lookup import lookup_offsets, topic_error
+from aioproducer.errors import (
+    LeaderNotAvailableError,
+    ProducerError,
+    UnknownTopicOrPartitionError,
+)
+from aioproducer.model import TopicPartition
+from aioproducer.reader.positions import Assigned, Position, offset_of, timestamp_of
+
+_GRACE: Final = 5.0
+"""Seconds that brokers have to learn of a topic that was just created."""
+
+
+async def find_partitions(
+    client: ClusterClient, assigned: Iterable[Assigned], timeout: float
+) -> tuple[ClusterDescription, dict[TopicPartition, Position]]:
+    """The cluster, and the start of each partition of an assignment.
+
+    ``timeout``: seconds. Raises the error of a topic; a topic or partition that is still unknown
+    after 5 seconds is such an error.
+    """
+    assigned = list(assigned)
+    topics = dict.fromkeys(each.topic for each in assigned)
+    began, backoff, failures = client.clock(), client.backoff(), 0
+    while True:
+        left = began + timeout - client.clock()
+        try:
+            cluster = await client.describe(topics, timeout=max(left, 0.001))
+            return cluster, _partitions(cluster, assigned)
+        except ProducerError as error:
+            failures += 1
+            delay = backoff.delay(failures)
+            unknown = isinstance(error, UnknownTopicOrPartitionError)
+            end = began + (min(timeout, _GRACE) if unknown else timeout)
+            if not client.may_pass(error) or client.clock() + delay >= end:
+                raise
+        await asyncio.sleep(delay)
+
+
+def _partitions(
+    cluster: ClusterDescription, assigned: Iterable[Assigned]
+) -> dict[TopicPartition, Position]:
+    starts: dict[TopicPartition, Position] = {}
+    for topic, partition, start in assigned:
+        described = cluster.topics[topic]
+        if described.error_code:
+            raise topic_error(topic, described.error_code)
+        there = [each.partition for each in described.partitions]
+        if not there:
+            raise LeaderNotAvailableError(f"topic {topic!r} has no partitions yet")
+        if partition is not None and partition not in there:
+            raise UnknownTopicOrPartitionError(
+                f"{topic}-{partition}: the topic has the partitions 0 to {max(there)}"
+            )
+        for number in there if partition is None else [partition]:
+            starts[TopicPartition(topic, number)] = start
+    return starts
+
+
+async def find_offsets(
+    client: ClusterClient,
+    positions: Mapping[TopicPartition, Position],
+    isolation: IsolationLevel,
+    timeout: float,
+) -> dict[TopicPartition, int]:
+    """The offset of each position. ``timeout``: seconds. Raises the error of a partition."""
+    times = {where: timestamp_of(position) for where, position in positions.items()}
+    from_end = [where for where, at in positions.items() if isinstance(at, int) and at < 0]
+    beyond = [where for where, at in times.items() if at is not None and at >= 0]
+
+    async def lookup(
+        wanted: Mapping[TopicPartition, int],
+    ) -> Mapping[TopicPartition, FoundOffset]:
+        if not wanted:
+            return {}
+        return await lookup_offsets(client, wanted, isolation=isolation, timeout=timeout)
+
+    found, beginnings, ends = await asyncio.gather(
+        lookup({where: at for where, at in times.items() if at is not None}),
+        lookup(dict.fromkeys(from_end, EARLIEST)),
+        lookup(dict.fromkeys([*from_end, *beyond], LATEST)),
+    )
+    return {
+        where: offset_of(
+            position,
+            found[where].offset if where in found else -1,
+            beginning=beginnings[where].offset if where in beginnings else 0,
+            end=ends[where].offset if where in ends else 0,
+        )
+        for where, position in positions.items()
+    }
