@@ -6,8 +6,9 @@ Source: Kafka's ``Fetcher``, with a task in place of the calls of ``poll()``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
 
 from aioproducer.client.cluster_client import ClusterClient
 from aioproducer.client.list_offsets import IsolationLevel
@@ -138,7 +139,7 @@ class Fetcher:
             unsure = [(state, epoch) for state, epoch in states if state.moved_to(epoch)]
             if unsure:
                 doubted, epochs = zip(*unsure, strict=True)
-                self._start(leader.id, self._check.validate(leader, doubted, epochs))
+                self._start(leader.id, partial(self._check.validate, leader, doubted, epochs))
             else:
                 self._fetch_if_free(leader, [state for state, _ in states])
         moments.append(self._refresh.step(now))
@@ -165,13 +166,13 @@ class Fetcher:
                 led.setdefault(leader.node, []).append((state, leader.epoch))
         return led, moments
 
-    def _start(self, key: int | TopicPartition, job: Coroutine[Any, Any, None]) -> None:
+    def _start(self, key: int | TopicPartition, job: Callable[[], Awaitable[None]]) -> None:
         """Do ``job`` in a task; nothing else is done for ``key`` meanwhile."""
         self._busy.add(key)
 
         async def run() -> None:
             try:
-                await job
+                await job()
             finally:
                 self._busy.discard(key)
                 self._wake.set()
@@ -183,7 +184,7 @@ class Fetcher:
     def _fetch_if_free(self, leader: Node, states: Sequence[PartitionState]) -> None:
         room = self.read_ahead.room_for(states)
         if room > 0:
-            self._start(leader.id, self._fetch(leader, states, room))
+            self._start(leader.id, partial(self._fetch, leader, states, room))
 
     async def _fetch(self, leader: Node, states: Sequence[PartitionState], room: int) -> None:
         limits = self._settings.limits
@@ -209,7 +210,7 @@ class Fetcher:
 
     def _take(self, state: PartitionState, fetched: FetchedPartition) -> None:
         if fetched.error_code == _OUT_OF_RANGE:
-            self._start(state.where, self._check.find_range(state))
+            self._start(state.where, partial(self._check.find_range, state))
         elif fetched.error_code:
             what = f"{state.where}: {explain(fetched.error_code)}"
             self._failed([state], kafka_error(fetched.error_code, what))

@@ -150,8 +150,10 @@ class PartitionState:
         return item
 
     def advance(self, position: int) -> None:
-        """The application has the records before ``position``."""
-        self.position = position
+        """The application has the records before ``position``, of those before the end."""
+        self.position = (
+            position if self.end is None else min(position, max(self.end, self.position))
+        )
 
     def restart(self, offset: int) -> None:
         """Drop what was read ahead, and fetch from ``offset`` on."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from itertools import count
-from typing import Any, ClassVar, Final, Generic, Self, TypeVar, Unpack
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar, Unpack, cast
 
 from aioproducer.client.arguments import check_partition
 from aioproducer.client.cluster_client import ClusterClient
@@ -21,6 +21,7 @@ from aioproducer.config import (
     hidden_mapping,
     hide_secrets,
 )
+from aioproducer.config.reader_options import READER_OPTIONS
 from aioproducer.errors import ConfigError, CorruptRecordsError, IllegalStateError
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.fetch_request import FetchLimits
@@ -83,13 +84,14 @@ class Reader:
         end: Position | None = None,
         **options: Unpack[_Arguments],
     ) -> None:
-        hide_secrets(options)
+        given = cast("dict[str, Any]", options)
+        own = {name: given.pop(name) for name in READER_OPTIONS.keys() & given.keys()}
+        hide_secrets(given)
         config = hidden_mapping(config)
-        own = {name: options.pop(name) for name in ReaderKeywords.__annotations__ & options.keys()}  # type: ignore[misc]
         self._options = ReaderOptions(**own)
         self._assigned = assigned(assignment, checked_position("start", start))
         self._end = None if end is None else checked_position("end", end)
-        self.config = client_config(config, options, "Reader")
+        self.config = client_config(config, given, "Reader")
         if self._options.fetch_max_wait_ms >= self.config.request_timeout_ms:
             raise ConfigError("fetch_max_wait_ms has to be less than request_timeout_ms")
         self.client_id = self.config.client_id or f"reader-{next(_NUMBERS)}"
