@@ -21,7 +21,7 @@ from aioproducer.testing.kafka_distribution import KafkaDistribution
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-SHORT: Final = range(3)
+SHORT: Final = range(2)
 LONG: Final = range(100, 120)
 PARTITIONS: Final = 4
 TRANSACTIONS: Final = 60
@@ -76,12 +76,12 @@ async def write(cluster: KafkaCluster, topic: str, random: Random, ledger: Ledge
                     number += 1
         except ProducerError:
             number += 1
-    async with Producer(
-        bootstrap_servers=cluster.bootstrap_servers, transactional_id=topic
-    ) as producer:
-        async with producer.transaction():
-            for partition in range(PARTITIONS):
-                producer.send(topic, LAST, partition=partition)
+    async with (
+        Producer(bootstrap_servers=cluster.bootstrap_servers, transactional_id=topic) as producer,
+        producer.transaction(),
+    ):
+        for partition in range(PARTITIONS):
+            producer.send(topic, LAST, partition=partition)
 
 
 async def one_transaction(
@@ -137,20 +137,19 @@ async def heal(cluster: KafkaCluster) -> None:
             await cluster.start_broker(broker.node_id)
 
 
-async def steps(reading: Reader, random: Random) -> AsyncIterator[ConsumerRecord]:
-    """The records, taken in another way after each stretch."""
+async def steps(reading: Reader, random: Random) -> AsyncIterator[list[ConsumerRecord]]:
+    """The records, one by one or batch by batch, in stretches of any length."""
     while True:
         stretch = random.randint(1, 200)
         if random.random() < 0.5:
             async for record in reading:
-                yield record
+                yield [record]
                 stretch -= 1
                 if not stretch:
                     break
         else:
             async for batch in reading.batches():
-                for record in batch:
-                    yield record
+                yield list(batch)
                 stretch -= len(batch)
                 if stretch < 1:
                     break
@@ -172,11 +171,10 @@ async def read(cluster: KafkaCluster, topic: str, seed: int, level: str) -> list
             max_partition_fetch_bytes=random.choice([1_000, 10_000, 1_000_000]),
             read_ahead_bytes=random.choice([20_000, 1_000_000]),
         ) as reading:
-            async for record in steps(reading, random):
-                found.append(record)
-                one_life -= 1
-                if record.value == LAST:
-                    ended.add(record.partition)
+            async for records in steps(reading, random):
+                found += records
+                one_life -= len(records)
+                ended |= {record.partition for record in records if record.value == LAST}
                 if len(ended) == PARTITIONS or one_life < 1:
                     break
             positions = reading.positions
