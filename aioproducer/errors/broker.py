@@ -281,6 +281,42 @@ class StaleMemberEpochError(KafkaError):
     """The consumer has an older epoch than its group."""
 
 
+class TopicAlreadyExistsError(KafkaError, UsageError, ValueError):
+    """A topic of this name exists already."""
+
+
+class InvalidPartitionsError(KafkaError, UsageError, ValueError):
+    """A topic can't have this number of partitions."""
+
+
+class InvalidReplicationFactorError(KafkaError, UsageError, ValueError):
+    """The replication factor is below 1, or above the number of brokers."""
+
+
+class InvalidReplicaAssignmentError(KafkaError, UsageError, ValueError):
+    """The assignment of replicas to brokers contradicts itself, or names unknown brokers."""
+
+
+class InvalidConfigError(KafkaError, UsageError, ValueError):
+    """A topic or broker has no such configuration, or it does not take the value."""
+
+
+class NotControllerError(KafkaError):
+    """The broker is not the controller of the cluster, or not any more."""
+
+
+class ReassignmentInProgressError(KafkaError):
+    """The topic's replicas are being moved; it takes no other change meanwhile."""
+
+
+class GroupIdNotFoundError(KafkaError):
+    """The consumer group does not exist."""
+
+
+class TopicDeletionDisabledError(KafkaError):
+    """The brokers' ``delete.topic.enable`` is false."""
+
+
 def code_name(code: int) -> str:
     """Kafka's name of an error code, such as ``NOT_LEADER_OR_FOLLOWER``."""
     try:

@@ -151,6 +151,21 @@ TABLE: Final = (
     Row(ErrorCode.stale_member_epoch, broker.StaleMemberEpochError, _ABORTABLE),
     Row(ErrorCode.transaction_abortable, broker.TransactionAbortableError, _ABORTABLE),
     Row(ErrorCode.rebootstrap_required, broker.RebootstrapRequiredError, Disposition.REBOOTSTRAP),
+    # The answers to changes of topics.
+    Row(ErrorCode.topic_already_exists, broker.TopicAlreadyExistsError, _REFUSED),
+    Row(ErrorCode.invalid_partitions, broker.InvalidPartitionsError, _REFUSED),
+    Row(ErrorCode.invalid_replication_factor, broker.InvalidReplicationFactorError, _REFUSED,
+        advice="the factor is from 1 to the number of brokers"),
+    Row(ErrorCode.invalid_replica_assignment, broker.InvalidReplicaAssignmentError, _REFUSED),
+    Row(ErrorCode.invalid_config, broker.InvalidConfigError, _REFUSED,
+        advice="check the names and values of the configuration"),
+    Row(ErrorCode.not_controller, broker.NotControllerError, _RETRIABLE),
+    Row(ErrorCode.reassignment_in_progress, broker.ReassignmentInProgressError, _REFUSED,
+        advice="try again when the replicas have moved"),
+    Row(ErrorCode.group_id_not_found, broker.GroupIdNotFoundError, _REFUSED,
+        advice="check the group's id; a group without members and offsets disappears"),
+    Row(ErrorCode.topic_deletion_disabled, broker.TopicDeletionDisabledError, _REFUSED,
+        advice="set the brokers' delete.topic.enable=true"),
 )
 # fmt: on
 """One row for each code that a producer can meet."""

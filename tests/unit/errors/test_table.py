@@ -138,6 +138,23 @@ API_VERSIONS = {
     "UNSUPPORTED_VERSION": "unsupported",
     "INVALID_REQUEST": "refused",
 }
+CHANGES_OF_TOPICS = {
+    "UNKNOWN_TOPIC_OR_PARTITION": REFRESH,
+    "REQUEST_TIMED_OUT": RETRIABLE,
+    "TOPIC_ALREADY_EXISTS": "refused",
+    "INVALID_PARTITIONS": "refused",
+    "INVALID_REPLICATION_FACTOR": "refused",
+    "INVALID_REPLICA_ASSIGNMENT": "refused",
+    "INVALID_CONFIG": "refused",
+    "NOT_CONTROLLER": RETRIABLE,
+    "REASSIGNMENT_IN_PROGRESS": "refused",
+    "TOPIC_DELETION_DISABLED": "refused",
+    "OFFSET_OUT_OF_RANGE": "refused",
+}
+GROUPS = {
+    "COORDINATOR_LOAD_IN_PROGRESS": RETRIABLE,
+    "GROUP_ID_NOT_FOUND": "refused",
+}
 WRITTEN_IN_SPITE_OF = {
     "UNKNOWN_SERVER_ERROR",
     "NOT_LEADER_OR_FOLLOWER",
@@ -156,6 +173,8 @@ APIS = {
     "init producer id": INIT_PRODUCER_ID,
     "coordinators": OF_COORDINATORS,
     "api versions": API_VERSIONS,
+    "changes of topics": CHANGES_OF_TOPICS,
+    "groups": GROUPS,
 }
 EACH = [
     pytest.param(name, disposition, id=f"{api}: {name}")
