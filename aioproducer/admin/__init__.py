@@ -1,5 +1,39 @@
 """Topics, their replicas and configuration, and the lag of groups."""
 
+from aioproducer.admin.admin import Admin
 from aioproducer.admin.replica_assignment import RackAwareMode, assign_replicas, rack_alternated
+from aioproducer.admin.values import (
+    Append,
+    BrokerDescription,
+    ClusterDescription,
+    ConfigEntry,
+    CreatedTopic,
+    GroupDescription,
+    GroupListing,
+    GroupMember,
+    NewTopic,
+    PartitionDescription,
+    PartitionLag,
+    Subtract,
+    TopicDescription,
+)
 
-__all__ = ["RackAwareMode", "assign_replicas", "rack_alternated"]
+__all__ = [
+    "Admin",
+    "Append",
+    "BrokerDescription",
+    "ClusterDescription",
+    "ConfigEntry",
+    "CreatedTopic",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
+    "NewTopic",
+    "PartitionDescription",
+    "PartitionLag",
+    "RackAwareMode",
+    "Subtract",
+    "TopicDescription",
+    "assign_replicas",
+    "rack_alternated",
+]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from string import ascii_letters, digits
-from typing import Any, Final, cast
+from typing import Any, cast
 
+from aioproducer.client.arguments import check_partition as check_partition
+from aioproducer.client.arguments import check_timeout as check_timeout
+from aioproducer.client.arguments import checked_topic as checked_topic
 from aioproducer.errors import (
     ConfigError,
     InvalidOffsetError,
-    InvalidPartitionError,
     InvalidTimestampError,
-    InvalidTopicError,
     SerializationError,
 )
 from aioproducer.model import (
@@ -23,37 +23,6 @@ from aioproducer.model import (
     TransactionHandle,
 )
 
-_LONGEST_TOPIC: Final = 249
-_LEGAL_IN_TOPIC: Final = f"{ascii_letters}{digits}._-"
-_NO_TOPICS: Final = ("", ".", "..")
-
-
-def checked_topic(topic: Any) -> str:
-    """``topic`` as a plain str; a member of a StrEnum will do.
-
-    Raises :class:`InvalidTopicError` for a name that no broker takes. Source: Kafka's ``Topic``.
-    """
-    if isinstance(topic, str):
-        name = str.__str__(topic)
-        legal = not name.strip(_LEGAL_IN_TOPIC) and name not in _NO_TOPICS
-        if legal and len(name) <= _LONGEST_TOPIC:
-            return name
-        shown = f"{name!r:.80}"
-    else:
-        shown = f"of type {type(topic).__name__}"
-    raise InvalidTopicError(
-        f"a topic is a str of 1 to {_LONGEST_TOPIC} ASCII letters, digits, '.', '_' and '-', and "
-        f"neither '.' nor '..'; not {shown}"
-    )
-
-
-def check_partition(partition: Any, topic: str) -> None:
-    """Raise :class:`InvalidPartitionError` unless ``partition`` can be one."""
-    if type(partition) is not int or not 0 <= partition < 2**31:
-        raise InvalidPartitionError(
-            f"a partition is an int from 0 to {2**31 - 1}, not {partition!r} (topic {topic!r})"
-        )
-
 
 def check_timestamp(timestamp_ms: Any, topic: str) -> None:
     """Raise :class:`InvalidTimestampError` unless ``timestamp_ms`` can be one."""
@@ -62,19 +31,6 @@ def check_timestamp(timestamp_ms: Any, topic: str) -> None:
             f"timestamp_ms is an int, milliseconds since the epoch, not {timestamp_ms!r} "
             f"(topic {topic!r})"
         )
-
-
-def check_timeout(timeout: Any) -> None:
-    """Raise :class:`ConfigError` unless it is a number of seconds, or None."""
-    if timeout is None:
-        return
-    if (
-        isinstance(timeout, bool)
-        or not isinstance(timeout, int | float)
-        or not timeout >= 0
-        or (isinstance(timeout, int) and timeout >= 2**63)
-    ):
-        raise ConfigError(f"a timeout is a number of seconds from 0, or None, not {timeout!r}")
 
 
 def check_handle(handle: Any) -> None:

@@ -44,6 +44,7 @@ class Api(IntEnum):
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     INCREMENTAL_ALTER_CONFIGS = 44
+    CONSUMER_GROUP_DESCRIBE = 69
 
 
 SUPPORTED: Final[Mapping[Api, tuple[int, int]]] = {
@@ -70,6 +71,7 @@ SUPPORTED: Final[Mapping[Api, tuple[int, int]]] = {
     Api.INCREMENTAL_ALTER_CONFIGS: (0, 1),
     Api.LIST_GROUPS: (0, 5),
     Api.DESCRIBE_GROUPS: (0, 6),
+    Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
 }
 """The lowest and highest version of each request that this client can express."""
 

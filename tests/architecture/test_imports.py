@@ -36,8 +36,8 @@ def test_the_contracts_are_kept() -> None:
         ("    asyncio\n", "    asyncio\n    random\n", "random"),
         ("    network\n    accumulator |", "    accumulator |", "network"),
         (
-            "    sender | (admin) | reader\n    client\n",
-            "    client\n    sender | (admin) | reader\n",
+            "    sender | admin | reader\n    client\n",
+            "    client\n    sender | admin | reader\n",
             "aioproducer.sender is not allowed to import aioproducer.client",
         ),
     ],

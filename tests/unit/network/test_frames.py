@@ -181,6 +181,7 @@ def test_the_versions_that_are_covered_here() -> None:
         Api.INCREMENTAL_ALTER_CONFIGS: (0, 1),
         Api.LIST_GROUPS: (0, 5),
         Api.DESCRIBE_GROUPS: (0, 6),
+        Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
     }
 
 

@@ -1,0 +1,359 @@
+"""The admin that users hold: topics, their configuration and records, and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from typing import ClassVar, Final, Self, Unpack
+
+from aioproducer.admin.arguments import (
+    check_count,
+    checked_assignment,
+    checked_groups,
+    checked_names,
+    checked_offsets,
+    checked_resources,
+    checked_topics,
+)
+from aioproducer.admin.calls import Calls
+from aioproducer.admin.cluster import ClusterCalls
+from aioproducer.admin.configs import ConfigCalls
+from aioproducer.admin.groups import GroupCalls
+from aioproducer.admin.records import RecordCalls
+from aioproducer.admin.topics import TopicCalls
+from aioproducer.admin.values import (
+    ClusterDescription,
+    ConfigChange,
+    ConfigEntry,
+    ConfigResource,
+    CreatedTopic,
+    GroupDescription,
+    GroupListing,
+    NewTopic,
+    PartitionLag,
+    Setting,
+    TopicDescription,
+    by_name,
+    checked_changes,
+)
+from aioproducer.client.arguments import check_timeout
+from aioproducer.client.cluster_client import ClusterClient
+from aioproducer.client.environment import SYSTEM, Environment
+from aioproducer.client.options import client_config
+from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
+from aioproducer.errors import InvalidPartitionsError
+from aioproducer.model import TopicPartition
+
+_NUMBERS: Final = count(1)
+
+
+class Admin:
+    """Makes and changes topics, and describes topics, brokers and groups, from an event loop.
+
+    ::
+
+        async with Admin(bootstrap_servers="localhost:9092") as admin:
+            await admin.create_topic("orders", partitions=6, replication_factor=3)
+            print(await admin.describe_topics("orders"))
+
+    Options are a producer's, as keywords (see :class:`~aioproducer.ProducerConfig`) or as a
+    ``config`` that the keywords override. Options that mean something to producers alone are
+    ignored in a ``config`` and refused as keywords.
+
+    Every call has a ``timeout`` in seconds for all its attempts; None means ``max_block_ms``.
+    Errors that may pass are retried until then, by the same table as a producer's, and the call
+    ends in a :class:`~aioproducer.ProducerTimeoutError` with the last of them. A topic that does
+    not exist is an error at once, unless this Admin has just created it.
+
+    A call about several topics, partitions, resources or groups tries all of them. If some fail, it
+    raises the error of the first one in the order of the arguments; the error's notes
+    (``__notes__``) name the others and those that succeeded.
+
+    If the response to a change is lost, the change is tried again. The second attempt may meet the
+    work of the first: a new topic exists already, a deleted one is unknown. Nobody can tell whether
+    another client did that, so the error is raised. It says that an attempt got no answer, and its
+    ``may_have_been_written`` is True.
+
+    Raises:
+        ConfigError: an option is unknown, out of range, or contradicts another one.
+    """
+
+    _environment: ClassVar[Environment] = SYSTEM
+
+    def __init__(
+        self, config: ProducerConfig | None = None, /, **options: Unpack[ProducerOptions]
+    ) -> None:
+        hide_secrets(options)
+        config = hidden_mapping(config)
+        self.config = client_config(config, options, "Admin")
+        self.client_id = self.config.client_id or f"adminclient-{next(_NUMBERS)}"
+        self._client = ClusterClient(self.config, self.client_id, "Admin", self._environment)
+        calls = Calls(self._client)
+        self._topics = TopicCalls(calls)
+        self._configs = ConfigCalls(calls)
+        self._records = RecordCalls(calls)
+        self._groups = GroupCalls(calls)
+        self._cluster = ClusterCalls(calls)
+        self._calls = calls
+
+    def __repr__(self) -> str:
+        return f"<Admin {getattr(self, 'client_id', 'that is being made')!r}>"
+
+    # --- life ------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start on the running event loop. The first call connects to the brokers.
+
+        Raises:
+            IllegalStateError: the Admin was started before.
+        """
+        await self._client.start()
+
+    async def close(self) -> None:
+        """End every connection; calls that wait fail with :class:`ClientClosedError`."""
+        await self._client.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # --- topics ----------------------------------------------------------------------------
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        replication_factor: int | None = None,
+        *,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, Setting] | None = None,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> CreatedTopic:
+        """Create a topic; the arguments are those of :class:`NewTopic`.
+
+        The controller has the topic then. Its leaders may follow a moment later: see
+        :meth:`wait_for_leaders`. ``validate_only``: check everything and create nothing.
+
+        Raises:
+            TopicAlreadyExistsError: there is a topic of this name.
+            InvalidReplicationFactorError: the cluster has fewer brokers.
+            InvalidConfigError, PolicyViolationError, …: as :class:`NewTopic` and the brokers check.
+            UnsupportedVersionError: the brokers' defaults are asked for, before Kafka 2.4.
+        """
+        topic = NewTopic(name, partitions, replication_factor, assignment, configs or {})
+        created = await self.create_topics([topic], validate_only=validate_only, timeout=timeout)
+        return created[topic.name]
+
+    async def create_topics(
+        self,
+        topics: Iterable[NewTopic],
+        *,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> dict[str, CreatedTopic]:
+        """Create topics, as :meth:`create_topic` does; the results are by name."""
+        named = by_name(topics)
+        check_timeout(timeout)
+        return await self._topics.create(named, validate_only, timeout)
+
+    async def add_partitions(
+        self,
+        topic: str,
+        total: int,
+        *,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Give a topic more partitions, so that it has ``total`` of them.
+
+        Records with keys go to other partitions from then on. ``assignment``: the brokers of each
+        new partition, by its number, as ``assign_replicas(..., start_partition=...)`` returns them;
+        None: the controller chooses.
+
+        Raises:
+            InvalidPartitionsError: the topic has as many partitions already, or more.
+            UnknownTopicOrPartitionError: there is no such topic.
+        """
+        (name,) = checked_topics((topic,))
+        where = f"topic {name!r}"
+        check_count(total, f"{where}: total", 2**31, InvalidPartitionsError)
+        check_timeout(timeout)
+        brokers = None
+        if assignment is not None:
+            brokers = checked_assignment(assignment, where, total - len(assignment))
+        await self._topics.add_partitions(name, total, brokers, validate_only, timeout)
+
+    async def delete_topics(
+        self, topics: str | Iterable[str], *, timeout: float | None = None
+    ) -> None:
+        """Delete topics with all their records.
+
+        Brokers forget a topic a moment later; a producer may recreate it until then, if
+        ``auto.create.topics.enable`` allows that.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is no such topic.
+        """
+        names = checked_topics(topics)
+        check_timeout(timeout)
+        await self._topics.delete(names, timeout)
+
+    async def list_topics(
+        self, *, internal: bool = False, timeout: float | None = None
+    ) -> list[str]:
+        """The names of the topics that the principal may see; ``internal``: Kafka's own, too."""
+        check_timeout(timeout)
+        return await self._topics.names(internal, timeout)
+
+    async def describe_topics(
+        self,
+        topics: str | Iterable[str] | None = None,
+        *,
+        configs: bool = False,
+        timeout: float | None = None,
+    ) -> dict[str, TopicDescription]:
+        """Leaders, replicas and in-sync replicas of topics by name; None: of all topics.
+
+        ``configs``: the topics' configuration, too.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is no such topic.
+        """
+        names = None if topics is None else checked_topics(topics)
+        check_timeout(timeout)
+        left = self._calls.countdown(timeout)
+        found = await self._topics.describe(names, left())
+        if not configs:
+            return found
+        entries = await self._configs.describe(tuple(found), None, left())
+        return {name: each._replace(configs=entries[name]) for name, each in found.items()}
+
+    async def wait_for_leaders(
+        self, topics: str | Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, TopicDescription]:
+        """Wait until topics exist and each of their partitions has a leader.
+
+        Raises:
+            ProducerTimeoutError: a topic or a leader is missing after ``timeout``.
+        """
+        names = checked_topics(topics)
+        check_timeout(timeout)
+        return await self._topics.wait_for_leaders(names, timeout)
+
+    # --- the cluster -----------------------------------------------------------------------
+
+    async def describe_cluster(
+        self, *, versions: bool = False, timeout: float | None = None
+    ) -> ClusterDescription:
+        """The brokers with their racks, the controller and the features of the cluster.
+
+        ``versions``: the versions of requests that each broker speaks, too. Each is asked.
+        """
+        check_timeout(timeout)
+        return await self._cluster.describe(versions, timeout)
+
+    # --- configuration ---------------------------------------------------------------------
+
+    async def describe_configs(
+        self,
+        resources: ConfigResource | Iterable[ConfigResource],
+        *,
+        names: str | Iterable[str] | None = None,
+        timeout: float | None = None,
+    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        """The configuration of topics (by name) and brokers (by id).
+
+        ``names``: the wanted values, such as ``retention.ms``; None: all.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is no such topic.
+            BrokerNotAvailableError: there is no such broker at present.
+        """
+        wanted = checked_resources(resources)
+        chosen = checked_names(names)
+        check_timeout(timeout)
+        return await self._configs.describe(wanted, chosen, timeout)
+
+    async def alter_configs(
+        self,
+        changes: Mapping[ConfigResource, Mapping[str, ConfigChange]],
+        *,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Change values of the configuration of topics (by name) and brokers (by id).
+
+        ``changes``: by resource and name, a new value, None for the default, :class:`Append` or
+        :class:`Subtract`. Other values stay as they are::
+
+            await admin.alter_configs({"orders": {"retention.ms": 3_600_000, "segment.ms": None}})
+
+        Raises:
+            InvalidConfigError: a name or value is wrong.
+            UnknownTopicOrPartitionError, BrokerNotAvailableError: there is no such resource.
+            UnsupportedVersionError: the broker is older than Kafka 2.3.
+        """
+        checked = checked_changes(changes)
+        check_timeout(timeout)
+        await self._configs.alter(checked, validate_only, timeout)
+
+    # --- records ---------------------------------------------------------------------------
+
+    async def delete_records(
+        self, offsets: Mapping[TopicPartition, int], *, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Delete the records before an offset of each partition; -1 deletes all.
+
+        Returns the first offset of each partition then.
+
+        Raises:
+            OffsetOutOfRangeError: a partition ends before the offset.
+            PolicyViolationError: the topic is compacted, and not deleted from.
+            UnknownTopicOrPartitionError: there is no such topic or partition.
+        """
+        checked = checked_offsets(offsets)
+        check_timeout(timeout)
+        return await self._records.delete(checked, timeout)
+
+    # --- groups ----------------------------------------------------------------------------
+
+    async def list_groups(self, *, timeout: float | None = None) -> list[GroupListing]:
+        """The groups of the whole cluster that the principal may see, by id."""
+        check_timeout(timeout)
+        return await self._groups.listed(timeout)
+
+    async def describe_groups(
+        self, groups: str | Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, GroupDescription]:
+        """Consumer groups with their members, by id.
+
+        Raises:
+            GroupIdNotFoundError: there is no such group.
+        """
+        ids = checked_groups(groups)
+        check_timeout(timeout)
+        return await self._groups.describe(ids, timeout)
+
+    async def group_lag(
+        self,
+        group: str,
+        *,
+        topics: str | Iterable[str] | None = None,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, PartitionLag]:
+        """The committed offset, the end and the lag of a group in each of its partitions.
+
+        Partitions for which the group has no offset are left out. ``topics``: None for all.
+
+        Raises:
+            GroupIdNotFoundError: there is no such group.
+        """
+        (name,) = checked_groups((group,))
+        wanted = None if topics is None else checked_topics(topics)
+        check_timeout(timeout)
+        return await self._groups.lag(name, wanted, timeout)

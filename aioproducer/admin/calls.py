@@ -1,0 +1,208 @@
+"""The calls of an Admin: requests to the brokers that can serve them, and their repetition."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias, TypeVar
+
+from aioproducer.admin.outcomes import Outcomes
+from aioproducer.admin.recent_topics import RecentTopics
+from aioproducer.admin.requests import Answer, FindCoordinatorRequest
+from aioproducer.admin.requests.answer import UNKNOWN_TOPIC_OR_PARTITION
+from aioproducer.client.cluster_client import ClusterClient
+from aioproducer.client.describe_request import TopicDescription
+from aioproducer.errors import NotControllerError, ProducerError, Written
+from aioproducer.model import Node, TopicPartition
+from aioproducer.network.request import Request
+
+_Key = TypeVar("_Key")
+_Result = TypeVar("_Result")
+
+Answers: TypeAlias = Mapping[_Key, Answer]
+AskNode: TypeAlias = Callable[[tuple[_Key, ...], Node | None], Awaitable[Answers[_Key]]]
+"""Asks a broker, or any, about keys."""
+Place: TypeAlias = tuple[Node | None, Iterable[_Key]]
+"""Keys, and the broker that knows about them; None: any."""
+
+LEADER_NOT_AVAILABLE: Final = 5
+
+
+def never(_: Any) -> bool:
+    """Brokers know every topic that exists."""
+    return False
+
+
+class Calls:
+    """Attempts, their brokers and their repetition, for all calls of one Admin."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self.client = client
+        self.recent = RecentTopics()
+
+    def seconds(self, timeout: float | None) -> float:
+        """The time of a call: ``max_block_ms`` if the caller does not say."""
+        return self.client.config.max_block_ms / 1000 if timeout is None else timeout
+
+    def countdown(self, timeout: float | None) -> Callable[[], float]:
+        """The seconds that are left of a call that takes several steps."""
+        clock = self.client.clock
+        deadline = clock() + self.seconds(timeout)
+        return lambda: max(0.0, deadline - clock())
+
+    def broker_timeout_ms(self, timeout: float | None) -> int:
+        """The time that a broker may take for a change, which it has to report in time."""
+        longest = self.client.config.request_timeout_ms
+        return max(1, min(longest, int(min(self.seconds(timeout), longest) * 1000)))
+
+    def late(self, topic: str) -> bool:
+        """True if brokers may not know ``topic`` yet, which this Admin has created."""
+        return self.recent.missing(topic, 0, self.client.clock())
+
+    async def settle(
+        self,
+        outcomes: Outcomes[_Key],
+        attempt: Callable[[tuple[_Key, ...]], Awaitable[Answers[_Key]]],
+        doing: str,
+        timeout: float | None,
+    ) -> dict[_Key, Any]:
+        """Ask about the pending keys until none is pending, and return the values.
+
+        Raises the first key's error, or that of the timeout.
+        """
+        self.client.check_usable()
+
+        async def once() -> None:
+            if outcomes.pending:
+                outcomes.take(await attempt(outcomes.pending))
+                outcomes.check()
+
+        try:
+            await self.client.retry(once, timeout=self.seconds(timeout), doing=doing)
+        except ProducerError as error:
+            outcomes.give_up(error)
+        return outcomes.results()
+
+    async def change(
+        self,
+        outcomes: Outcomes[_Key],
+        keys: tuple[_Key, ...],
+        request: Request,
+        node: Node | None,
+    ) -> Any:
+        """The response to a request that changes something.
+
+        Without one, nobody knows whether it was done.
+        """
+        try:
+            return await self.client.request(request, node)
+        except BaseException as error:
+            if not isinstance(error, ProducerError) or error.written is Written.MAYBE:
+                outcomes.unanswered(keys)
+            raise
+
+    async def controller(self) -> Node:
+        """The broker that takes changes of topics, as the cluster names it now.
+
+        Raises :class:`NotControllerError`, which may pass.
+        """
+        found = await self.client.describe(())
+        node = None if found.controller is None else found.brokers.get(found.controller)
+        if node is None:
+            raise NotControllerError("the cluster has no controller at present")
+        return node
+
+    async def at_leaders(
+        self,
+        outcomes: Outcomes[TopicPartition],
+        partitions: tuple[TopicPartition, ...],
+        ask: AskNode[TopicPartition],
+        missing: Answer | None = None,
+    ) -> Answers[TopicPartition]:
+        """Ask the leader of each partition.
+
+        ``missing``: the answer about a partition that does not exist; None: an error.
+        """
+        found = await self.client.describe({each.topic for each in partitions})
+        refused: dict[TopicPartition, Answer] = {}
+        led: defaultdict[Node, list[TopicPartition]] = defaultdict(list)
+        for where in partitions:
+            topic = found.topics[where.topic]
+            if self._is_news(where, topic):
+                refused[where] = Answer(LEADER_NOT_AVAILABLE, "the brokers do not know it yet")
+            elif topic.error_code not in (0, UNKNOWN_TOPIC_OR_PARTITION):
+                refused[where] = Answer(topic.error_code)
+            elif where.partition >= len(topic.partitions):
+                refused[where] = missing or _no_partition(topic)
+            else:
+                leader = topic.partitions[where.partition].leader
+                node = None if leader is None else found.brokers.get(leader)
+                if node is None:
+                    refused[where] = Answer(LEADER_NOT_AVAILABLE)
+                else:
+                    led[node].append(where)
+        outcomes.take(refused)
+        answers = await self.at_nodes(outcomes, led.items(), ask)
+        return {where: _known(answer) for where, answer in answers.items()}
+
+    def _is_news(self, where: TopicPartition, topic: TopicDescription) -> bool:
+        known = len(topic.partitions)
+        now = self.client.clock()
+        return known <= where.partition and self.recent.missing(topic.name, known, now)
+
+    async def at_coordinators(
+        self, outcomes: Outcomes[str], groups: tuple[str, ...], ask: AskNode[str]
+    ) -> Answers[str]:
+        """Ask the coordinator of each group."""
+        requests = (self.client.request(FindCoordinatorRequest(group)) for group in groups)
+        coordinators = dict(zip(groups, await all_of(requests), strict=True))
+        outcomes.take({group: each for group, each in coordinators.items() if each.error_code})
+        by_node: defaultdict[Node, list[str]] = defaultdict(list)
+        for group, found in coordinators.items():
+            if not found.error_code:
+                by_node[found.value].append(group)
+        return await self.at_nodes(outcomes, by_node.items(), ask)
+
+    async def at_nodes(
+        self, outcomes: Outcomes[_Key], places: Iterable[Place[_Key]], ask: AskNode[_Key]
+    ) -> Answers[_Key]:
+        """Ask brokers side by side, each about its keys.
+
+        If one fails, the answers of the others are taken before its error is raised.
+        """
+        asked = [ask(tuple(keys), node) for node, keys in places]
+        answers: dict[_Key, Answer] = {}
+        failure: BaseException | None = None
+        for each in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(each, BaseException):
+                failure = failure or each
+            else:
+                answers |= each
+        if failure is not None:
+            outcomes.take(answers)
+            raise failure
+        return answers
+
+
+def _no_partition(topic: TopicDescription) -> Answer:
+    count = len(topic.partitions)
+    there = f"the topic has {count} partitions, numbered from 0" if count else None
+    return Answer(UNKNOWN_TOPIC_OR_PARTITION, there)
+
+
+def _known(answer: Answer) -> Answer:
+    """A leader's answer. The brokers' metadata has the partition, so it is not unknown for long."""
+    if answer.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+        return Answer(LEADER_NOT_AVAILABLE, "the leader does not know the partition yet")
+    return answer
+
+
+async def all_of(awaitables: Iterable[Awaitable[_Result]]) -> list[_Result]:
+    """All results, side by side. Raises the first error when every awaitable has ended."""
+    results: list[_Result] = []
+    for each in await asyncio.gather(*awaitables, return_exceptions=True):
+        if isinstance(each, BaseException):
+            raise each
+        results.append(each)
+    return results

@@ -1,0 +1,133 @@
+"""The outcomes of one call about several topics, partitions, resources or groups. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from aioproducer.admin.requests import Answer
+from aioproducer.errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    KafkaError,
+    ProducerError,
+    TopicAuthorizationFailedError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+    Written,
+    anew,
+    code_name,
+    explain,
+    kafka_error,
+)
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+_UNAUTHORIZED: Final = (
+    TopicAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    ClusterAuthorizationFailedError,
+)
+_UNKNOWN: Final = (UnknownTopicOrPartitionError, UnknownTopicIdError)
+_MOST_NOTES: Final = 20
+_DOUBT: Final = "an attempt got no answer and may have done it; look before you repeat the call"
+
+
+class Outcomes(Generic[_Key]):
+    """The keys of a call, until each has a value or an error.
+
+    A key whose error may pass stays pending, by the error table. An unknown topic is the exception:
+    it does not appear by itself, unless ``late`` says that brokers have still to learn of it.
+
+    ``named``: a key in messages. ``permission``: the one that a principal needs.
+    """
+
+    def __init__(
+        self,
+        keys: Iterable[_Key],
+        named: Callable[[_Key], str],
+        permission: str,
+        late: Callable[[_Key], bool],
+    ) -> None:
+        self._keys = tuple(keys)
+        self._named = named
+        self._permission = permission
+        self._late = late
+        self.values: dict[_Key, Any] = {}
+        """The values so far."""
+        self._errors: dict[_Key, ProducerError] = {}
+        self._unsure: set[_Key] = set()
+        self._last: ProducerError | None = None
+
+    @property
+    def pending(self) -> tuple[_Key, ...]:
+        """The keys without a value or a final error."""
+        settled = self.values.keys() | self._errors.keys()
+        return tuple(key for key in self._keys if key not in settled)
+
+    def take(self, answers: Mapping[_Key, Answer]) -> None:
+        """Take answers about pending keys."""
+        for key, answer in answers.items():
+            if not answer.error_code:
+                self.values[key] = answer.value
+                continue
+            error = self._error(key, answer)
+            if error.retriable and (not isinstance(error, _UNKNOWN) or self._late(key)):
+                self._last = error
+                if error.written is Written.MAYBE:
+                    self._unsure.add(key)
+            else:
+                self._errors[key] = _doubtful(error) if key in self._unsure else error
+
+    def unanswered(self, keys: Iterable[_Key]) -> None:
+        """A request about ``keys`` was sent, and its response did not come."""
+        self._unsure.update(keys)
+
+    def check(self) -> None:
+        """Raise the last error that may pass, if a key is pending."""
+        if self.pending and self._last is not None:
+            raise self._last
+
+    def give_up(self, error: ProducerError) -> None:
+        """No further attempt is made, because of ``error``."""
+        pending = self.pending
+        if self._unsure.intersection(pending):
+            error = _doubtful(error)
+        self._errors.update(dict.fromkeys(pending, error))
+
+    def results(self) -> dict[_Key, Any]:
+        """The values in the order of the keys.
+
+        Raises the error of the first key that has one; its notes tell the outcomes of the others.
+        """
+        failed = [key for key in self._keys if key in self._errors]
+        if not failed:
+            return {key: self.values[key] for key in self._keys}
+        first = self._errors[failed[0]]
+        others = dict.fromkeys(self._errors[key] for key in failed[1:])
+        others.pop(first, None)
+        for error in list(others)[:_MOST_NOTES]:
+            first.add_note(f"also failed: {error}")
+        if len(others) > _MOST_NOTES:
+            first.add_note(f"and {len(others) - _MOST_NOTES} more failed")
+        done = [key for key in self._keys if key in self.values]
+        if done:
+            more = f", and {len(done) - _MOST_NOTES} more" if len(done) > _MOST_NOTES else ""
+            first.add_note(f"succeeded: {', '.join(map(self._named, done[:_MOST_NOTES]))}{more}")
+        raise first
+
+    def _error(self, key: _Key, answer: Answer) -> KafkaError:
+        code = answer.error_code
+        error = kafka_error(code, f"{self._named(key)}: {explain(code, answer.message)}")
+        if isinstance(error, _UNAUTHORIZED):
+            needs = f"the principal needs the permission {self._permission}"
+            error = kafka_error(code, f"{self._named(key)}: {code_name(code)}: {needs}")
+        return error
+
+
+def _doubtful(error: ProducerError) -> ProducerError:
+    """``error`` of a call that may have done its work."""
+    doubtful = anew(error)
+    doubtful.args = (f"{error} ({_DOUBT})",)
+    doubtful.may_have_been_written = True
+    return doubtful

@@ -1,0 +1,187 @@
+"""Topics: creation, partitions, deletion, description."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from aioproducer.admin.calls import (
+    LEADER_NOT_AVAILABLE,
+    Answers,
+    Calls,
+    never,
+)
+from aioproducer.admin.outcomes import Outcomes
+from aioproducer.admin.requests import (
+    Answer,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
+from aioproducer.admin.requests.answer import UNKNOWN_TOPIC_OR_PARTITION
+from aioproducer.admin.values import CreatedTopic, NewTopic, TopicDescription
+from aioproducer.client import describe_request as described
+
+
+class TopicCalls:
+    """The calls of an Admin that are about topics."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def create(
+        self, topics: Mapping[str, NewTopic], validate_only: bool, timeout: float | None
+    ) -> dict[str, CreatedTopic]:
+        """Create topics, which are given by name."""
+        calls = self._calls
+        permission = "CREATE for the topic or for the cluster"
+        outcomes = Outcomes(topics, _topic, permission, never)
+
+        async def attempt(names: tuple[str, ...]) -> Answers[str]:
+            request = CreateTopicsRequest(
+                tuple(topics[name] for name in names),
+                calls.broker_timeout_ms(timeout),
+                validate_only,
+            )
+            return await self._change(outcomes, names, request, validate_only)
+
+        doing = f"creating {_listed(topics)}"
+        try:
+            return await calls.settle(outcomes, attempt, doing, timeout)
+        finally:
+            if not validate_only:
+                for name, created in outcomes.values.items():
+                    self._changed(topics[name], created)
+
+    def _changed(self, asked: NewTopic, created: CreatedTopic) -> None:
+        count = created.partitions or asked.partitions or len(asked.assignment or (0,))
+        self._calls.recent.changed(asked.name, count, self._calls.client.clock())
+
+    async def add_partitions(
+        self,
+        topic: str,
+        total: int,
+        assignment: Mapping[int, tuple[int, ...]] | None,
+        validate_only: bool,
+        timeout: float | None,
+    ) -> None:
+        """Give a topic partitions until it has ``total``."""
+        calls = self._calls
+        outcomes = Outcomes((topic,), _topic, "ALTER for the topic", never)
+        brokers = None if assignment is None else tuple(assignment.values())
+
+        async def attempt(names: tuple[str, ...]) -> Answers[str]:
+            request = CreatePartitionsRequest(
+                topic, total, brokers, calls.broker_timeout_ms(timeout), validate_only
+            )
+            return await self._change(outcomes, names, request, validate_only)
+
+        await calls.settle(outcomes, attempt, f"adding partitions to topic {topic!r}", timeout)
+        if not validate_only:
+            calls.recent.changed(topic, total, calls.client.clock())
+
+    async def delete(self, topics: tuple[str, ...], timeout: float | None) -> None:
+        """Delete topics."""
+        calls = self._calls
+        outcomes = Outcomes(topics, _topic, "DELETE for the topic", never)
+
+        async def attempt(names: tuple[str, ...]) -> Answers[str]:
+            request = DeleteTopicsRequest(names, calls.broker_timeout_ms(timeout))
+            return await self._change(outcomes, names, request)
+
+        try:
+            await calls.settle(outcomes, attempt, f"deleting {_listed(topics)}", timeout)
+        finally:
+            for name in outcomes.values:
+                calls.recent.deleted(name)
+
+    async def _change(
+        self,
+        outcomes: Outcomes[str],
+        names: tuple[str, ...],
+        request: Any,
+        validate_only: bool = False,
+    ) -> Answers[str]:
+        """The controller's answers; the controller is looked up for each attempt."""
+        node = await self._calls.controller()
+        changed = () if validate_only else names
+        answers: Answers[str] = await self._calls.change(outcomes, changed, request, node)
+        return answers
+
+    # --- descriptions ----------------------------------------------------------------------
+
+    async def names(self, internal: bool, timeout: float | None) -> list[str]:
+        """The names of all topics that the principal may see."""
+        return [topic.name for topic in await self._all(timeout) if internal or not topic.internal]
+
+    async def describe(
+        self, topics: tuple[str, ...] | None, timeout: float | None
+    ) -> dict[str, TopicDescription]:
+        """Topics as any broker knows them."""
+        if topics is None:
+            return {topic.name: _description(topic) for topic in await self._all(timeout)}
+        outcomes = Outcomes(topics, _topic, "DESCRIBE for the topic", self._calls.late)
+        return await self._calls.settle(
+            outcomes, self._described, f"describing {_listed(topics)}", timeout
+        )
+
+    async def _all(self, timeout: float | None) -> list[described.TopicDescription]:
+        async def attempt() -> described.ClusterDescription:
+            return await self._calls.client.describe(None)
+
+        found = await self._calls.client.retry(
+            attempt, timeout=self._calls.seconds(timeout), doing="listing the topics"
+        )
+        return sorted(
+            (each for each in found.topics.values() if not each.error_code),
+            key=lambda topic: topic.name,
+        )
+
+    async def _described(self, names: tuple[str, ...]) -> Answers[str]:
+        found = await self._calls.client.describe(names)
+        return {name: self._answer(found.topics[name]) for name in names}
+
+    def _answer(self, topic: described.TopicDescription) -> Answer:
+        if topic.error_code:
+            return Answer(topic.error_code)
+        now = self._calls.client.clock()
+        if self._calls.recent.missing(topic.name, len(topic.partitions), now):
+            return Answer(UNKNOWN_TOPIC_OR_PARTITION, "the broker does not know all partitions yet")
+        return Answer(value=_description(topic))
+
+    async def wait_for_leaders(
+        self, topics: tuple[str, ...], timeout: float | None
+    ) -> dict[str, TopicDescription]:
+        """Wait until topics exist and all their partitions have leaders."""
+        outcomes = Outcomes(topics, _topic, "DESCRIBE for the topic", lambda _: True)
+
+        async def attempt(names: tuple[str, ...]) -> Answers[str]:
+            answers = await self._described(names)
+            return {name: _with_leaders(answer) for name, answer in answers.items()}
+
+        doing = f"waiting for the leaders of {_listed(topics)}"
+        return await self._calls.settle(outcomes, attempt, doing, timeout)
+
+
+def _with_leaders(answer: Answer) -> Answer:
+    if answer.error_code:
+        return answer
+    without = [each.partition for each in answer.value.partitions if each.leader is None]
+    if without:
+        return Answer(LEADER_NOT_AVAILABLE, f"the partitions {without[:20]} have no leader")
+    return answer
+
+
+def _description(topic: described.TopicDescription) -> TopicDescription:
+    return TopicDescription(topic.name, topic.topic_id, topic.internal, topic.partitions)
+
+
+def _topic(name: str) -> str:
+    return f"topic {name!r}"
+
+
+def _listed(names: Collection[str]) -> str:
+    """Names in messages, the first few of many."""
+    first = ", ".join(map(repr, list(names)[:5]))
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"topic{'' if len(names) == 1 else 's'} {first}{more}"

@@ -1,0 +1,269 @@
+"""The arguments and results of an Admin's calls. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID
+
+from aioproducer.admin.arguments import (
+    check_count,
+    checked_assignment,
+    checked_name,
+    checked_resource,
+    checked_setting,
+    checked_settings,
+)
+from aioproducer.client.arguments import checked_topic
+from aioproducer.client.describe_request import PartitionDescription
+from aioproducer.errors import (
+    InvalidPartitionsError,
+    InvalidReplicaAssignmentError,
+    InvalidReplicationFactorError,
+    InvalidTopicError,
+)
+from aioproducer.model import TopicPartition
+
+__all__ = [
+    "Append",
+    "BrokerDescription",
+    "CheckedChange",
+    "ClusterDescription",
+    "ConfigChange",
+    "ConfigEntry",
+    "ConfigResource",
+    "CreatedTopic",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
+    "NewTopic",
+    "PartitionDescription",
+    "PartitionLag",
+    "Subtract",
+    "TopicDescription",
+]
+
+Setting: TypeAlias = str | int | float
+"""A value of a configuration; a bool is ``true`` or ``false`` for Kafka."""
+
+ConfigResource: TypeAlias = str | int
+"""The owner of a configuration: a topic by its name, or a broker by its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be created: by numbers, or by an assignment.
+
+    Raises:
+        InvalidTopicError: no broker takes a topic of this name.
+        InvalidPartitionsError, InvalidReplicationFactorError: a number is below 1.
+        InvalidReplicaAssignmentError: the assignment contradicts itself or the numbers.
+        InvalidConfigError: a name or value of the configuration is no text.
+    """
+
+    name: str
+    partitions: int | None = None
+    """None: the brokers' ``num.partitions``."""
+    replication_factor: int | None = None
+    """None: the brokers' ``default.replication.factor``."""
+    assignment: Mapping[int, Sequence[int]] | None = None
+    """The ids of the brokers with each partition's replicas, the preferred leader first, as
+    :func:`assign_replicas` returns them. It stands for both numbers."""
+    configs: Mapping[str, Setting] = field(default_factory=dict)
+    """Such as ``{"retention.ms": 3_600_000}``; the brokers' defaults count for the rest."""
+
+    def __post_init__(self) -> None:
+        name = checked_topic(self.name)
+        where = f"topic {name!r}"
+        if self.partitions is not None:
+            of_partitions = f"{where}: partitions"
+            check_count(self.partitions, of_partitions, 2**31, InvalidPartitionsError)
+        if self.replication_factor is not None:
+            of_replicas = f"{where}: replication_factor"
+            check_count(self.replication_factor, of_replicas, 2**15, InvalidReplicationFactorError)
+        if self.assignment is not None:
+            if (self.partitions, self.replication_factor) != (None, None):
+                raise InvalidReplicaAssignmentError(
+                    f"{where}: an assignment says how many partitions and replicas there are; "
+                    "leave out partitions and replication_factor"
+                )
+            object.__setattr__(self, "assignment", checked_assignment(self.assignment, where))
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "configs", checked_settings(self.configs, where))
+
+
+class ConfigEntry(NamedTuple):
+    """One value of a configuration. Source: Kafka's ``ConfigEntry``."""
+
+    name: str
+    value: str | None
+    """None for a sensitive value, which brokers don't tell."""
+    source: str
+    """The level at which it was set: ``DYNAMIC_TOPIC_CONFIG``, ``STATIC_BROKER_CONFIG``,
+    ``DEFAULT_CONFIG`` and so on."""
+    read_only: bool = False
+    sensitive: bool = False
+
+    @property
+    def is_default(self) -> bool:
+        """True if nobody set the value."""
+        return self.source == "DEFAULT_CONFIG"
+
+
+class Append(NamedTuple):
+    """A value to be added to a list, such as ``cleanup.policy``."""
+
+    value: str
+
+
+class Subtract(NamedTuple):
+    """A value to be taken out of a list."""
+
+    value: str
+
+
+ConfigChange: TypeAlias = Setting | Append | Subtract | None
+"""A new value, a change of a list, or None: back to the default."""
+CheckedChange: TypeAlias = str | Append | Subtract | None
+"""The same, with the value as text."""
+
+
+def checked_changes(changes: Any) -> dict[ConfigResource, dict[str, CheckedChange]]:
+    """Changes of configurations, with values as text. Raises :class:`InvalidConfigError`."""
+    return {
+        checked_resource(resource): {
+            checked_name(name, f"{resource!r}"): _change(change, f"{resource!r}, {name}")
+            for name, change in some.items()
+        }
+        for resource, some in changes.items()
+    }
+
+
+def _change(change: Any, where: str) -> CheckedChange:
+    match change:
+        case None:
+            return None
+        case Append(value) | Subtract(value):
+            return type(change)(checked_setting(value, where))
+        case _:
+            return checked_setting(change, where)
+
+
+def by_name(topics: Iterable[NewTopic]) -> dict[str, NewTopic]:
+    """New topics by name. Raises :class:`InvalidTopicError` if one is named twice."""
+    named: dict[str, NewTopic] = {}
+    for topic in topics:
+        if not isinstance(topic, NewTopic):
+            raise InvalidTopicError(
+                f"create_topics() takes NewTopic objects, not {type(topic).__name__}"
+            )
+        if topic.name in named:
+            raise InvalidTopicError(f"topic {topic.name!r} is named twice")
+        named[topic.name] = topic
+    return named
+
+
+class CreatedTopic(NamedTuple):
+    """A topic as its creation was answered. Brokers before Kafka 2.4 tell the name alone."""
+
+    name: str
+    topic_id: UUID | None
+    """None from brokers before Kafka 2.8. It means nothing if the topic was only validated."""
+    partitions: int | None
+    replication_factor: int | None
+    configs: Mapping[str, ConfigEntry] | None
+    """The whole configuration; None without the permission DESCRIBE_CONFIGS."""
+
+
+class TopicDescription(NamedTuple):
+    """A topic as a broker knows it."""
+
+    name: str
+    topic_id: UUID | None
+    """None from brokers before Kafka 2.8."""
+    internal: bool
+    partitions: tuple[PartitionDescription, ...]
+    """The partitions by number. Brokers are given by their ids."""
+    configs: Mapping[str, ConfigEntry] | None = None
+    """None unless it was asked for."""
+
+
+class BrokerDescription(NamedTuple):
+    """A broker of a cluster."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    versions: Mapping[str, tuple[int, int]] | None = None
+    """The lowest and highest version of each request that this client makes; None unless it was
+    asked for."""
+
+
+class ClusterDescription(NamedTuple):
+    """A cluster as its brokers describe it."""
+
+    cluster_id: str | None
+    controller: int | None
+    """The id of the controller; with KRaft brokers name any broker, which forwards requests."""
+    brokers: tuple[BrokerDescription, ...]
+    """The brokers by id."""
+    features: Mapping[str, int]
+    """The features that the whole cluster supports (KIP-584), such as ``metadata.version``."""
+
+    @property
+    def racks(self) -> dict[int, str | None]:
+        """The brokers' racks by id, for :func:`assign_replicas`."""
+        return {broker.id: broker.rack for broker in self.brokers}
+
+
+class GroupListing(NamedTuple):
+    """A group in the list of a cluster's groups."""
+
+    group_id: str
+    protocol_type: str
+    """``consumer``, ``connect`` and so on; empty for a group that has offsets and no members."""
+    state: str | None
+    """``Stable``, ``Empty`` and so on; None from brokers before Kafka 2.6."""
+    type: str | None
+    """``classic``, ``consumer`` (KIP-848) and so on; None from brokers before Kafka 3.8."""
+
+
+class GroupMember(NamedTuple):
+    """A member of a group."""
+
+    member_id: str
+    instance_id: str | None
+    """The ``group.instance.id`` of a static member."""
+    client_id: str
+    client_host: str
+    partitions: tuple[TopicPartition, ...] | None
+    """The assigned partitions; None for members that are no consumers."""
+
+
+class GroupDescription(NamedTuple):
+    """A group and its members."""
+
+    group_id: str
+    type: str
+    """``classic`` or ``consumer`` (KIP-848)."""
+    state: str
+    protocol_type: str
+    assignor: str
+    """The name of the strategy that assigns partitions; may be empty."""
+    members: tuple[GroupMember, ...]
+
+
+class PartitionLag(NamedTuple):
+    """The lag of a group in a partition."""
+
+    committed: int
+    """The offset of the next record that the group reads."""
+    end: int | None
+    """The offset behind the last record; None: the partition does not exist any more."""
+
+    @property
+    def lag(self) -> int | None:
+        """The number of offsets between the two; None without an end."""
+        return None if self.end is None else max(0, self.end - self.committed)
