@@ -1,0 +1,387 @@
+"""An Admin before brokers that do as a script says."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+
+import pytest
+
+from aioproducer import ProducerConfig
+from aioproducer.admin import Admin, NewTopic
+from aioproducer.errors import (
+    BrokerNotAvailableError,
+    ClientClosedError,
+    ConfigError,
+    GroupIdNotFoundError,
+    IllegalStateError,
+    InvalidTopicError,
+    PolicyViolationError,
+    ProducerTimeoutError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+)
+from aioproducer.model import TopicPartition
+from aioproducer.network.apis import Api
+from tests.support.fake_kafka.transactions import Fault
+from tests.unit.admin.scripted_kafka import (
+    NOT_CONTROLLER,
+    NOT_COORDINATOR,
+    NOT_LEADER,
+    AdminKafka,
+    admin_kafka,
+    admin_of,
+)
+
+TIMED_OUT, LOADING, POLICY = 7, 14, 44
+ZERO, ONE, TWO = (TopicPartition("orders", number) for number in range(3))
+
+
+def brokers_of(kafka: AdminKafka, api: Api) -> list[int]:
+    return [each.broker for each in kafka.requests(api)]
+
+
+# --- the controller ------------------------------------------------------------------------------
+
+
+async def test_changes_of_topics_go_to_the_controller() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.controller = 2
+        created = await admin.create_topic("new", 2, 1)
+        assert (created.name, created.partitions) == ("new", 2)
+        await admin.add_partitions("new", 4)
+        assert len(kafka.topics["new"]) == 4
+        await admin.delete_topics(["new", "orders"])
+        assert not kafka.topics
+        for api in (Api.CREATE_TOPICS, Api.CREATE_PARTITIONS, Api.DELETE_TOPICS):
+            assert brokers_of(kafka, api) == [2]
+
+
+async def test_a_new_controller_is_looked_up() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.controller = 3
+        kafka.announced.extend([1, -1, 2])
+        await admin.create_topic("new", 1, 1)
+        assert brokers_of(kafka, Api.CREATE_TOPICS) == [1, 2, 3]
+        assert "new" in kafka.topics
+
+
+async def test_only_the_topics_whose_error_may_pass_are_tried_again() -> None:
+    topics = [NewTopic(name, 1, 1) for name in ("a", "b", "orders")]
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.codes[Api.CREATE_TOPICS].append(NOT_CONTROLLER)
+        with pytest.raises(TopicAlreadyExistsError, match=r"^topic 'orders': [^(]*$") as caught:
+            await admin.create_topics(topics)
+        assert caught.value.__notes__ == ["succeeded: topic 'a', topic 'b'"]
+        asked = [
+            [str(topic.name) for topic in each.body.topics]
+            for each in kafka.requests(Api.CREATE_TOPICS)
+        ]
+        assert asked == [["a", "b", "orders"], ["a"]]
+
+
+async def test_a_refused_topic() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.codes[Api.CREATE_TOPICS].append(POLICY)
+        with pytest.raises(PolicyViolationError, match="topic 'new'"):
+            await admin.create_topic("new", 1, 1)
+        assert len(kafka.requests(Api.CREATE_TOPICS)) == 1
+
+
+async def test_a_lost_response_leaves_a_doubt() -> None:
+    """The first attempt made the topic; nobody could tell that from another client's work."""
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.transactions.faults[Api.CREATE_TOPICS] = _cut(done=True)
+        with pytest.raises(TopicAlreadyExistsError, match=r"'new'.*got no answer") as caught:
+            await admin.create_topic("new", 1, 1)
+        assert caught.value.may_have_been_written
+        kafka.transactions.faults[Api.DELETE_TOPICS] = _cut(done=True)
+        with pytest.raises(UnknownTopicOrPartitionError, match=r"'new'.*got no answer"):
+            await admin.delete_topics("new")
+
+
+async def test_a_lost_request_is_sent_again() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.transactions.faults[Api.CREATE_TOPICS] = _cut(done=False)
+        await admin.create_topic("new", 1, 1)
+        assert len(kafka.requests(Api.CREATE_TOPICS)) == 2
+
+
+def _cut(*, done: bool) -> deque[Fault]:
+    return deque([Fault(cut=True, done=done)])
+
+
+async def test_a_controller_that_runs_out_of_time_leaves_a_doubt() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.codes[Api.CREATE_TOPICS].extend([TIMED_OUT, POLICY])
+        with pytest.raises(PolicyViolationError, match="got no answer"):
+            await admin.create_topic("new", 1, 1)
+
+
+async def test_a_silent_controller_is_waited_for_until_the_timeout() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.mute.add(Api.CREATE_TOPICS)
+        began = time.monotonic()
+        with pytest.raises(
+            ProducerTimeoutError, match=r"creating topic 'new' took longer than 0\.2 s.*no answer"
+        ) as caught:
+            await admin.create_topic("new", 1, 1, timeout=0.2)
+        assert time.monotonic() - began < 20
+        assert caught.value.may_have_been_written
+        kafka.mute.clear()
+        assert (await admin.describe_topics("orders"))["orders"].partitions[2].leader == 3
+
+
+async def test_validation_changes_nothing_and_leaves_no_doubt() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        await admin.create_topic("new", 1, 1, validate_only=True)
+        assert "new" not in kafka.topics
+        with pytest.raises(UnknownTopicOrPartitionError):
+            await admin.describe_topics("new")
+        kafka.mute.add(Api.CREATE_TOPICS)
+        with pytest.raises(ProducerTimeoutError, match="'new' took longer") as caught:
+            await admin.create_topic("new", 1, 1, validate_only=True, timeout=0.1)
+        assert not caught.value.may_have_been_written
+
+
+async def test_a_cancelled_call_ends_at_once_and_disturbs_no_other() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.mute.add(Api.CREATE_TOPICS)
+        task = asyncio.ensure_future(admin.create_topic("new", 1, 1))
+        other = asyncio.ensure_future(admin.create_topic("other", 1, 1))
+        await kafka.until_received(Api.CREATE_TOPICS, 2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not other.done()
+        assert await admin.list_topics() == ["orders"]
+        other.cancel()
+        await asyncio.gather(other, return_exceptions=True)
+
+
+# --- topics that brokers do not know -------------------------------------------------------------
+
+
+async def test_an_unknown_topic_is_an_error_at_once() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        with pytest.raises(UnknownTopicOrPartitionError, match="topic 'none'"):
+            await admin.describe_topics(["orders", "none"])
+        with pytest.raises(UnknownTopicOrPartitionError, match="none-0"):
+            await admin.delete_records({TopicPartition("none", 0): 1, ZERO: 1})
+        with pytest.raises(UnknownTopicOrPartitionError, match=r"orders-7: .*has 3 partitions"):
+            await admin.delete_records({TopicPartition("orders", 7): 1})
+        with pytest.raises(UnknownTopicOrPartitionError, match="topic 'none'"):
+            await admin.describe_configs("none")
+        assert len(kafka.requests(Api.METADATA)) == 3
+
+
+async def test_a_topic_of_this_admin_is_waited_for() -> None:
+    """The other brokers learn of a new topic a moment after the controller."""
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        await admin.create_topic("new", 2, 1)
+        kafka.forgetful = 2
+        assert len((await admin.describe_topics("new"))["new"].partitions) == 2
+        kafka.forgetful = 2
+        new = TopicPartition("new", 1)
+        assert await admin.delete_records({new: 5}) == {new: 5}
+        kafka.forgetful = 2
+        await admin.delete_topics("new")
+        with pytest.raises(UnknownTopicOrPartitionError):
+            await admin.describe_topics("new")
+        assert kafka.forgetful == 1
+
+
+async def test_leaders_are_waited_for() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.lead("orders", 1, -1)
+        waiting = asyncio.ensure_future(admin.wait_for_leaders(["orders", "later"]))
+        await kafka.until_received(Api.METADATA, 3)
+        assert not waiting.done()
+        kafka.lead("orders", 1, 2)
+        kafka.create_topic("later", 1)
+        found = await waiting
+        assert [each.leader for each in found["orders"].partitions] == [1, 2, 3]
+        kafka.lead("orders", 1, -1)
+        with pytest.raises(
+            ProducerTimeoutError, match=r"leaders of topic 'orders' .*partitions \[1\] have no"
+        ):
+            await admin.wait_for_leaders("orders", timeout=0.1)
+
+
+async def test_all_topics() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.create_topic("a")
+        assert await admin.list_topics() == ["a", "orders"]
+        assert list(await admin.describe_topics()) == ["a", "orders"]
+        found = await admin.describe_topics(configs=True)
+        configs = found["a"].configs
+        assert configs is not None
+        assert configs["told.by"].is_default
+
+
+# --- leaders -------------------------------------------------------------------------------------
+
+
+async def test_records_are_deleted_by_the_leaders() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.codes[Api.DELETE_RECORDS].append(NOT_LEADER)
+        offsets = {TWO: 7, ZERO: 5, ONE: 6}
+        found = await admin.delete_records(offsets)
+        assert list(found.items()) == list(offsets.items())
+        asked = kafka.requests(Api.DELETE_RECORDS)
+        assert sorted(each.broker for each in asked[:3]) == [1, 2, 3]
+        assert len(asked) == 4, "the refused partition alone is asked for again"
+        assert asked[3].broker == asked[0].broker
+
+
+async def test_the_answers_of_other_leaders_count_though_one_is_silent() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        await admin.describe_cluster()
+        kafka.in_metadata.discard(3)
+        with pytest.raises(ProducerTimeoutError, match=r"deleting records of .*orders") as caught:
+            await admin.delete_records({TWO: 7, ZERO: 5}, timeout=0.2)
+        assert caught.value.__notes__ == ["succeeded: orders-0"]
+        assert brokers_of(kafka, Api.DELETE_RECORDS) == [1]
+
+
+# --- configurations ------------------------------------------------------------------------------
+
+
+async def test_a_broker_describes_itself() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        found = await admin.describe_configs([2, "orders", 3])
+        assert list(found) == [2, "orders", 3]
+        assert found[2]["told.by"].value == "2"
+        assert found[3]["told.by"].value == "3"
+        with pytest.raises(BrokerNotAvailableError, match=r"broker 9: .*brokers \[1, 2, 3\]"):
+            await admin.describe_configs([2, 9])
+        await admin.alter_configs({2: {"a": 1}, "orders": {"b": None}})
+        altered = kafka.requests(Api.INCREMENTAL_ALTER_CONFIGS)
+        assert {each.broker for each in altered if each.body.resources[0].resource_type == 4} == {2}
+
+
+# --- groups --------------------------------------------------------------------------------------
+
+
+async def test_the_groups_of_all_brokers_are_listed() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.groups = {"b": {}, "a": {}}
+        kafka.codes[Api.LIST_GROUPS].append(LOADING)
+        assert [each.group_id for each in await admin.list_groups()] == ["a", "b"]
+        asked = brokers_of(kafka, Api.LIST_GROUPS)
+        assert sorted(asked[:3]) == [1, 2, 3]
+        assert asked[3:] == asked[:1], "the broker that was loading is asked again"
+
+
+async def test_the_lag_of_a_group() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.groups["readers"] = {("orders", 2): 90, ("orders", 0): 100, ("gone", 0): 7}
+        kafka.codes[Api.OFFSET_FETCH].append(NOT_COORDINATOR)
+        kafka.codes[Api.LIST_OFFSETS].append(NOT_LEADER)
+        found = await admin.group_lag("readers")
+        assert list(found) == [TopicPartition("gone", 0), ZERO, TWO]
+        assert [each.lag for each in found.values()] == [None, 0, 10]
+        assert found[TWO].end == 100
+        assert list(await admin.group_lag("readers", topics="orders")) == [ZERO, TWO]
+        kafka.groups["idle"] = {}
+        assert await admin.group_lag("idle") == {}
+
+
+async def test_a_group_that_is_not_there() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.groups["readers"] = {}
+        with pytest.raises(GroupIdNotFoundError, match=r"group 'none': .*none") as caught:
+            await admin.describe_groups(["readers", "none"])
+        assert caught.value.__notes__ == ["succeeded: group 'readers'"]
+        with pytest.raises(GroupIdNotFoundError, match="group 'none'"):
+            await admin.group_lag("none")
+
+
+async def test_brokers_without_the_newer_protocol_of_groups() -> None:
+    nothing = {Api.CONSUMER_GROUP_DESCRIBE: (9, 9)}
+    async with admin_kafka(versions=nothing) as kafka, admin_of(kafka) as admin:
+        with pytest.raises(GroupIdNotFoundError, match="group 'none': GROUP_ID_NOT_FOUND"):
+            await admin.describe_groups("none")
+        assert brokers_of(kafka, Api.CONSUMER_GROUP_DESCRIBE) == []
+
+
+# --- the cluster ---------------------------------------------------------------------------------
+
+
+async def test_the_cluster() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        found = await admin.describe_cluster(versions=True)
+        assert (found.cluster_id, found.controller) == ("fake", 1)
+        assert [each.id for each in found.brokers] == [1, 2, 3]
+        assert found.racks == {1: None, 2: None, 3: None}
+        assert found.features == {"transaction.version": 1}
+        for broker in found.brokers:
+            assert broker.port == kafka.port(broker.id)
+            assert broker.versions is not None
+            assert broker.versions["CREATE_TOPICS"] == (2, 7)
+
+
+async def test_old_brokers() -> None:
+    old = {Api.CREATE_TOPICS: (0, 3), Api.INCREMENTAL_ALTER_CONFIGS: (9, 9)}
+    async with admin_kafka(versions=old) as kafka, admin_of(kafka) as admin:
+        with pytest.raises(UnsupportedVersionError, match=r"'new': .*name partitions"):
+            await admin.create_topic("new")
+        await admin.create_topic("new", 1, 1)
+        with pytest.raises(UnsupportedVersionError, match="supports INCREMENTAL_ALTER_CONFIGS"):
+            await admin.alter_configs({"orders": {"a": 1}})
+
+
+# --- life ----------------------------------------------------------------------------------------
+
+
+async def test_a_closed_admin_and_one_that_was_not_started() -> None:
+    async with admin_kafka() as kafka:
+        admin = admin_of(kafka)
+        with pytest.raises(IllegalStateError, match="the Admin was not started"):
+            await admin.list_topics()
+        with pytest.raises(IllegalStateError, match="the Admin was not started"):
+            await admin.describe_topics([])
+        await admin.start()
+        kafka.mute.add(Api.CREATE_TOPICS)
+        task = asyncio.ensure_future(admin.create_topic("new", 1, 1))
+        await kafka.until_received(Api.CREATE_TOPICS)
+        await admin.close()
+        with pytest.raises(ClientClosedError, match="the Admin is closed"):
+            await task
+        with pytest.raises(ClientClosedError, match="the Admin is closed"):
+            await admin.list_topics()
+
+
+async def test_nothing_is_asked_about_nothing() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        assert await admin.describe_topics([]) == {}
+        assert await admin.create_topics([]) == {}
+        assert await admin.describe_configs([]) == {}
+        assert await admin.delete_records({}) == {}
+        assert await admin.describe_groups([]) == {}
+        await admin.delete_topics([])
+        await admin.alter_configs({})
+        assert kafka.received == []
+
+
+async def test_wrong_arguments_are_noticed_before_anything_is_sent() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        with pytest.raises(InvalidTopicError):
+            await admin.describe_topics("a b")
+        with pytest.raises(ConfigError, match="timeout"):
+            await admin.list_topics(timeout=-1)
+        assert kafka.received == []
+
+
+def test_the_options_of_an_admin() -> None:
+    config = ProducerConfig(bootstrap_servers="host:1", acks=1)
+    admin = Admin(config, client_id="me")
+    assert (admin.client_id, admin.config.acks) == ("me", "1")
+    assert repr(admin) == "<Admin 'me'>"
+    assert Admin(config).client_id.startswith("adminclient-")
+    with pytest.raises(ConfigError, match=r"linger_ms: only a producer.*Admin\(\)"):
+        Admin(bootstrap_servers="host:1", linger_ms=5)
+    with pytest.raises(ConfigError, match="bootstrap_servers"):
+        Admin()
