@@ -36,14 +36,17 @@ if TYPE_CHECKING or not ACCELERATED:
         rows_by_partition,
     )
     from aioproducer.records.delivery import deliver_records, fail_record
+    from aioproducer.records.parsed_records import ParsedRecords, arrow_buffers
     from aioproducer.records.route_cache import OpenBuilders, RouteCache
 else:
     BinaryColumn = speedups.BinaryColumn
     HeadersColumn = speedups.HeadersColumn
     IntColumn = speedups.IntColumn
     OpenBuilders = speedups.OpenBuilders
+    ParsedRecords = speedups.ParsedRecords
     RecordsBuilder = speedups.RecordsBuilder
     RouteCache = speedups.RouteCache
+    arrow_buffers = speedups.arrow_buffers
     deliver_records = speedups.deliver_records
     fail_record = speedups.fail_record
     fill_places = speedups.fill_places
@@ -58,9 +61,11 @@ __all__ = [
     "HeadersColumn",
     "IntColumn",
     "OpenBuilders",
+    "ParsedRecords",
     "RecordsBuilder",
     "RouteCache",
     "speedups",
+    "arrow_buffers",
     "deliver_records",
     "fail_record",
     "fill_places",

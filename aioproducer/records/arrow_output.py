@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from aioproducer.errors import MissingExtraError
-from aioproducer.records.parsed_records import BinaryBuffers, ParsedRecords, arrow_buffers
+from aioproducer.records.acceleration import ParsedRecords, arrow_buffers
 
 
 def to_arrow(topic: str, parts: Sequence[ParsedRecords]) -> Any:
@@ -20,56 +21,50 @@ def to_arrow(topic: str, parts: Sequence[ParsedRecords]) -> Any:
 
     columns = arrow_buffers(parts)
     rows = columns.rows
+    schema = _schema(pyarrow)
 
-    def binary(count: int, kind: Any, buffers: BinaryBuffers) -> Any:
-        return pyarrow.Array.from_buffers(kind, count, _buffers(pyarrow, *buffers))
+    def array(kind: Any, count: int, *buffers: bytes | None, children: Any = None) -> Any:
+        parts = [None if each is None else pyarrow.py_buffer(each) for each in buffers]
+        return pyarrow.Array.from_buffers(kind, count, parts, children=children)
 
-    items = pyarrow.StructArray.from_arrays(
-        [
-            binary(columns.header_count, pyarrow.string(), columns.header_key),
-            binary(columns.header_count, pyarrow.binary(), columns.header_value),
-        ],
-        fields=list(_header_type(pyarrow)),
-    )
-    arrays = [
-        binary(rows, pyarrow.binary(), columns.key),
-        binary(rows, pyarrow.binary(), columns.value),
-        pyarrow.Array.from_buffers(
-            pyarrow.list_(_header_type(pyarrow)),
-            rows,
-            _buffers(pyarrow, None, columns.header_offsets),
-            children=[items],
-        ),
-        pyarrow.Array.from_buffers(
-            pyarrow.timestamp("ms", "UTC"),
-            rows,
-            _buffers(pyarrow, columns.timestamp_validity, columns.timestamp),
-        ),
-        pyarrow.Array.from_buffers(
-            pyarrow.int32(), rows, _buffers(pyarrow, None, columns.partition)
-        ),
-        pyarrow.Array.from_buffers(pyarrow.int64(), rows, _buffers(pyarrow, None, columns.offset)),
+    headers = schema.field("headers").type
+    item = headers.value_type
+    items = columns.header_count
+    pairs = [
+        array(item.field("key").type, items, *columns.header_key),
+        array(item.field("value").type, items, *columns.header_value),
     ]
-    return pyarrow.RecordBatch.from_arrays(arrays, schema=_schema(pyarrow, topic))
+    arrays = {
+        "key": array(schema.field("key").type, rows, *columns.key),
+        "value": array(schema.field("value").type, rows, *columns.value),
+        "headers": array(
+            headers,
+            rows,
+            None,
+            columns.header_offsets,
+            children=[array(item, items, None, children=pairs)],
+        ),
+        "timestamp": array(
+            schema.field("timestamp").type, rows, columns.timestamp_validity, columns.timestamp
+        ),
+        "partition": array(schema.field("partition").type, rows, None, columns.partition),
+        "offset": array(schema.field("offset").type, rows, None, columns.offset),
+    }
+    return pyarrow.RecordBatch.from_arrays(
+        [arrays[name] for name in schema.names], schema=schema.with_metadata({"topic": topic})
+    )
 
 
-def _buffers(pyarrow: Any, *buffers: bytes | None) -> list[Any]:
-    return [None if each is None else pyarrow.py_buffer(each) for each in buffers]
-
-
-def _header_type(pyarrow: Any) -> Any:
-    return pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])
-
-
-def _schema(pyarrow: Any, topic: str) -> Any:
+@cache
+def _schema(pyarrow: Any) -> Any:
+    header = pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])
     return pyarrow.schema(
         [
             ("key", pyarrow.binary()),
             ("value", pyarrow.binary()),
-            ("headers", pyarrow.list_(_header_type(pyarrow))),
+            ("headers", pyarrow.list_(header)),
             ("timestamp", pyarrow.timestamp("ms", "UTC")),
             ("partition", pyarrow.int32()),
             ("offset", pyarrow.int64()),
-        ],
-        metadata={"topic": topic},
+        ]
     )

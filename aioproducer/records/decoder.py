@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, overload
 
 from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.records.acceleration import ParsedRecords
 from aioproducer.records.arrow_output import to_arrow
 from aioproducer.records.encoded_batch import EncodedBatch
 from aioproducer.records.field_reader import MalformedRecordError
-from aioproducer.records.parsed_records import ParsedRecords
 
 _MOST_BYTES: Final = 2**31 - 1
 """Kafka's own bound: the length of a batch has 31 bits."""
@@ -117,7 +117,7 @@ def decode(
 def records_to_arrow(batches: Sequence[RecordBatch]) -> Any:
     """The records of batches of one topic as one ``pyarrow.RecordBatch``, with the same columns.
 
-    See :meth:`RecordBatch.to_arrow`. Raises OverflowError if a column would have more than 2 GiB.
+    See :meth:`RecordBatch.to_arrow`. Raises OverflowError if a column would have 2 GiB.
     """
     topic = batches[0].topic if batches else ""
     return to_arrow(topic, [batch._records for batch in batches])

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from zstandard import ZstdDecompressor
 
 Unpacked: TypeAlias = bytes | bytearray | memoryview
 
@@ -165,19 +168,39 @@ def _unlz4(data: memoryview, limit: int) -> bytes:
     return output.joined()
 
 
+_ZSTD_KEPT_WINDOW: Final = 8 * 1024 * 1024
+"""A decompressor keeps its window's memory. Level 19 and lower need no larger one."""
+
+
 def _unzstd(data: memoryview, limit: int) -> bytes:
     """One frame or several. The library does not tell a frame that ends early from a whole one."""
     import zstandard
 
-    output = _Output(len(data), limit)
-    reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
     try:
-        while piece := reader.read(output.step):
-            output.add(piece)
+        decompressor = _kept_zstd.pop()  # so no other thread has it
+    except IndexError:
+        decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_KEPT_WINDOW)
+    try:
+        try:
+            return _unzstd_with(decompressor, data, limit)
+        except zstandard.ZstdError:
+            return _unzstd_with(zstandard.ZstdDecompressor(), data, limit)
     except zstandard.ZstdError as error:
         raise _invalid("zstd", error) from error
+    finally:
+        _kept_zstd.append(decompressor)
+
+
+def _unzstd_with(decompressor: ZstdDecompressor, data: memoryview, limit: int) -> bytes:
+    output = _Output(len(data), limit)
+    reader = decompressor.stream_reader(data, read_across_frames=True)
+    while piece := reader.read(output.step):
+        output.add(piece)
     return output.joined()
 
+
+_kept_zstd: Final[list[ZstdDecompressor]] = []
+"""Decompressors for further batches: making one takes as long as unpacking 16 KiB."""
 
 _FORMATS: Final[dict[int, Callable[[memoryview, int], Unpacked]]] = {
     1: _gunzip,

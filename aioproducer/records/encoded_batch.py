@@ -175,9 +175,9 @@ def _size_of_next(view: memoryview, position: int, where: TopicPartition) -> int
         raise _corrupt(where, offset, f"it can't have {length} bytes")
     if magic in (0, 1):
         raise CorruptRecordsError(
-            f"{where} has messages of the old format {magic} at offset {offset}, of a client older "
-            "than Kafka 0.11; only format 2 is supported: read on behind them, or read them with a "
-            "client of Kafka 3"
+            f"the messages of {where} at offset {offset} have the old format {magic}, of a client "
+            "before Kafka 0.11; only format 2 is supported: read on behind them, or read them with "
+            "a client of Kafka 3"
         )
     if magic != MAGIC:
         raise _corrupt(where, offset, f"its magic number is {magic}, not {MAGIC}")

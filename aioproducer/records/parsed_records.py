@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 NO_TIMESTAMP: Final = -1
 """The timestamp of a record that has none. Source: Kafka's ``RecordBatch.NO_TIMESTAMP``."""
+COLUMN_TOO_LARGE: Final = "a column of Arrow can't have 2 GiB: take fewer batches together"
 _MOST_BYTES: Final = 2**31 - 1
-"""The most bytes, or header items, in a column of Arrow with offsets of 32 bits."""
+"""The most bytes, or rows, of a column of Arrow with offsets of 32 bits."""
 
 
 class ParsedRecords:
@@ -129,7 +130,7 @@ class ArrowBuffers(NamedTuple):
 def arrow_buffers(parts: Sequence[ParsedRecords]) -> ArrowBuffers:
     """The columns of the records of ``parts``, one behind another.
 
-    Raises OverflowError if a column would have more than 2 GiB.
+    Raises OverflowError if a column would have 2 GiB.
     """
     records = [record for part in parts for record in part]
     items = [item for record in records for item in record.headers]
@@ -156,8 +157,8 @@ def _binary(items: Sequence[bytes | None]) -> BinaryBuffers:
     ends = [0]
     for item in items:
         ends.append(ends[-1] + len(item or b""))
-    if ends[-1] > _MOST_BYTES:
-        raise OverflowError("a column of Arrow can't have more than 2 GiB: take fewer batches")
+    if max(ends[-1], len(items)) > _MOST_BYTES:
+        raise OverflowError(COLUMN_TOO_LARGE)
     data = b"".join(item for item in items if item)
     return BinaryBuffers(_validity([item is not None for item in items]), _int32(ends), data)
 

@@ -15,12 +15,11 @@ from kafka.record.default_records import (  # type: ignore[import-untyped]
     DefaultRecordBatchBuilder as KafkaPythonBuilder,
 )
 
-from aioproducer.model import ConsumerRecord, Header, TopicPartition
+from aioproducer.model import ConsumerRecord, Header
 from aioproducer.records.acceleration import RecordsBuilder
 from aioproducer.records.builder import batch_size_bound
 from aioproducer.records.compression import compression
-from aioproducer.records.decoder import RecordBatch, decode
-from aioproducer.records.encoded_batch import EncodedBatch, batches_in
+from aioproducer.records.decoder import decode
 from aioproducer.records.reader import WrittenRecord
 from aioproducer.records.record_batch import (
     NO_PRODUCER_STATE,
@@ -28,11 +27,9 @@ from aioproducer.records.record_batch import (
     compress_records,
     frame_batch,
 )
+from tests.support.encoded_batches import LIMIT, NOW, consumer_record, decoded, only_batch
 
-WHERE: Final = TopicPartition("flights", 3)
-NOW: Final = 1_700_000_000_000
 CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-LIMIT: Final = 2**26
 
 
 def encode(
@@ -53,28 +50,12 @@ def written_by(client: Any, sent: Sequence[WrittenRecord], codec: str) -> bytes:
     return bytes(builder.build())
 
 
-def only_batch(data: bytes) -> EncodedBatch:
-    (batch,) = batches_in(data, WHERE, check_crcs=True)
-    return batch
-
-
-def decoded(data: bytes, from_offset: int = 0) -> RecordBatch:
-    return decode(only_batch(data), from_offset=from_offset, limit=LIMIT)
-
-
 def expected(
     sent: Sequence[WrittenRecord], leader_epoch: int | None = None
 ) -> list[ConsumerRecord]:
     return [
-        ConsumerRecord(
-            *WHERE,
-            offset,
-            each.timestamp_ms,
-            "CreateTime",
-            each.key,
-            each.value,
-            each.headers,
-            leader_epoch,
+        consumer_record(
+            offset, each.value, each.key, each.headers, each.timestamp_ms, leader_epoch=leader_epoch
         )
         for offset, each in enumerate(sent)
     ]

@@ -12,6 +12,7 @@ from aioproducer.records._speedups import (
     cpython_internals,
     delivery,
     fast_path,
+    parsed_records,
 )
 
 BinaryColumn = columns.BinaryColumn
@@ -19,8 +20,10 @@ FastPath = fast_path.FastPath
 HeadersColumn = columns.HeadersColumn
 IntColumn = columns.IntColumn
 OpenBuilders = fast_path.OpenBuilders
+ParsedRecords = parsed_records.ParsedRecords
 RecordsBuilder = builder.RecordsBuilder
 RouteCache = fast_path.RouteCache
+arrow_buffers = parsed_records.arrow_buffers
 deliver_records = delivery.deliver_records
 fail_record = delivery.fail_record
 fill_places = bulk_tokens.fill_places

@@ -12,6 +12,8 @@ from aioproducer.records.columns import partitions_of_keys as partitions_of_keys
 from aioproducer.records.columns import rows_by_partition as rows_by_partition
 from aioproducer.records.delivery import deliver_records as deliver_records
 from aioproducer.records.delivery import fail_record as fail_record
+from aioproducer.records.parsed_records import ParsedRecords as ParsedRecords
+from aioproducer.records.parsed_records import arrow_buffers as arrow_buffers
 from aioproducer.records.route_cache import OpenBuilders as OpenBuilders
 from aioproducer.records.route_cache import RouteCache as RouteCache
 

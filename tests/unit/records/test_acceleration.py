@@ -30,7 +30,15 @@ def test_the_environment_forces_the_reference() -> None:
     assert said(_SAY, pure="1") == _REFERENCE
 
 
-MODULES = ["builder", "bulk_tokens", "columns", "cpython_internals", "delivery", "fast_path"]
+MODULES = [
+    "builder",
+    "bulk_tokens",
+    "columns",
+    "cpython_internals",
+    "delivery",
+    "fast_path",
+    "parsed_records",
+]
 
 
 @pytest.mark.parametrize("instead", ["None", "types.ModuleType('of an older version')"])
