@@ -97,7 +97,7 @@ cdef class ParsedRecords:
     cdef object leader_epoch
     cdef array index
 
-    def __cinit__(self, batch, data, from_offset):
+    def __cinit__(self, batch, data, from_offset, until_offset=None):
         self.topic, self.partition = batch.where
         self.partition_number = self.partition
         self.timestamp_type = batch.timestamp_type
@@ -109,6 +109,9 @@ cdef class ParsedRecords:
         self.most_delta = batch.last_offset_delta
         cdef int64_t claimed = batch.record_count
         cdef int64_t first_delta = max(0, min(from_offset - batch.base_offset, 2**31))
+        cdef int64_t end_delta = 2**31
+        if until_offset is not None:
+            end_delta = max(0, min(until_offset - batch.base_offset, 2**31))
         cdef Record record
         cdef bint valid
         PyObject_GetBuffer(data, &self.data, PyBUF_SIMPLE)
@@ -116,16 +119,18 @@ cdef class ParsedRecords:
         self.end = self.first + self.data.len
         if self.data.len > FEW_BYTES:
             with nogil:
-                valid = self.parse(claimed, first_delta, &record)
+                valid = self.parse(claimed, first_delta, end_delta, &record)
         else:
-            valid = self.parse(claimed, first_delta, &record)
+            valid = self.parse(claimed, first_delta, end_delta, &record)
         if not valid:
             raise self.malformed(&record, claimed)
 
     def __dealloc__(self):
         PyBuffer_Release(&self.data)
 
-    cdef bint parse(self, int64_t claimed, int64_t first_delta, Record* record) noexcept nogil:
+    cdef bint parse(
+        self, int64_t claimed, int64_t first_delta, int64_t end_delta, Record* record
+    ) noexcept nogil:
         """Find the records to keep. False: ``record`` has the problem, or there are bytes left."""
         cdef const unsigned char* at = self.first
         cdef const unsigned char* behind
@@ -137,10 +142,11 @@ cdef class ParsedRecords:
             if behind is NULL:
                 return False
             last_delta = record.offset_delta
-            if last_delta < first_delta:
+            if last_delta < first_delta or last_delta >= end_delta:
                 if not check_headers(record, behind, NULL):
                     return False
-                self.first = behind
+                if not self.count:
+                    self.first = behind
             else:
                 if not check_headers(record, behind, &self.sizes):
                     return False
