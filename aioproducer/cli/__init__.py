@@ -2,10 +2,12 @@
 
 ::
 
-    app.py               the commands, and their errors
+    app.py               the program, and its errors
+    commands.py          the table of commands
     produce.py           `aioproducer produce`: its options
     check.py             `aioproducer check`
-    options.py           options of both
+    options.py           options that commands share
+    results.py           results as lines or as JSON
     settings.py          options and properties → ProducerConfig
     byte_source.py       input, never blocking
     lines.py             bytes → lines → keys and values

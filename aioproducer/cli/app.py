@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import typer
 
-from aioproducer.cli.check import check
-from aioproducer.cli.produce import produce
+from aioproducer.cli.commands import CommandGroup, new_program, register_all
 from aioproducer.cli.terminal import Terminal
 from aioproducer.errors import ConfigError, ProducerError
 from aioproducer.version import __version__
@@ -17,15 +16,13 @@ __all__ = ["EXIT_UNDELIVERED", "EXIT_USAGE", "run"]
 EXIT_UNDELIVERED = 1
 EXIT_USAGE = 2
 
-app = typer.Typer(
+app = new_program(
     name="aioproducer",
-    help="The Kafka producer for asyncio, from the command line.",
-    add_completion=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Kafka from the command line: write, read, measure, and look after topics.",
+    cls=CommandGroup,
+    add_completion=True,
 )
-app.command("produce")(produce)
-app.command("check")(check)
+register_all(app)
 
 
 def _print_version(wanted: bool) -> None:
@@ -69,8 +66,7 @@ def _refusal(error: Exception, terminal: Terminal) -> int:
         terminal.say(f"this is a bug of aioproducer: {type(error).__name__}: {error}")
         return EXIT_UNDELIVERED
     message = " ".join(str(format_message()).split())
-    terminal.say(
-        f"{message.rstrip('.')}. See --help" if message else "no command given, see --help"
-    )
+    stop = "" if message.endswith("?") else "."
+    terminal.say(f"{message.rstrip('.')}{stop} See --help")
     code = getattr(error, "exit_code", EXIT_USAGE)
     return code if isinstance(code, int) else EXIT_USAGE

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from aioproducer import loops
-from aioproducer.cli.options import BootstrapServers, CommandConfig, Properties, Verbose
-from aioproducer.cli.settings import given, producer_config, split_properties
+from aioproducer.cli.options import BootstrapServers, CommandConfig, Json, Properties, Verbose
+from aioproducer.cli.results import node_fields, print_result
+from aioproducer.cli.settings import CLIENT_ID, client_config, topics_of
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
-from aioproducer.core.arguments import checked_topic
-from aioproducer.errors import ConfigError, InvalidTopicError
 from aioproducer.producer import Producer
 
 if TYPE_CHECKING:
     from aioproducer.core.check import ClusterCheck, TopicCheck
 
-__all__ = ["check", "lines"]
+__all__ = ["check", "fields", "lines"]
 
 HELP = """\
 Connect, log in, and say whether a producer could write. Nothing is written.
@@ -27,10 +26,15 @@ Connect, log in, and say whether a producer could write. Nothing is written.
 Prints the cluster and its brokers, and of each topic how many partitions it has and whether this \
 principal may write to it. The errors are those of a producer.
 
-Exit codes: 0 - a producer could write. 1 - it could not; standard error has the reason. 2 - wrong \
-use: an option or the configuration.
+\b
+Exit codes:
+  0  a producer could write
+  1  it could not; standard error has the reason
+  2  wrong use: an option or the configuration
 
-Example: aioproducer check orders -b localhost:9092 --command-config client.properties
+\b
+Example:
+  aioproducer check orders -b localhost:9092
 """
 
 _CONNECTIONS = ("aioproducer.network.client",)
@@ -39,7 +43,7 @@ _CONNECTIONS = ("aioproducer.network.client",)
 
 def check(
     topics: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics to be written to.")
+        list[str] | None, typer.Argument(metavar="TOPIC", help="Topics to be written to.")
     ] = None,
     bootstrap_servers: BootstrapServers = None,
     transactional_id: Annotated[
@@ -51,17 +55,15 @@ def check(
     ] = 10.0,
     properties: Properties = None,
     command_config: CommandConfig = None,
+    as_json: Json = False,
     verbose: Verbose = False,
 ) -> int:
     terminal = Terminal(verbose=verbose)
     terminal.show_log(told_otherwise=_CONNECTIONS)
-    options, _ = split_properties(properties or ())
-    options |= given(bootstrap_servers=bootstrap_servers)
-    config = producer_config(command_config, options)
-    named = _checked(topics or ())
+    config = client_config(CLIENT_ID, bootstrap_servers, properties, command_config)
+    named = topics_of(topics or ())
     found = loops.run(_check(config, named, transactional_id or config.transactional_id, timeout))
-    for line in lines(found):
-        typer.echo(line)
+    print_result(fields(found), lines(found), as_json=as_json)
     return 0
 
 
@@ -98,8 +100,15 @@ def _told(topic: TopicCheck) -> str:
     return f"{partitions}, you may write"
 
 
-def _checked(topics: Sequence[str]) -> list[str]:
-    try:
-        return [checked_topic(topic) for topic in topics]
-    except InvalidTopicError as error:
-        raise ConfigError(str(error)) from None
+def fields(found: ClusterCheck) -> dict[str, Any]:
+    """The findings, as JSON has them."""
+    return {
+        "cluster_id": found.cluster_id,
+        "brokers": [node_fields(each) for each in sorted(found.brokers, key=lambda each: each.id)],
+        "features": dict(sorted(found.features.items())),
+        "topics": {
+            name: {"partitions": topic.partitions, "may_write": topic.may_write}
+            for name, topic in found.topics.items()
+        },
+        "coordinator": None if found.coordinator is None else node_fields(found.coordinator),
+    }

@@ -16,6 +16,7 @@ from aioproducer.cli.delivery_counter import DeliveryCounter
 from aioproducer.cli.line_sender import LineSender
 from aioproducer.cli.lines import LineSplitter, MissingKeyError, RecordFormat
 from aioproducer.cli.progress import FileProgress
+from aioproducer.cli.results import print_result
 from aioproducer.cli.signals import EndSignals
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
@@ -36,6 +37,8 @@ class ConsoleJob:
     partition: int | None = None
     headers: Sequence[Header] = ()
     sync: bool = False
+    as_json: bool = False
+    """Print a summary as JSON at the end."""
 
 
 class ConsoleProducer:
@@ -112,14 +115,27 @@ class ConsoleProducer:
 
     def _conclude(self, seconds: float) -> int:
         counter = self._deliveries
+        rate = counter.delivered / max(seconds, 1e-9)
+        if self._job.as_json:
+            print_result(
+                {
+                    "topic": self._job.topic,
+                    "delivered": counter.delivered,
+                    "failed": counter.failed,
+                    "bytes": counter.bytes,
+                    "seconds": round(seconds, 3),
+                    "records_per_second": round(rate, 1),
+                },
+                (),
+                as_json=True,
+            )
         if counter.failed:
             sent = counter.failed + counter.delivered
             self._terminal.say(f"{counter.failed:,} of {sent:,} records were not delivered")
         elif self._terminal.verbose or self._terminal.is_interactive:
-            megabytes, rate = counter.bytes / 1e6, counter.delivered / max(seconds, 1e-9)
             self._terminal.say(
-                f"{counter.delivered:,} records delivered, {megabytes:,.1f} MB in {seconds:.1f} s "
-                f"({rate:,.0f} records/s)"
+                f"{counter.delivered:,} records delivered, {counter.bytes / 1e6:,.1f} MB "
+                f"in {seconds:.1f} s ({rate:,.0f} records/s)"
             )
         if self._gave_up is not None:
             return 128 + self._gave_up

@@ -1,4 +1,4 @@
-"""The options that commands share: Kafka's addresses, and the configuration of connections."""
+"""The options that commands share: Kafka's addresses, the configuration of connections, output."""
 
 from __future__ import annotations
 
@@ -7,16 +7,28 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-__all__ = ["BootstrapServers", "CommandConfig", "Properties", "Verbose"]
+__all__ = [
+    "BootstrapServers",
+    "CommandConfig",
+    "CompressionType",
+    "Json",
+    "Properties",
+    "Topic",
+    "TopicOption",
+    "Verbose",
+]
 
+Topic: TypeAlias = Annotated[
+    str | None, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)
+]
+TopicOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--topic", "-t", metavar="TOPIC", help="The topic, instead of the argument."),
+]
 BootstrapServers: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--bootstrap-servers",
-        "--bootstrap-server",
-        "-b",
-        metavar="HOST:PORT,…",
-        help="The brokers to ask first.",
+        "--bootstrap-servers", "-b", metavar="HOST:PORT,...", help="The brokers to ask first."
     ),
 ]
 Properties: TypeAlias = Annotated[
@@ -26,10 +38,9 @@ Properties: TypeAlias = Annotated[
         "-X",
         metavar="NAME=VALUE",
         help=(
-            "Any option of the producer, by its Python or Java name; also Kafka's "
-            "parse.key, key.separator, ignore.error and null.marker. Give a secret "
-            "as ${env:NAME} or in --command-config: other users of the machine can "
-            "see a command's arguments. Repeatable."
+            "Any option of the client, by its Python or Java name. Give a secret as ${env:NAME} "
+            "or in --command-config: other users of the machine can see a command's arguments. "
+            "Repeatable."
         ),
     ),
 ]
@@ -41,6 +52,15 @@ CommandConfig: TypeAlias = Annotated[
         help="A Java client's .properties file; the command line's options come before it.",
     ),
 ]
+CompressionType: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--compression-type", "-z", metavar="TYPE", help="none, gzip, snappy, lz4 or zstd."
+    ),
+]
+Json: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print the result as one JSON object.")
+]
 Verbose: TypeAlias = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Log the progress, and a summary at the end.")
+    bool, typer.Option("--verbose", "-v", help="Log what the client does.")
 ]

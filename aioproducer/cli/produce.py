@@ -12,7 +12,16 @@ import typer
 
 from aioproducer import loops
 from aioproducer.cli.console_producer import ConsoleJob, ConsoleProducer
-from aioproducer.cli.options import BootstrapServers, CommandConfig, Properties, Verbose
+from aioproducer.cli.options import (
+    BootstrapServers,
+    CommandConfig,
+    CompressionType,
+    Json,
+    Properties,
+    Topic,
+    TopicOption,
+    Verbose,
+)
 from aioproducer.cli.settings import (
     given,
     one_topic,
@@ -32,22 +41,28 @@ Send each line of standard input, or of a file, as a record.
 A line is the bytes up to a newline, sent as they are. An interrupt (SIGINT), SIGTERM or SIGHUP \
 ends the reading, and what was read is delivered before the program leaves; a second one gives up.
 
-Exit codes: 0 - everything that was read was delivered, also after an interrupt. 1 - something was \
-not delivered; standard error has the first errors and the count. 2 - wrong use: an option, the \
-configuration or the file. 129, 130, 143 (128 + signal) - a second signal gave up.
+Properties (-X) may also be Kafka's parse.key, key.separator, ignore.error and null.marker.
 
-Example: tail -f log | aioproducer produce -b localhost:9092 logs -z zstd
+\b
+Exit codes:
+  0              every line that was read was delivered, even interrupted
+  1              some were not; standard error has errors and the count
+  2              wrong use: an option, the configuration or the file
+  129, 130, 143  a second signal gave up (128 + signal)
+
+\b
+Example:
+  tail -f log | aioproducer produce logs -b localhost:9092 -z zstd
 """
 
 
 def produce(
-    topic: Annotated[str | None, typer.Argument(help="The topic.", show_default=False)] = None,
-    topic_option: Annotated[
-        str | None, typer.Option("--topic", "-t", help="The topic, instead of the argument.")
-    ] = None,
+    topic: Topic = None,
+    topic_option: TopicOption = None,
     bootstrap_servers: BootstrapServers = None,
     file: Annotated[
-        Path | None, typer.Option("--file", help="Read this file, not standard input.")
+        Path | None,
+        typer.Option("--file", metavar="PATH", help="Read this file, not standard input."),
     ] = None,
     key_separator: Annotated[
         str | None,
@@ -77,7 +92,8 @@ def produce(
         ),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="The partition of all records.")
+        int | None,
+        typer.Option("--partition", "-p", metavar="N", min=0, help="The partition of all records."),
     ] = None,
     sync: Annotated[
         bool,
@@ -86,14 +102,10 @@ def produce(
             help="Await each record's delivery before the next; the first failure ends the run.",
         ),
     ] = False,
-    compression_type: Annotated[
-        str | None,
-        typer.Option(
-            "--compression-type", "-z", metavar="TYPE", help="none, gzip, snappy, lz4 or zstd."
-        ),
-    ] = None,
+    compression_type: CompressionType = None,
     properties: Properties = None,
     command_config: CommandConfig = None,
+    as_json: Json = False,
     verbose: Verbose = False,
 ) -> int:
     terminal = Terminal(verbose=verbose)
@@ -101,7 +113,7 @@ def produce(
     options, reader = split_properties(properties or ())
     options |= given(bootstrap_servers=bootstrap_servers, compression_type=compression_type)
     job = ConsoleJob(
-        topic=one_topic(topic, topic_option),
+        topic=one_topic("produce", topic, topic_option),
         config=producer_config(command_config, options),
         format=record_format(
             key_separator=key_separator,
@@ -112,6 +124,7 @@ def produce(
         partition=partition,
         headers=parse_headers(header or ()),
         sync=sync,
+        as_json=as_json,
     )
     return loops.run(ConsoleProducer(job, _open(file), terminal).run())
 

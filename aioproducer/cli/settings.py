@@ -21,18 +21,20 @@ from aioproducer.model import Header
 
 __all__ = [
     "CLIENT_ID",
+    "client_config",
     "given",
     "one_topic",
     "parse_headers",
     "producer_config",
     "record_format",
     "split_properties",
+    "topics_of",
 ]
 
 _NAME: Final = re.compile(r"[\w.-]*")
 
 CLIENT_ID: Final = "console-producer"
-"""The client id unless one is given, as of Kafka's own tool."""
+"""The client id of `produce` unless one is given, as of Kafka's own tool."""
 
 _READER_PROPERTIES: Final = ("parse.key", "key.separator", "ignore.error", "null.marker")
 """Properties of the line reader that Kafka's console producer takes."""
@@ -41,17 +43,26 @@ _ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _ESCAPED: Final = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "\\": "\\"}
 
 
-def one_topic(*names: str | None) -> str:
-    """The topic, whichever way it was given.
+def one_topic(command: str, *names: str | None) -> str:
+    """The topic, whichever way it was given to ``command``.
 
     Raises:
         ConfigError: there is none, or more than one, or it is no topic's name.
     """
     given = {name for name in names if name is not None}
     if len(given) != 1:
-        raise ConfigError("exactly one topic is needed: aioproducer produce TOPIC -b host:port")
+        raise ConfigError(f"exactly one topic is needed: aioproducer {command} TOPIC -b host:port")
+    return topics_of(given)[0]
+
+
+def topics_of(names: Iterable[str]) -> list[str]:
+    """The topics of these names.
+
+    Raises:
+        ConfigError: one of them is no topic's name.
+    """
     try:
-        return checked_topic(given.pop())
+        return [checked_topic(name) for name in names]
     except InvalidTopicError as error:
         raise ConfigError(str(error)) from None
 
@@ -86,7 +97,28 @@ def split_properties(properties: Iterable[str]) -> tuple[dict[str, Any], dict[st
     return options, reader
 
 
-def producer_config(path: Path | None, options: Mapping[str, Any]) -> ProducerConfig:
+def client_config(
+    client_id: str,
+    bootstrap_servers: str | None,
+    properties: Iterable[str] | None,
+    path: Path | None,
+    **options: Any,
+) -> ProducerConfig:
+    """The configuration of a command that reads no lines; ``client_id``: unless one is given.
+
+    Raises:
+        ConfigError: as of :func:`split_properties` and :func:`producer_config`.
+    """
+    named, reader = split_properties(properties or ())
+    for name in reader:
+        raise ConfigError(f"--property {name}: it is of `aioproducer produce` alone; leave it out")
+    named |= given(bootstrap_servers=bootstrap_servers, **options)
+    return producer_config(path, named, client_id)
+
+
+def producer_config(
+    path: Path | None, options: Mapping[str, Any], client_id: str = CLIENT_ID
+) -> ProducerConfig:
     """The properties file's configuration, with ``options`` counting instead of its own.
 
     Raises:
@@ -94,7 +126,7 @@ def producer_config(path: Path | None, options: Mapping[str, Any]) -> ProducerCo
     """
     properties = {} if path is None else read_properties(path)
     if not options.get("client_id", properties.get("client.id")):
-        options = {**options, "client_id": CLIENT_ID}
+        options = {**options, "client_id": client_id}
     try:
         return ProducerConfig.from_properties(properties, **options)
     except ConfigError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -171,6 +172,16 @@ def test_properties_by_either_name_and_a_properties_file(
     assert [(message.key, message.value) for message in read_partition(cluster, "t")] == [
         (b"k", b"v")
     ]
+
+
+def test_a_summary_as_json(cluster: MockCluster) -> None:
+    done = produce(cluster, "t", "-K", ":", "--json", stdin=b"k1:v1\nk2:v2\nnone\n")
+    assert done.returncode == 1
+    assert done.stdout.count(b"\n") == 1
+    summary = json.loads(done.stdout)
+    assert summary.pop("seconds") > 0
+    assert summary.pop("records_per_second") > 0
+    assert summary == {"topic": "t", "delivered": 2, "failed": 1, "bytes": 8}
 
 
 def test_sync_waits_for_each_record(cluster: MockCluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -40,6 +41,19 @@ def test_what_is_there_is_printed(mock_cluster: MockCluster) -> None:
         "topic        orders: 3 partitions",
         "topic        audit: 1 partition",
     ]
+
+
+def test_the_findings_as_json(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("orders", 3)
+    servers = mock_cluster.bootstrap_servers
+    done = check("orders", "-b", servers, "--transactional-id", "billing", "--json")
+    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
+    found = json.loads(done.stdout)
+    assert list(found) == ["cluster_id", "brokers", "features", "topics", "coordinator"]
+    assert found["topics"]["orders"]["partitions"] == 3
+    addresses = {f"{broker['host']}:{broker['port']}" for broker in found["brokers"]}
+    assert addresses == set(servers.split(","))
+    assert found["coordinator"] in found["brokers"]
 
 
 def test_a_transactional_id_is_looked_for_and_not_taken(

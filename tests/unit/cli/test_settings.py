@@ -92,7 +92,7 @@ def test_what_gives_way_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
 )
 def test_a_topic_that_can_be_none(names: tuple[str | None, ...]) -> None:
     with pytest.raises(ConfigError, match="a topic is a str of 1 to 249 ASCII letters"):
-        one_topic(*names)
+        one_topic("produce", *names)
 
 
 def test_without_servers_the_message_is_about_the_command_line() -> None:

@@ -1,0 +1,77 @@
+"""The table of commands. A module is imported when its command runs, so that no command pays for
+the imports of another."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+__all__ = ["CommandGroup", "new_program", "register_all"]
+
+_NAMES_OF_KAFKA: Final = {
+    "bootstrap-server": "bootstrap-servers",
+    "command-property": "property",
+    "producer-property": "property",
+    "producer.config": "command-config",
+}
+"""Names of options in Kafka's own tools, and ours."""
+
+
+class _Command(NamedTuple):
+    """The function of a command, or the program of its subcommands."""
+
+    module: str
+    attribute: str
+    help: str
+
+    def load(self, name: str) -> Any:
+        """The command itself, with its options."""
+        found = getattr(import_module(f"aioproducer.cli.{self.module}"), self.attribute)
+        if isinstance(found, typer.Typer):
+            return typer.main.get_command(found)
+        program = new_program()
+        program.command(name)(found)
+        return typer.main.get_command(program)
+
+
+_COMMANDS: Final = {
+    "produce": _Command(
+        "produce", "produce", "Send each line of standard input, or of a file, as a record."
+    ),
+    "check": _Command("check", "check", "Connect, log in, and say whether a producer could write."),
+}
+
+
+class CommandGroup(TyperGroup):
+    """Commands by name. Until one is called, its help line stands for it."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first argument names, and the other arguments."""
+        if args and args[0] in _COMMANDS:
+            self.commands[args[0]] = _COMMANDS[args[0]].load(args[0])
+        return super().resolve_command(ctx, args)
+
+
+def new_program(**options: Any) -> typer.Typer:
+    """A program whose help is plain text: 80 columns, and no word is cut."""
+    return typer.Typer(
+        **{"add_completion": False, **options},
+        rich_markup_mode=None,
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "token_normalize_func": lambda name: _NAMES_OF_KAFKA.get(name, name),
+        },
+    )
+
+
+def register_all(program: typer.Typer) -> None:
+    """Give ``program`` the names of all commands."""
+    for name, command in _COMMANDS.items():
+        program.command(name, help=command.help)(_not_loaded)
+
+
+def _not_loaded() -> None:
+    """Stands for a command until `CommandGroup` loads it."""
