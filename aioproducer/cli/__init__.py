@@ -6,13 +6,21 @@
     commands.py          the table of commands
     produce.py           `aioproducer produce`: its options
     check.py             `aioproducer check`
+    perf.py              `aioproducer perf`: its options and its result
     options.py           options that commands share
     results.py           results as lines or as JSON
     settings.py          options and properties → ProducerConfig
     byte_source.py       input, never blocking
     lines.py             bytes → lines → keys and values
     console_producer.py  input → producer → exit code
+    record_outcomes.py   outcomes of records that were sent in one call
     delivery_counter.py  counts deliveries
+    performance_run.py   payloads → producer → measurement
+    payloads.py          values to measure with
+    rate_schedule.py     a rate → the number of records that are due
+    measurement.py       acknowledgements → figures
+    latency_histogram.py percentiles in bounded memory
+    performance_display.py  figures while a run lasts
     progress.py          the progress bar
     terminal.py          lines for the user
     signals.py           ends politely

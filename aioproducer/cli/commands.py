@@ -41,6 +41,7 @@ _COMMANDS: Final = {
     "produce": _Command(
         "produce", "produce", "Send each line of standard input, or of a file, as a record."
     ),
+    "perf": _Command("perf", "perf", "Send records at a rate, and measure throughput and latency."),
     "check": _Command("check", "check", "Connect, log in, and say whether a producer could write."),
 }
 

@@ -1,27 +1,23 @@
-"""Lines on their way into batches, many in one call; and their outcomes, counted."""
+"""Lines on their way into batches, many in one call."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from operator import add
 
 from aioproducer.bulk.column_writer import ColumnWriter
-from aioproducer.bulk.send_report import OneRecord
 from aioproducer.cli.delivery_counter import DeliveryCounter
 from aioproducer.cli.lines import MissingKeyError, RecordFormat
+from aioproducer.cli.record_outcomes import RecordOutcomes, Refused
 from aioproducer.core.producer_core import ProducerCore
-from aioproducer.errors import ProducerError
-from aioproducer.model import Headers, RecordMetadata
+from aioproducer.model import Headers
 from aioproducer.records.acceleration import BinaryColumn
-from aioproducer.records.bulk_tokens import BulkToken
 from aioproducer.records.columns import Columns
 from aioproducer.serialization import shared_headers
 
 __all__ = ["LineSender"]
-
-Refused = Callable[[int, ProducerError | MissingKeyError], None]
 
 
 class LineSender:
@@ -87,7 +83,7 @@ class LineSender:
             self._refused(number + len(pairs), missing)
 
     def _write(self, number: int, sizes: Sequence[int]) -> ColumnWriter:
-        outcomes = _LineOutcomes(self._deliveries, self._refused, number, sizes)
+        outcomes = RecordOutcomes(self._deliveries, self._refused, number, sizes)
         self._writer = ColumnWriter(self._core, outcomes)
         return self._writer
 
@@ -95,53 +91,3 @@ class LineSender:
 def _column(fields: list[bytes]) -> BinaryColumn:
     offsets = array("q", accumulate(map(len, fields), initial=0))
     return BinaryColumn(None, offsets, b"".join(fields), 0, len(fields), wide=True)
-
-
-class _LineOutcomes:
-    """The outcomes of the lines of one call; ``number``: of the first line."""
-
-    def __init__(
-        self, deliveries: DeliveryCounter, refused: Refused, number: int, sizes: Sequence[int]
-    ) -> None:
-        self._deliveries = deliveries
-        self._refused = refused
-        self._number = number
-        self._sizes = sizes
-
-    def add(self, count: int) -> int:
-        """The index of the first line."""
-        return 0
-
-    def done(self) -> bool:
-        """Always False: each outcome counts."""
-        return False
-
-    def cancelled(self) -> bool:
-        """Always False."""
-        return False
-
-    def one(self, index: int) -> OneRecord:
-        """A stand-in for the future of one record."""
-        return OneRecord(self, index)
-
-    def arrived(self, token: BulkToken, topic: str, partition: int, base_offset: int) -> None:
-        """All records of ``token`` are in the log."""
-        first, stop = token.first, token.first + token.count
-        sizes = (
-            self._sizes[first:stop]
-            if token.rows is None
-            else map(self._sizes.__getitem__, token.rows[first:stop])
-        )
-        self._deliveries.arrived(token.count, sum(sizes))
-
-    def delivered(self, index: int, metadata: RecordMetadata) -> None:
-        """One record is in the log."""
-        self._deliveries.arrived(1, self._sizes[index])
-
-    def failed(self, index: int, error: BaseException) -> None:
-        """One record failed on its way."""
-        self._deliveries.lost(error)
-
-    def refused(self, index: int, error: ProducerError) -> None:
-        """One record was not sent."""
-        self._refused(self._number + index, error)

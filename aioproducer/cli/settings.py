@@ -29,6 +29,7 @@ __all__ = [
     "record_format",
     "split_properties",
     "topics_of",
+    "unescape",
 ]
 
 _NAME: Final = re.compile(r"[\w.-]*")
@@ -156,7 +157,7 @@ def record_format(
     if key_separator == "":
         raise ConfigError("the key separator is empty")
     return RecordFormat(
-        None if key_separator is None else os.fsencode(_unescape(key_separator)),
+        None if key_separator is None else os.fsencode(unescape(key_separator)),
         None if null_marker is None else os.fsencode(null_marker),
         ignore_error or _flag(reader, "ignore.error"),
     )
@@ -188,7 +189,7 @@ def _flag(reader: Mapping[str, str], name: str) -> bool:
     return value == "true"
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
     r"""``\t``, ``\n``, ``\r``, ``\0``, ``\\`` and ``\xNN``, which a shell does not make easy."""
 
     def character(found: re.Match[str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import pytest
 
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
 from tests.support.read_back import end_offset, read_partition, values
+from tests.support.terminal import Terminal
 from tests.support.waiting import wait_until
 
 PRODUCE = 0
@@ -410,32 +410,6 @@ def test_nobody_reads_standard_error(cluster: MockCluster) -> None:
 
 
 # --- a terminal ----------------------------------------------------------------------------
-
-
-class Terminal:
-    """What a child takes for a terminal; here is who sits before it."""
-
-    def __init__(self) -> None:
-        self.ours, self.theirs = pty.openpty()
-        self._seen = b""
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        with suppress(OSError):
-            while data := os.read(self.ours, 65536):
-                self._seen += data
-
-    def shows(self, text: str) -> bool:
-        return text in self._seen.decode()
-
-    def type(self, keys: bytes) -> None:
-        os.write(self.ours, keys)
-
-    def close(self) -> None:
-        os.close(self.theirs)
-        self._reader.join(PATIENCE)
-        os.close(self.ours)
 
 
 @pytest.fixture

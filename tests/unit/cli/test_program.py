@@ -122,7 +122,7 @@ def test_a_result_that_nobody_reads_ends_quietly() -> None:
 # --- the start -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["produce", "check"])
+@pytest.mark.parametrize("command", ["produce", "check", "perf"])
 def test_a_command_imports_no_other_and_nothing_for_pictures(command: str) -> None:
     code = (
         "import sys; from aioproducer.cli.app import run; run(sys.argv[1:]); "

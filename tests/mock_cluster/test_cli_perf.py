@@ -1,0 +1,204 @@
+"""`aioproducer perf` as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+from tests.support.read_back import end_offset, read_topic, values
+from tests.support.terminal import Terminal
+from tests.support.waiting import wait_until
+
+PRODUCE = 0
+TOPIC_AUTHORIZATION_FAILED = 29
+PATIENCE = 60.0
+COMMAND = [sys.executable, "-m", "aioproducer", "perf"]
+
+
+@pytest.fixture
+def cluster(mock_cluster: MockCluster) -> MockCluster:
+    """With topic `t` of a single partition."""
+    mock_cluster.create_topic("t")
+    return mock_cluster
+
+
+def perf(cluster: MockCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, "t", "-b", cluster.bootstrap_servers, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def result(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.stdout.count("\n") == 1
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_every_record_is_sent_and_timed(cluster: MockCluster) -> None:
+    done = perf(cluster, "--num-records", "12345", "--record-size", "50")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(
+        r"12345 records sent, [\d.]+ records/sec \([\d.]+ MB/sec\), [\d.]+ ms avg latency, "
+        r"[\d.]+ ms max latency, [\d.]+ ms 50th, [\d.]+ ms 95th, [\d.]+ ms 99th, "
+        r"[\d.]+ ms 99.9th.\n",
+        done.stdout,
+    )
+    found = values(cluster, "t", 0)
+    assert len(found) == 12345
+    assert {len(value or b"") for value in found} == {50}
+
+
+def test_the_result_as_json(cluster: MockCluster) -> None:
+    options = ["--num-records", "3000", "--warmup-records", "1000", "--json"]
+    done = perf(cluster, *options, "--print-metrics")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = result(done)
+    assert list(found) == [
+        *("topic", "interrupted", "failed", "error", "records", "bytes", "seconds"),
+        *("records_per_second", "mebibytes_per_second", "latency_ms", "steady_state"),
+        *("transactions", "metrics"),
+    ]
+    assert (found["records"], found["bytes"], found["failed"]) == (3000, 300_000, 0)
+    latency = found["latency_ms"]
+    assert list(latency) == ["avg", "max", "p50", "p95", "p99", "p99.9"]
+    assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"] <= latency["max"]
+    assert found["steady_state"]["records"] == 2000
+    assert found["metrics"]["producer-metrics"]["record-send-total"] == 3000
+
+
+def test_latency_is_the_time_to_the_acknowledgement(cluster: MockCluster) -> None:
+    cluster.set_broker_rtt(ALL_BROKERS, 200)
+    done = perf(cluster, "--num-records", "10", "--json")
+    assert result(done)["latency_ms"]["p50"] >= 200
+
+
+def test_a_rate_is_kept_and_told(cluster: MockCluster) -> None:
+    options = ["--num-records", "1000", "--throughput", "500", "--reporting-interval", "500"]
+    done = perf(cluster, *options, "--json")
+    assert result(done)["seconds"] >= 1.99
+    told = done.stderr.splitlines()
+    assert len(told) >= 3
+    assert all(" records sent, " in line for line in told)
+
+
+def test_values_of_a_file(cluster: MockCluster, tmp_path: Path) -> None:
+    path = tmp_path / "values"
+    path.write_bytes(b"one\n\xff|two|three|")
+    options = ("--payload-file", str(path), "--payload-delimiter", r"\x7c")
+    done = perf(cluster, "--num-records", "500", *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(values(cluster, "t", 0)) == {b"one\n\xff", b"two", b"three"}
+
+
+def test_numbers_as_values(cluster: MockCluster) -> None:
+    done = perf(cluster, "--num-records", "1200", "--payload-monotonic")
+    assert done.returncode == 0
+    assert values(cluster, "t", 0) == [b"%d" % number for number in range(1200)]
+
+
+def test_transactions_are_committed_after_their_time(cluster: MockCluster) -> None:
+    options = ["--throughput", "1000", "--transaction-duration-ms", "200", "--json"]
+    done = perf(cluster, "--num-records", "1000", *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = result(done)
+    assert found["records"] == 1000
+    assert 3 <= found["transactions"]["committed"] <= 6
+    assert found["transactions"]["commit_ms"]["max"] > 0
+
+
+def test_an_interrupt_ends_with_what_was_measured(cluster: MockCluster) -> None:
+    command = [*COMMAND, "t", "-b", cluster.bootstrap_servers, "--throughput", "2000", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: end_offset(cluster, "t") > 500)
+        process.send_signal(signal.SIGINT)
+        out, told = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert told == b"aioproducer: SIGINT: waiting for the records sent so far; again gives up\n"
+    found = json.loads(out)
+    assert found["interrupted"] is True
+    assert found["records"] == end_offset(cluster, "t") > 500
+    assert len(read_topic(cluster, "t")) == found["records"]
+
+
+@pytest.mark.parametrize("options", [[], ["--transactional-id", "mine"]], ids=" ".join)
+def test_a_second_interrupt_gives_up(cluster: MockCluster, options: list[str]) -> None:
+    cluster.start_request_tracking()
+    command = [*COMMAND, "t", "-b", cluster.bootstrap_servers, "--throughput", "100", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        wait_until(lambda: end_offset(cluster, "t") > 10)
+        cluster.set_broker_rtt(ALL_BROKERS, 60_000)
+        sent = len(cluster.requests())
+        wait_until(lambda: len(cluster.requests()) > sent)
+        process.send_signal(signal.SIGINT)
+        assert b"again gives up" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        out, told = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert b" records sent, " in out
+    assert b"records were not delivered" in told
+
+
+def test_a_terminal_shows_a_table_while_the_run_lasts(cluster: MockCluster) -> None:
+    terminal = Terminal()
+    options = ("--num-records", "1500", "--throughput", "1000")
+    command = [*COMMAND, "t", "-b", cluster.bootstrap_servers, *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal.theirs) as process:
+        wait_until(lambda: terminal.shows("so far"))
+        out, _ = process.communicate(timeout=PATIENCE)
+    wait_until(lambda: terminal.shows("1,500"))
+    assert terminal.shows("p99.9")
+    assert out.startswith(b"1500 records sent, ")
+    terminal.close()
+
+
+def test_the_brokers_refusal_ends_the_run(cluster: MockCluster) -> None:
+    cluster.push_request_errors(PRODUCE, *[TOPIC_AUTHORIZATION_FAILED] * 1000)
+    done = perf(cluster, "--json")
+    assert done.returncode == 1
+    found = result(done)
+    assert found["records"] == 0
+    assert found["failed"] > 0
+    first, *_, last = done.stderr.splitlines()
+    assert "authoriz" in first.lower()
+    assert last.endswith(" records were not delivered")
+
+
+def test_without_brokers_there_is_one_line() -> None:
+    command = [*COMMAND, "t", "-b", "127.0.0.1:1", "-X", "max.block.ms=300"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "no bootstrap server answered" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--throughput", "0"], "--throughput 0: a rate is above 0, or -1 for no limit"),
+        (["--record-size", "5", "--payload-monotonic"], "give one of --record-size"),
+        (["--payload-file", "/nowhere"], "cannot read /nowhere: No such file or directory"),
+        (["--payload-file", "/dev/null"], "/dev/null has no values"),
+        (["--payload-file", __file__, "--payload-delimiter", ""], "--payload-delimiter is empty"),
+        (["--num-records", "5", "--warmup-records", "5"], "must be less than --num-records"),
+        (["--topic", "other"], "exactly one topic is needed: aioproducer perf TOPIC"),
+        (["--num-records", "0"], "Invalid value for '--num-records'"),
+    ],
+)
+def test_wrong_use_is_one_clear_line(arguments: list[str], message: str) -> None:
+    command = [*COMMAND, "t", "-b", "127.0.0.1:1", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
