@@ -1,0 +1,43 @@
+"""Places in a partition, as they are written on the command line. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final, TypeAlias
+
+from aioproducer.errors import ConfigError
+
+__all__ = ["Position", "position"]
+
+Position: TypeAlias = str | int | datetime
+"""``beginning``, ``end``, an offset (negative: from the end), or a time."""
+
+_WORDS: Final = {
+    "beginning": "beginning",
+    "earliest": "beginning",
+    "end": "end",
+    "latest": "end",
+}
+_NUMBER: Final = re.compile(r"-?\d{1,18}")
+
+
+def position(option: str, text: str) -> Position:
+    """The place that ``text`` means; a time without a zone is local.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if _NUMBER.fullmatch(text):
+        return int(text)
+    try:
+        if text.startswith("@"):
+            return datetime.fromtimestamp(float(text[1:]), UTC)
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError, OSError):
+        raise ConfigError(
+            f"{option} {text!r}: write beginning, end, an offset, -N for the last N records, "
+            "a time such as 2026-01-31T12:00:00, or @ and seconds since 1970"
+        ) from None

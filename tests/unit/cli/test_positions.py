@@ -1,0 +1,44 @@
+"""Places in a partition, as they are written."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from aioproducer.cli.positions import Position, position
+from aioproducer.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("beginning", "beginning"),
+        ("earliest", "beginning"),
+        ("end", "end"),
+        ("latest", "end"),
+        ("0", 0),
+        ("1234567890123", 1234567890123),
+        ("-10", -10),
+        ("@0", datetime(1970, 1, 1, tzinfo=UTC)),
+        ("@1700000000.5", datetime(2023, 11, 14, 22, 13, 20, 500_000, tzinfo=UTC)),
+        ("2026-01-31T12:00:00Z", datetime(2026, 1, 31, 12, tzinfo=UTC)),
+        (
+            "2026-01-31T12:00:00+02:00",
+            datetime(2026, 1, 31, 12, tzinfo=timezone(timedelta(hours=2))),
+        ),
+        ("2026-01-31T12:00:00", datetime(2026, 1, 31, 12).astimezone()),
+        ("2026-01-31", datetime(2026, 1, 31).astimezone()),
+    ],
+)
+def test_places(text: str, meant: Position) -> None:
+    found = position("--from", text)
+    assert found == meant
+    if isinstance(found, datetime):
+        assert found.tzinfo is not None
+
+
+@pytest.mark.parametrize("text", ["", "now", "@", "@1e99", "--1", "1.5", "9" * 30, "2026-13-01"])
+def test_no_place(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"--from '.*': write beginning, end, an offset"):
+        position("--from", text)

@@ -1,0 +1,85 @@
+"""Records as text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from aioproducer.cli.record_template import as_json, template
+from aioproducer.errors import ConfigError
+from aioproducer.model import ConsumerRecord
+
+RECORD = ConsumerRecord(
+    "orders",
+    3,
+    42,
+    1_700_000_000_123,
+    "CreateTime",
+    b"k\xff",
+    b"value",
+    (("trace", b"1"), ("none", None), ("trace", b"\xfe")),
+)
+NULLS = RECORD._replace(key=None, value=None, headers=())
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("%s\\n", b"value\n"),
+        ("%t [%p] at %o: %k=%s (%T)", b"orders [3] at 42: k\xff=value (1700000000123)"),
+        ("%h", b"trace=1,none=,trace=\xfe"),
+        ("%K %S", b"2 5"),
+        ("%R", b"\0\0\0\x05"),
+        ("100%% %s", b"100% value"),
+        (r"\t\r\0\\\x41\q\x4", b"\t\r\0\\A\\q\\x4"),
+        ("ü%p\\", "ü3\\".encode()),
+        ("", b""),
+    ],
+)
+def test_tokens(text: str, shown: bytes) -> None:
+    assert template(text)(RECORD) == shown
+
+
+def test_nulls() -> None:
+    assert template("%k|%s|%K|%S|%h|%R")(NULLS) == b"||-1|-1||\xff\xff\xff\xff"
+    assert template("%k|%s", "NULL")(NULLS) == b"NULL|NULL"
+    assert template("%h", "NULL")(RECORD) == b"trace=1,none=NULL,trace=\xfe"
+
+
+@pytest.mark.parametrize("text", ["%q", "%", "%s%"])
+def test_an_unknown_token_is_named(text: str) -> None:
+    with pytest.raises(ConfigError, match="write one of %t, %p, %o, %k, %s"):
+        template(text)
+
+
+def test_json_has_text_as_text_and_bytes_in_base64() -> None:
+    line = as_json(RECORD)
+    assert line.endswith(b"}\n")
+    assert line.count(b"\n") == 1
+    assert json.loads(line) == {
+        "topic": "orders",
+        "partition": 3,
+        "offset": 42,
+        "timestamp_ms": 1_700_000_000_123,
+        "timestamp_type": "CreateTime",
+        "key": "a/8=",
+        "key_encoding": "base64",
+        "value": "value",
+        "headers": [
+            {"key": "trace", "value": "1"},
+            {"key": "none", "value": None},
+            {"key": "trace", "value": "/g==", "value_encoding": "base64"},
+        ],
+    }
+
+
+def test_json_of_nulls_and_of_other_scripts() -> None:
+    found = json.loads(as_json(NULLS))
+    assert (found["key"], found["value"], found["headers"]) == (None, None, [])
+    assert "grüße\\n".encode() in as_json(RECORD._replace(value="grüße\n".encode()))
+
+
+def test_json_of_a_header_that_is_no_text() -> None:
+    line = as_json(RECORD._replace(headers=(("\udcff", b"1"),)))
+    assert json.loads(line)["headers"] == [{"key": "\udcff", "value": "1"}]
