@@ -6,6 +6,7 @@
     commands.py          the table of commands
     produce.py           `aioproducer produce`: its options
     check.py             `aioproducer check`
+    tail.py              `aioproducer tail`: its options
     perf.py              `aioproducer perf`: its options and its result
     options.py           options that commands share
     results.py           results as lines or as JSON
@@ -14,6 +15,10 @@
     lines.py             bytes → lines → keys and values
     console_producer.py  input → producer → exit code
     record_outcomes.py   outcomes of records that were sent in one call
+    console_reader.py    reader → output → exit code
+    positions.py         offsets and times as they are written
+    record_template.py   records → text
+    byte_sink.py         output, never blocking
     delivery_counter.py  counts deliveries
     performance_run.py   payloads → producer → measurement
     payloads.py          values to measure with

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aioproducer import loops
-from aioproducer.cli.options import BootstrapServers, CommandConfig, Json, Properties, Verbose
+from aioproducer.cli.options import (
+    BootstrapServers,
+    CommandConfig,
+    Json,
+    Properties,
+    Timeout,
+    Verbose,
+)
 from aioproducer.cli.results import node_fields, print_result
 from aioproducer.cli.settings import CLIENT_ID, client_config, topics_of
 from aioproducer.cli.terminal import Terminal
@@ -50,9 +57,7 @@ def check(
         str | None,
         typer.Option(metavar="ID", help="Find its coordinator as well. No producer is fenced."),
     ] = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.001, metavar="SECONDS", help="The bound of the whole check.")
-    ] = 10.0,
+    timeout: Timeout = 10.0,
     properties: Properties = None,
     command_config: CommandConfig = None,
     as_json: Json = False,

@@ -16,6 +16,10 @@ _NAMES_OF_KAFKA: Final = {
     "command-property": "property",
     "producer-property": "property",
     "producer.config": "command-config",
+    "under-replicated-partitions": "under-replicated",
+    "unavailable-partitions": "unavailable",
+    "max-messages": "count",
+    "force": "yes",
 }
 """Names of options in Kafka's own tools, and ours."""
 
@@ -41,6 +45,7 @@ _COMMANDS: Final = {
     "produce": _Command(
         "produce", "produce", "Send each line of standard input, or of a file, as a record."
     ),
+    "tail": _Command("tail", "tail", "Show the records of a topic, as they come."),
     "perf": _Command("perf", "perf", "Send records at a rate, and measure throughput and latency."),
     "check": _Command("check", "check", "Connect, log in, and say whether a producer could write."),
 }

@@ -13,6 +13,7 @@ __all__ = [
     "CompressionType",
     "Json",
     "Properties",
+    "Timeout",
     "Topic",
     "TopicOption",
     "Verbose",
@@ -60,6 +61,9 @@ CompressionType: TypeAlias = Annotated[
 ]
 Json: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print the result as one JSON object.")
+]
+Timeout: TypeAlias = Annotated[
+    float, typer.Option(min=0.001, metavar="SECONDS", help="The bound of the whole command.")
 ]
 Verbose: TypeAlias = Annotated[
     bool, typer.Option("--verbose", "-v", help="Log what the client does.")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Final, TypeAlias
+from typing import Final, Literal
 
 from aioproducer.errors import ConfigError
+from aioproducer.reader.positions import Position
 
-__all__ = ["Position", "position"]
+__all__ = ["position"]
 
-Position: TypeAlias = str | int | datetime
-"""``beginning``, ``end``, an offset (negative: from the end), or a time."""
-
-_WORDS: Final = {
+_WORDS: Final[dict[str, Literal["beginning", "end"]]] = {
     "beginning": "beginning",
     "earliest": "beginning",
     "end": "end",

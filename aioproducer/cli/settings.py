@@ -15,6 +15,7 @@ from aioproducer.config.names import BY_JAVA_NAME, unknown_keyword, unknown_prop
 from aioproducer.config.options import OPTIONS
 from aioproducer.config.placeholders import BUILT_IN, Reference
 from aioproducer.config.producer_config import read_properties
+from aioproducer.config.reader_options import READER_OPTIONS
 from aioproducer.core.arguments import checked_topic
 from aioproducer.errors import ConfigError, InvalidTopicError
 from aioproducer.model import Header
@@ -28,6 +29,7 @@ __all__ = [
     "producer_config",
     "record_format",
     "split_properties",
+    "split_reader_options",
     "topics_of",
     "unescape",
 ]
@@ -96,6 +98,25 @@ def split_properties(properties: Iterable[str]) -> tuple[dict[str, Any], dict[st
         refers = Reference.in_value(value, BUILT_IN) is not None  # read with the others
         options[option.name] = value if refers else option.accept_property(value)
     return options, reader
+
+
+def split_reader_options(properties: Iterable[str]) -> tuple[list[str], dict[str, Any]]:
+    """Properties of connections, and a Reader's own options, by Python name.
+
+    Raises:
+        ConfigError: a value that the option does not take.
+    """
+    by_java_name = {option.java_name: option for option in READER_OPTIONS.values()}
+    others: list[str] = []
+    options: dict[str, Any] = {}
+    for text in properties:
+        name, _, value = text.partition("=")
+        option = READER_OPTIONS.get(name) or by_java_name.get(name)
+        if option is None:
+            others.append(text)
+        else:
+            options[option.name] = option.accept_property(value)
+    return others, options
 
 
 def client_config(

@@ -38,6 +38,11 @@ class Terminal:
         """Show that a line is waited for."""
         _write("> ")
 
+    def confirm(self, question: str) -> bool:
+        """True if the person at standard input answers yes."""
+        _write(f"{question} [y/N] ")
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
     def show_log(self, told_otherwise: Collection[str] = _TOLD_OTHERWISE) -> None:
         """Say what the library logs: warnings once each, but for loggers whose news the command
         tells in its own way; everything when verbose."""

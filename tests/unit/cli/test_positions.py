@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from aioproducer.cli.positions import Position, position
+from aioproducer.cli.positions import position
 from aioproducer.errors import ConfigError
+from aioproducer.reader import Position
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ def test_help_fits_a_terminal_and_cuts_nothing(
     assert told.startswith(f"Usage: {' '.join(('aioproducer', *words))} ")
     assert [line for line in told.splitlines() if len(line) > WIDTH] == []
     assert "…" not in told
+    assert "..." not in told.partition("Commands:")[2]
     assert "<" not in told.partition("Options:")[2], "an option without a metavar"
 
 
@@ -122,7 +123,7 @@ def test_a_result_that_nobody_reads_ends_quietly() -> None:
 # --- the start -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["produce", "check", "perf"])
+@pytest.mark.parametrize("command", ["produce", "check", "perf", "tail"])
 def test_a_command_imports_no_other_and_nothing_for_pictures(command: str) -> None:
     code = (
         "import sys; from aioproducer.cli.app import run; run(sys.argv[1:]); "
@@ -134,7 +135,9 @@ def test_a_command_imports_no_other_and_nothing_for_pictures(command: str) -> No
     assert f"aioproducer.cli.{command}" in loaded
     others = {words[0] for words in ALL if words} - {command}
     unwanted = {f"aioproducer.cli.{other}" for other in others}
-    unwanted |= {"rich", "aioproducer.admin", "aioproducer.reader"}
+    unwanted |= {"rich", "aioproducer.admin"}
+    if command != "tail":
+        unwanted.add("aioproducer.reader")
     assert not loaded & unwanted
 
 
