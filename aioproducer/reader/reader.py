@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator
 from functools import partial
 from itertools import count
-from typing import Any, ClassVar, Final, Generic, Self, TypeVar, Unpack, cast
+from typing import Any, ClassVar, Final, Self, Unpack, cast
 
 from aioproducer.client.arguments import check_partition
 from aioproducer.client.cluster_client import ClusterClient
@@ -24,17 +24,20 @@ from aioproducer.config import (
 from aioproducer.config.reader_options import READER_OPTIONS
 from aioproducer.errors import ConfigError, CorruptRecordsError, IllegalStateError
 from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.reader.cursor import Cursor
 from aioproducer.reader.fetch_request import FetchLimits
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
+from aioproducer.reader.iteration import Records, Steps
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.partition import Item, PartitionState
 from aioproducer.reader.positions import Assignment, Position, assigned, checked_position
 from aioproducer.reader.start import find_offsets, find_partitions
+from aioproducer.records.arrow_output import imported_pyarrow
 from aioproducer.records.decoder import RecordBatch, decode, records_to_arrow
 
-_T = TypeVar("_T")
-
 _NUMBERS: Final = count(1)
+_MOST_ARROW_BYTES: Final = 64 * 1024 * 1024
+"""Uncompressed bytes from which on a batch of Arrow takes no more."""
 _LONGEST_TURN: Final = 0.002
 """Seconds for which batches that are there are handed out before other tasks have a turn."""
 
@@ -97,12 +100,7 @@ class Reader:
         self.client_id = self.config.client_id or f"reader-{next(_NUMBERS)}"
         self._client = ClusterClient(self.config, self.client_id, "Reader", self._environment)
         self._fetcher: Fetcher | None = None
-        self._current: tuple[PartitionState, Item] | None = None
-        """The batch that is being read record by record."""
-        self._records: Iterator[ConsumerRecord] = iter(())
-        """The rest of its records."""
-        self._last: ConsumerRecord | None = None
-        """The last one that was read of it."""
+        self._cursor = Cursor()
         self._reading = False
         self._turn_began = 0.0
 
@@ -187,14 +185,14 @@ class Reader:
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """The records, one by one."""
-        return _Records(self)
+        return Records(self._cursor, self._open_next_batch)
 
     def batches(self) -> AsyncIterator[RecordBatch]:
         """The records as they were written, batch by batch.
 
         A batch whose records are before the start or behind the end has the others alone.
         """
-        return _Steps(self._next_batch)
+        return Steps(self._next_batch)
 
     def arrow_batches(self, max_rows: int = 65_536) -> AsyncIterator[Any]:
         """The records as ``pyarrow.RecordBatch``, as ``send_many()`` takes them.
@@ -205,71 +203,55 @@ class Reader:
         Raises:
             MissingExtraError: pyarrow is not installed.
         """
-        return _Steps(partial(self._next_arrow_batch, max_rows))
+        imported_pyarrow()
+        return Steps(partial(self._next_arrow_batch, max_rows))
 
     async def _next_arrow_batch(self, max_rows: int) -> Any:
         first = await self._next_batch()
         if first is None:
             return None
-        batches, rows = [first], len(first)
-        while rows < max_rows and (more := self._batch_now(first.topic)) is not None:
+        batches, rows, size = [first], len(first), first.unpacked_size
+        while rows < max_rows and size < _MOST_ARROW_BYTES:
+            more = self._batch_now(first.topic)
+            if more is None:
+                break
             batches.append(more)
             rows += len(more)
+            size += more.unpacked_size
         return records_to_arrow(batches)
 
-    async def _next_record(self) -> ConsumerRecord:
-        """The first record of the next batch that has records for the reader."""
-        while True:
-            self._finish_batch()
-            found = await self._next_item()
-            if found is None:
-                raise StopAsyncIteration
-            state, item = found
-            batch = self._decode(state, item)
-            self._current, self._records = found, iter(batch)
-            for record in self._records:
-                self._last = record
-                return record
-
-    def _finish_batch(self) -> None:
-        """The batch was read record by record, to its end."""
-        if self._current is not None:
-            state, item = self._current
-            self._current = self._last = None
-            self._records = iter(())
-            state.advance(item.next_offset)
+    async def _open_next_batch(self) -> bool:
+        """Put the cursor on the next batch; False: there is none."""
+        self._cursor.finish()
+        found = await self._next_item()
+        if found is None:
+            return False
+        self._cursor.open(*found, self._decode(*found))
+        return True
 
     async def _next_batch(self) -> RecordBatch | None:
-        batch = self._rest_of_batch()
-        while batch is None or not len(batch):
-            found = await self._next_item()
+        rest = self._cursor.interrupt()  # records of it may have been read one by one
+        while True:
+            found = rest or await self._next_item()
             if found is None:
                 return None
-            state, item = found
-            batch = self._decode(state, item)
-            state.advance(item.next_offset)
-        return batch
-
-    def _rest_of_batch(self) -> RecordBatch | None:
-        """The records of the current batch that were not read one by one."""
-        if self._current is None:
-            return None
-        state, item = self._current
-        if self._last is not None:
-            state.advance(self._last.offset + 1)
-        rest = self._decode(state, item)
-        self._finish_batch()
-        return rest
+            rest = None
+            batch = self._decode(*found)
+            found[0].advance(found[1].next_offset)
+            if len(batch):
+                return batch
 
     def _batch_now(self, topic: str) -> RecordBatch | None:
-        """A batch of ``topic`` that is there. An error waits for the next call that may raise."""
+        """A batch of ``topic`` that is there. An error is left to the next call that may raise."""
         assert self._fetcher is not None
         found = self._fetcher.read_ahead.take_of(topic)
         if found is None:
             return None
-        state, item = found
-        batch = self._decode(state, item)
-        state.advance(item.next_offset)
+        try:
+            batch = self._decode(*found)
+        except CorruptRecordsError:  # it is fetched again, and raised then
+            return None
+        found[0].advance(found[1].next_offset)
         return batch
 
     async def _next_item(self) -> tuple[PartitionState, Item] | None:
@@ -308,7 +290,6 @@ class Reader:
             )
         except CorruptRecordsError:
             state.restart(state.position)
-            self._current = self._last = None
             raise
 
     # --- positions -------------------------------------------------------------------------
@@ -322,8 +303,8 @@ class Reader:
     def positions(self) -> dict[TopicPartition, int]:
         """The offset of each partition's next record: the assignment of a reader that goes on."""
         found = {where: state.position for where, state in self._started().partitions.items()}
-        if self._current is not None and self._last is not None:
-            found[self._current[0].where] = self._last.offset + 1
+        if (at := self._cursor.position) is not None:
+            found[at[0]] = at[1]
         return found
 
     @property
@@ -346,9 +327,7 @@ class Reader:
             raise ConfigError(f"{where} is not assigned to this Reader")
         wanted = {where: checked_position("position", position)}
         offsets = await find_offsets(self._client, wanted, self._isolation, self._timeout)
-        if self._current is not None and self._current[0].where == where:
-            self._current = self._last = None
-            self._records = iter(())
+        self._cursor.leave(where)
         fetcher.seek(where, offsets[where])
 
     async def end_offsets(self) -> dict[TopicPartition, int]:
@@ -362,40 +341,3 @@ class Reader:
         self._client.check_usable()
         wanted = dict.fromkeys(self.partitions, "beginning")
         return await find_offsets(self._client, wanted, self._isolation, self._timeout)  # type: ignore[arg-type]
-
-
-class _Steps(Generic[_T]):
-    """The results of ``step``, up to None. A step that is cancelled or fails does not end it."""
-
-    __slots__ = ("_step",)
-
-    def __init__(self, step: Callable[[], Awaitable[_T | None]]) -> None:
-        self._step = step
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> _T:
-        result = await self._step()
-        if result is None:
-            raise StopAsyncIteration
-        return result
-
-
-class _Records:
-    """The records of a reader, one by one. Nothing is lost if a step is cancelled."""
-
-    __slots__ = ("_reader",)
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> ConsumerRecord:
-        reader = self._reader
-        for record in reader._records:
-            reader._last = record
-            return record
-        return await reader._next_record()

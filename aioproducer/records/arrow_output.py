@@ -10,15 +10,20 @@ from aioproducer.errors import MissingExtraError
 from aioproducer.records.acceleration import ParsedRecords, arrow_buffers
 
 
-def to_arrow(topic: str, parts: Sequence[ParsedRecords]) -> Any:
-    """The records of ``parts`` as one ``pyarrow.RecordBatch``; ``topic`` goes into its metadata."""
+def imported_pyarrow() -> Any:
+    """The module. Raises MissingExtraError if it is not installed."""
     try:
         import pyarrow
     except ImportError as error:
         raise MissingExtraError(
             "Arrow columns need pyarrow: pip install aioproducer[arrow]"
         ) from error
+    return pyarrow
 
+
+def to_arrow(topic: str, parts: Sequence[ParsedRecords]) -> Any:
+    """The records of ``parts`` as one ``pyarrow.RecordBatch``; ``topic`` goes into its metadata."""
+    pyarrow = imported_pyarrow()
     columns = arrow_buffers(parts)
     rows = columns.rows
     schema = _schema(pyarrow)

@@ -21,11 +21,13 @@ class RecordBatch(Sequence[ConsumerRecord]):
     A record becomes an object when it is asked for, anew each time.
     """
 
-    __slots__ = ("_encoded", "_records")
+    __slots__ = ("_encoded", "_records", "unpacked_size")
 
-    def __init__(self, encoded: EncodedBatch, records: ParsedRecords) -> None:
+    def __init__(self, encoded: EncodedBatch, records: ParsedRecords, unpacked_size: int) -> None:
         self._encoded = encoded
         self._records = records
+        self.unpacked_size = unpacked_size
+        """The bytes of all records of the batch, uncompressed."""
 
     @property
     def topic(self) -> str:
@@ -109,7 +111,7 @@ def decode(
     """
     data = batch.decompressed(min(limit, _MOST_BYTES)) if batch.record_count else b""
     try:
-        return RecordBatch(batch, ParsedRecords(batch, data, from_offset, until_offset))
+        return RecordBatch(batch, ParsedRecords(batch, data, from_offset, until_offset), len(data))
     except MalformedRecordError as error:
         raise batch.corrupt(error) from error
 

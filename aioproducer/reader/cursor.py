@@ -1,0 +1,59 @@
+"""The batch that an application reads record by record. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.reader.partition import Item, PartitionState
+from aioproducer.records.decoder import RecordBatch
+
+
+class Cursor:
+    """A place in a batch, or in none."""
+
+    __slots__ = ("_item", "_state", "last", "records")
+
+    def __init__(self) -> None:
+        self.records: Iterator[ConsumerRecord] = iter(())
+        """The rest of the records."""
+        self.last: ConsumerRecord | None = None
+        """The last record that the application got of them."""
+        self._state: PartitionState | None = None
+        self._item: Item | None = None
+
+    def open(self, state: PartitionState, item: Item, batch: RecordBatch) -> None:
+        """Begin to read ``batch``."""
+        self._state, self._item = state, item
+        self.records = iter(batch)
+        self.last = None
+
+    def finish(self) -> None:
+        """The application has all records of the batch."""
+        if self._state is not None and self._item is not None:
+            self._state.advance(self._item.next_offset)
+        self._leave()
+
+    def interrupt(self) -> tuple[PartitionState, Item] | None:
+        """Leave the batch; returns its partition, whose position is that of the next record."""
+        state, item = self._state, self._item
+        if state is not None and self.last is not None:
+            state.advance(self.last.offset + 1)
+        self._leave()
+        return None if state is None or item is None else (state, item)
+
+    def leave(self, where: TopicPartition) -> None:
+        """Leave the batch if it is one of ``where``."""
+        if self._state is not None and self._state.where == where:
+            self._leave()
+
+    def _leave(self) -> None:
+        self._state = self._item = self.last = None
+        self.records = iter(())
+
+    @property
+    def position(self) -> tuple[TopicPartition, int] | None:
+        """The partition and the offset behind the last record, if there is one."""
+        if self._state is None or self.last is None:
+            return None
+        return self._state.where, self.last.offset + 1
