@@ -94,7 +94,8 @@ def _gunzip(data: memoryview, limit: int) -> bytes:
                 piece = member.decompress(part, output.step)
             except zlib.error as error:
                 raise _invalid("gzip", error) from error
-            position += len(part) - len(member.unconsumed_tail) - len(member.unused_data)
+            left = member.unused_data if member.eof else member.unconsumed_tail
+            position += len(part) - len(left)
             if piece:
                 output.add(piece)
             elif not part:
@@ -163,7 +164,7 @@ def _unlz4(data: memoryview, limit: int) -> bytes:
         position += size
         if piece:
             output.add(piece)
-        elif not ended and position == len(data):
+        elif not size and not ended:
             raise _invalid("lz4", _ENDS_EARLY)
     return output.joined()
 
