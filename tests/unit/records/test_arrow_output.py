@@ -97,9 +97,10 @@ def test_the_topic_is_in_the_metadata(form: Any) -> None:
 
 
 def test_several_batches_together(form: Any) -> None:
+    payloads: list[Any] = [each.values[0] for each in PAYLOADS]
     parts = [
-        parsed(form, batch(b"".join(each.values[0]), len(each.values[0]), base_offset=100 * place))
-        for place, each in enumerate(PAYLOADS)
+        parsed(form, batch(b"".join(payload), len(payload), base_offset=100 * place))
+        for place, payload in enumerate(payloads)
     ]
     check(to_arrow("flights", parts), [each for part in parts for each in part])
 

@@ -120,7 +120,7 @@ def read(data: bytes, check_crcs: bool) -> list[ConsumerRecord] | str:
     try:
         for each in batches_in(data, WHERE, check_crcs=check_crcs):
             assert each.control_type in (None, "abort", "commit")
-            found = decode(each, from_offset=1_002, limit=LIMIT)
+            found = decode(each, from_offset=1_002, until_offset=1_050, limit=LIMIT)
             assert len(found) == len(list(found))
             assert found.first_offset >= min(1_002, each.next_offset)
             records += found
@@ -133,7 +133,7 @@ def read(data: bytes, check_crcs: bool) -> list[ConsumerRecord] | str:
 
 def columns(form: Any, data: bytes) -> Any:
     batches = batches_in(data, WHERE, check_crcs=False)
-    parts = [form.ParsedRecords(each, each.decompressed(LIMIT), 1_002) for each in batches]
+    parts = [form.ParsedRecords(each, each.decompressed(LIMIT), 1_002, 1_050) for each in batches]
     return form.arrow_buffers(parts)
 
 

@@ -161,6 +161,31 @@ def test_reading_can_begin_within_a_batch(from_offset: int, left: list[int]) -> 
     assert found.first_offset == (left[0] if left else 50)
 
 
+@pytest.mark.parametrize(
+    ("from_offset", "until_offset", "left"),
+    [
+        (0, 2**63, [40, 41, 44]),
+        (0, 45, [40, 41, 44]),
+        (0, 44, [40, 41]),
+        (41, 43, [41]),
+        (0, 40, []),
+        (0, -5, []),
+        (42, 41, []),
+        (44, 2**80, [44]),
+    ],
+)
+def test_reading_can_end_within_a_batch(
+    form: Any, from_offset: int, until_offset: int, left: list[int]
+) -> None:
+    data = batch(record(0) + record(1) + record(4), 3, base_offset=40, last_offset_delta=9)
+    encoded = only_batch(data)
+    found = decode(encoded, from_offset=from_offset, until_offset=until_offset, limit=0)
+    assert [each.offset for each in found] == left
+    assert [found[index].offset for index in range(len(found))] == left
+    rows = form.arrow_buffers([form.ParsedRecords(encoded, data[61:], from_offset, until_offset)])
+    assert rows.rows == len(left)
+
+
 # --- invalid records ---------------------------------------------------------------------------
 
 

@@ -1,0 +1,60 @@
+"""The bytes of a partition's batches as a broker sends them."""
+
+from __future__ import annotations
+
+from aioproducer.client.cluster_client import ClusterClient
+from aioproducer.client.list_offsets import IsolationLevel
+from aioproducer.config import ProducerConfig
+from aioproducer.model import TopicPartition
+from aioproducer.reader.fetch_request import FetchedPartition, FetchLimits, FetchRequest
+from aioproducer.reader.fetch_request import FetchPartition as Wanted
+from aioproducer.records.decoder import RecordBatch, decode
+from aioproducer.records.encoded_batch import EncodedBatch, batches_in
+
+PATIENCE = 30.0
+_LIMITS = FetchLimits(500, 1, 2**26, 2**26)
+
+
+async def fetch(bootstrap_servers: str, where: TopicPartition, offset: int = 0) -> FetchedPartition:
+    """The leader's response for one partition."""
+    client = ClusterClient(ProducerConfig(bootstrap_servers=bootstrap_servers), "fetch", "Fetch")
+    await client.start()
+    try:
+        described = (await client.describe((where.topic,))).topics[where.topic]
+        leader = described.partitions[where.partition].leader
+        assert leader is not None
+        request = FetchRequest(
+            [Wanted(where, offset, -1)],
+            {where.topic: described.topic_id},
+            IsolationLevel.READ_UNCOMMITTED,
+            _LIMITS,
+        )
+        node = client.node(leader)
+        fetched = await client.request(request, node, timeout=PATIENCE)
+        found: FetchedPartition = fetched.partitions[where]
+        assert not found.error_code
+        return found
+    finally:
+        await client.close()
+
+
+async def all_batches(bootstrap_servers: str, where: TopicPartition) -> list[EncodedBatch]:
+    """All batches of a partition."""
+    found: list[EncodedBatch] = []
+    offset = 0
+    while True:
+        response = await fetch(bootstrap_servers, where, offset)
+        new = list(batches_in(response.records, where, check_crcs=True))
+        found += [each for each in new if each.next_offset > offset]
+        if not new or found[-1].next_offset >= response.high_watermark:
+            return found
+        offset = found[-1].next_offset
+
+
+async def all_records(bootstrap_servers: str, where: TopicPartition) -> list[RecordBatch]:
+    """All batches of a partition, decoded."""
+    return [
+        decode(each, limit=2**26)
+        for each in await all_batches(bootstrap_servers, where)
+        if not each.is_control
+    ]
