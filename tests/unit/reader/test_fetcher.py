@@ -1,0 +1,303 @@
+"""A fetcher before scripted leaders: truncation, new leaders, recreated topics, silence, memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from random import Random
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from aioproducer.client.cluster_client import ClusterClient
+from aioproducer.client.describe_request import (
+    ClusterDescription,
+    PartitionDescription,
+    TopicDescription,
+)
+from aioproducer.client.list_offsets import IsolationLevel
+from aioproducer.cluster.backoff import ExponentialBackoff
+from aioproducer.errors import (
+    BrokerConnectionError,
+    LogTruncatedError,
+    ProducerError,
+    TopicRecreatedError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+)
+from aioproducer.model import Node, TopicPartition
+from aioproducer.reader.epoch_request import EpochEnd, EpochEndRequest
+from aioproducer.reader.fetch_request import Fetched, FetchedPartition, FetchLimits, FetchRequest
+from aioproducer.reader.fetcher import Fetcher, FetchSettings
+from aioproducer.reader.leaders import Leaders
+from aioproducer.reader.partition import PartitionState
+from tests.support.waiting import until
+from tests.unit.reader.written import batch
+
+NODES = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
+PLACES = [TopicPartition("orders", number) for number in (0, 1)]
+FENCED = 74
+UNKNOWN_TOPIC = 3
+MAX_WAIT = 0.01
+
+Fetch = Callable[[FetchRequest, Node], Awaitable[Fetched]]
+
+
+class ScriptedClient:
+    """The requests of a reader, answered by a log of batches per partition."""
+
+    clock = staticmethod(lambda: asyncio.get_running_loop().time())
+    may_pass = staticmethod(ClusterClient.may_pass)
+    has_ended = False
+    on_end: Callable[[], None] = staticmethod(lambda: None)
+
+    def __init__(self) -> None:
+        self.leaders: dict[int, tuple[int, int]] = {0: (1, 5), 1: (2, 5)}
+        """Broker and epoch by partition."""
+        self.topic_id = UUID(int=1)
+        self.topic_error = 0
+        self.logs: dict[int, list[bytes]] = {0: [], 1: []}
+        self.silent: set[int] = set()
+        self.ends: list[EpochEnd | ProducerError] = []
+        self.fetches: list[tuple[int, FetchRequest]] = []
+        self.changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def backoff(self) -> ExponentialBackoff:
+        return ExponentialBackoff(0.001, 0.002, Random(1))
+
+    def start_task(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        self._tasks.append(asyncio.ensure_future(coroutine))
+
+    def check_usable(self) -> None:
+        for task in self._tasks:
+            if task.done() and not task.cancelled() and task.exception() is not None:
+                raise RuntimeError("a part died") from task.exception()
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+
+    def description(self) -> ClusterDescription:
+        partitions = tuple(
+            PartitionDescription(number, leader, epoch, (), ())
+            for number, (leader, epoch) in self.leaders.items()
+        )
+        topic = TopicDescription("orders", self.topic_id, False, self.topic_error, partitions)
+        return ClusterDescription(0, "cluster", 1, NODES, {"orders": topic})
+
+    async def describe(self, topics: object) -> ClusterDescription:
+        await asyncio.sleep(0)
+        return self.description()
+
+    async def request(self, request: Any, node: Node) -> Any:
+        if isinstance(request, EpochEndRequest):
+            end = self.ends.pop(0)
+            if isinstance(end, ProducerError):
+                raise end
+            return {each.where: end for each in request.partitions}
+        assert isinstance(request, FetchRequest)
+        self.fetches.append((node.id, request))
+        return await self.fetch(request, node)
+
+    async def fetch(self, request: FetchRequest, node: Node) -> Fetched:
+        while node.id in self.silent:
+            await self._change()
+        found = {each.where: self._answer(each, node) for each in request.partitions}
+        if not any(each.records or each.error_code for each in found.values()):
+            await self._change()
+        return Fetched(0, {each.where: self._answer(each, node) for each in request.partitions})
+
+    async def _change(self) -> None:
+        """Wait as a leader does: for records, and no longer than it may."""
+        self.changed.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(MAX_WAIT):
+                await self.changed.wait()
+
+    def _answer(self, asked: Any, node: Node) -> FetchedPartition:
+        leader, epoch = self.leaders[asked.where.partition]
+        if leader != node.id or asked.leader_epoch != epoch:
+            return FetchedPartition(FENCED, b"", -1, -1, -1, ())
+        log = self.logs[asked.where.partition]
+        return FetchedPartition(0, b"".join(log[asked.offset :]), len(log), len(log), 0, ())
+
+
+def written(*values: bytes, epoch: int = 5, first: int = 0) -> list[bytes]:
+    """A batch for each value."""
+    return [batch(offset, value, epoch=epoch) for offset, value in enumerate(values, start=first)]
+
+
+@asynccontextmanager
+async def fetching(
+    client: ScriptedClient, *, end: int | None = None, read_ahead: int = 100_000
+) -> AsyncIterator[Fetcher]:
+    leaders = Leaders(["orders"])
+    leaders.take(client.description())
+    settings = FetchSettings(
+        IsolationLevel.READ_UNCOMMITTED,
+        FetchLimits(500, 1, 1_000_000, 1_000_000),
+        read_ahead,
+        check_crcs=True,
+        offset_reset="none",
+        lookup_timeout=0.05,
+        metadata_max_age=3600,
+    )
+    states = [PartitionState(place, 0, end) for place in PLACES]
+    fetcher = Fetcher(cast("ClusterClient", client), states, leaders, settings)
+    client.start_task(fetcher.run(), "run")
+    try:
+        async with asyncio.timeout(30):
+            yield fetcher
+    finally:
+        await client.close()
+
+
+async def values(fetcher: Fetcher, count: int) -> list[tuple[int, int]]:
+    """Partition and offset of so many batches."""
+    found = []
+    for _ in range(count):
+        taken = await fetcher.next_item()
+        assert taken is not None
+        state, item = taken
+        state.advance(item.next_offset)
+        assert item.batch is not None
+        found.append((state.where.partition, item.batch.base_offset))
+    return found
+
+
+async def elect(client: ScriptedClient, partition: int, leader: int, epoch: int) -> None:
+    client.leaders[partition] = (leader, epoch)
+    client.changed.set()
+    await asyncio.sleep(0)
+
+
+async def test_reading_ends_where_every_partition_ends() -> None:
+    client = ScriptedClient()
+    client.logs = {0: written(b"a", b"b"), 1: written(b"c")}
+    async with fetching(client, end=1) as fetcher:
+        assert sorted(await values(fetcher, 2)) == [(0, 0), (1, 0)]
+        assert await fetcher.next_item() is None
+
+
+async def test_a_new_leader_with_the_same_log_goes_on() -> None:
+    client = ScriptedClient()
+    client.logs[0] = written(b"a", b"b")
+    async with fetching(client) as fetcher:
+        assert await values(fetcher, 2) == [(0, 0), (0, 1)]
+        client.ends.append(EpochEnd(0, 5, 2))
+        client.logs[0] += written(b"c", epoch=6, first=2)
+        await elect(client, 0, 2, 6)
+        assert await values(fetcher, 1) == [(0, 2)]
+        assert client.ends == []
+
+
+async def test_truncated_records_that_nobody_has_seen_are_dropped() -> None:
+    client = ScriptedClient()
+    client.logs[0] = written(b"a", b"lost", b"lost")
+    async with fetching(client) as fetcher:
+        assert await values(fetcher, 1) == [(0, 0)]
+        client.logs[0] = [*written(b"a"), *written(b"new", epoch=6, first=1)]
+        client.ends.append(EpochEnd(0, 5, 1))
+        await elect(client, 0, 2, 6)
+        await until(lambda: not client.ends, "the new leader was asked")
+        await asyncio.sleep(0)
+        taken = await fetcher.next_item()
+        assert taken is not None
+        assert taken[1].batch is not None
+        assert taken[1].batch.partition_leader_epoch == 6, "the records of the new leader"
+
+
+@pytest.mark.parametrize("end", [EpochEnd(0, 5, 1), EpochEnd(0, -1, -1)])
+async def test_truncation_behind_the_application_is_an_error_until_it_seeks(end: EpochEnd) -> None:
+    client = ScriptedClient()
+    client.logs[0] = written(b"a", b"read", b"read")
+    async with fetching(client) as fetcher:
+        assert len(await values(fetcher, 3)) == 3
+        client.logs[0] = [*written(b"a"), *written(b"new", b"newer", epoch=6, first=1)]
+        client.ends += [end] * 3
+        await elect(client, 0, 2, 6)
+        for _ in range(2):
+            with pytest.raises(LogTruncatedError, match=r"orders-0: .* up to offset 2 had been"):
+                await fetcher.next_item()
+        fetcher.seek(PLACES[0], 1)
+        assert await values(fetcher, 2) == [(0, 1), (0, 2)]
+
+
+async def test_a_leader_that_can_t_tell_is_believed() -> None:
+    client = ScriptedClient()
+    client.logs[0] = written(b"a")
+    async with fetching(client) as fetcher:
+        assert await values(fetcher, 1) == [(0, 0)]
+        client.logs[0] += written(b"b", epoch=6, first=1)
+        client.ends.append(UnsupportedVersionError("old"))
+        await elect(client, 0, 2, 6)
+        assert await values(fetcher, 1) == [(0, 1)]
+
+
+async def test_a_validation_that_fails_is_tried_again() -> None:
+    client = ScriptedClient()
+    client.logs[0] = written(b"a")
+    async with fetching(client) as fetcher:
+        assert await values(fetcher, 1) == [(0, 0)]
+        client.logs[0] += written(b"b", epoch=6, first=1)
+        client.ends += [BrokerConnectionError("gone"), EpochEnd(FENCED, -1, -1), EpochEnd(0, 5, 1)]
+        await elect(client, 0, 2, 6)
+        assert await values(fetcher, 1) == [(0, 1)]
+
+
+async def test_a_recreated_topic_is_another_one() -> None:
+    client = ScriptedClient()
+    client.logs[0] = written(b"a")
+    async with fetching(client) as fetcher:
+        assert await values(fetcher, 1) == [(0, 0)]
+        client.topic_id = UUID(int=2)
+        await elect(client, 0, 1, 0)
+        with pytest.raises(TopicRecreatedError, match="'orders' was deleted and created again"):
+            await fetcher.next_item()
+
+
+async def test_a_topic_that_stays_unknown_is_an_error() -> None:
+    client = ScriptedClient()
+    async with fetching(client) as fetcher:
+        client.topic_error = UNKNOWN_TOPIC
+        await elect(client, 0, 2, 6)
+        with pytest.raises(UnknownTopicOrPartitionError, match="'orders'"):
+            await fetcher.next_item()
+
+
+async def test_a_silent_leader_does_not_hold_up_the_other() -> None:
+    client = ScriptedClient()
+    client.silent.add(1)
+    client.logs = {0: written(b"a"), 1: written(b"b", b"c")}
+    async with fetching(client) as fetcher:
+        assert await values(fetcher, 2) == [(1, 0), (1, 1)]
+        client.silent.clear()
+        client.changed.set()
+        assert await values(fetcher, 1) == [(0, 0)]
+
+
+async def test_nothing_is_fetched_while_half_of_the_read_ahead_is_full() -> None:
+    client = ScriptedClient()
+    client.logs[0] = written(*[bytes(1000)] * 10)
+    async with fetching(client, read_ahead=10_000) as fetcher:
+        await values(fetcher, 1)
+        sent = [request for broker, request in client.fetches if broker == 1]
+        assert [each.partitions[0].offset for each in sent] == [0]
+        await values(fetcher, 9)
+        await asyncio.sleep(0.01)
+        sent = [request for broker, request in client.fetches if broker == 1]
+        assert sent[-1].partitions[0].offset == 10
+        assert all(each.limits.max_bytes <= 10_000 for each in sent)
+
+
+async def test_partitions_take_turns() -> None:
+    client = ScriptedClient()
+    client.leaders[1] = (1, 5)
+    client.logs = {0: written(*[b"a"] * 4), 1: written(*[b"b"] * 4)}
+    async with fetching(client) as fetcher:
+        found = [partition for partition, _ in await values(fetcher, 8)]
+        assert found in ([0, 1] * 4, [1, 0] * 4)

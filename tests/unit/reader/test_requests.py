@@ -1,0 +1,139 @@
+"""Fetch and OffsetForLeaderEpoch in every version: what is asked, and what is read."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from aioproducer.client.list_offsets import IsolationLevel, ListOffsetsRequest
+from aioproducer.errors import ProtocolError, UnsupportedVersionError
+from aioproducer.model import TopicPartition
+from aioproducer.network import frames
+from aioproducer.network.apis import SUPPORTED, Api, response_type
+from aioproducer.network.request import Request
+from aioproducer.reader.epoch_request import EpochEnd, EpochEndRequest, EpochOfPosition
+from aioproducer.reader.fetch_request import (
+    AbortedTransaction,
+    FetchLimits,
+    FetchPartition,
+    FetchRequest,
+)
+from aioproducer.testing.fault_proxy.damage import damaged
+from tests.support.samples import sample
+from tests.unit.network.test_frames import body
+
+ID, OTHER_ID = UUID(int=5), UUID(int=6)
+ONE, TWO, OTHER = (
+    TopicPartition("orders", 1),
+    TopicPartition("orders", 2),
+    TopicPartition("bills", 0),
+)
+LIMITS = FetchLimits(500, 1, 50_000, 1_000)
+
+
+def versions(api: Api) -> range:
+    low, high = SUPPORTED[api]
+    return range(low, high + 1)
+
+
+def fetch(*places: TopicPartition) -> FetchRequest:
+    partitions = [FetchPartition(each, 100 + each.partition, 7) for each in places]
+    ids = {"orders": ID, "bills": OTHER_ID}
+    return FetchRequest(partitions, ids, IsolationLevel.READ_COMMITTED, LIMITS)
+
+
+@pytest.mark.parametrize("version", versions(Api.FETCH))
+def test_a_fetch_asks_by_topic(version: int) -> None:
+    request: Any = fetch(ONE, OTHER, TWO).build(version)
+    assert (request.min_bytes, request.max_bytes, request.isolation_level) == (1, 50_000, 1)
+    assert request.max_wait.total_seconds() == 0.5
+    names = {"orders": ID, "bills": OTHER_ID}
+    asked = {
+        (name, each.partition): (each.fetch_offset, each.partition_max_bytes)
+        for topic in request.topics
+        for name in names
+        if name == getattr(topic, "topic", None) or names[name] == getattr(topic, "topic_id", None)
+        for each in topic.partitions
+    }
+    assert asked == {
+        ("orders", 1): (101, 1000),
+        ("orders", 2): (102, 1000),
+        ("bills", 0): (100, 1000),
+    }
+    if version >= 9:
+        epochs = {each.current_leader_epoch for one in request.topics for each in one.partitions}
+        assert epochs == {7}
+
+
+def test_a_topic_without_an_id_can_t_be_asked_for_by_id() -> None:
+    request = FetchRequest(fetch(ONE).partitions, {}, IsolationLevel.READ_COMMITTED, LIMITS)
+    with pytest.raises(UnsupportedVersionError, match="topic 'orders'"):
+        request.build(13)
+
+
+@pytest.mark.parametrize("version", versions(Api.FETCH))
+def test_a_fetched_partition(version: int) -> None:
+    response = sample(response_type(Api.FETCH, version), {"records": b"batches"})
+    fetched = fetch(ONE).read(response)
+    assert fetched.error_code == 0
+    found = fetched.partitions[ONE]
+    assert found.records == b"batches"
+    assert (found.error_code, found.high_watermark, found.last_stable_offset) == (0, 5, 5)
+    assert found.aborted == (AbortedTransaction(5, 5),)
+
+
+@pytest.mark.parametrize("version", versions(Api.FETCH))
+def test_null_arrays_are_empty(version: int) -> None:
+    empty = {"records": None, "aborted_transactions": None}
+    found = fetch(ONE).read(sample(response_type(Api.FETCH, version), empty)).partitions[ONE]
+    assert (found.records, found.aborted) == (b"", ())
+
+
+@pytest.mark.parametrize("version", versions(Api.FETCH))
+def test_a_partition_that_lacks_is_a_protocol_error(version: int) -> None:
+    with pytest.raises(ProtocolError, match="orders-2"):
+        fetch(ONE, TWO).read(sample(response_type(Api.FETCH, version)))
+
+
+@pytest.mark.parametrize("version", versions(Api.OFFSET_FOR_LEADER_EPOCH))
+def test_the_end_of_an_epoch(version: int) -> None:
+    request = EpochEndRequest([EpochOfPosition(ONE, 7, 6)])
+    built: Any = request.build(version)
+    ((topic,),) = (built.topics,)
+    (asked,) = topic.partitions
+    assert (built.replica_id, topic.topic, asked.partition) == (-1, "orders", 1)
+    assert (asked.current_leader_epoch, asked.leader_epoch) == (7, 6)
+    response = sample(response_type(Api.OFFSET_FOR_LEADER_EPOCH, version))
+    assert request.read(response) == {ONE: EpochEnd(0, 1, 5)}
+    with pytest.raises(ProtocolError, match="orders-2"):
+        EpochEndRequest([EpochOfPosition(TWO, 7, 6)]).read(response)
+
+
+OF_READERS: dict[Api, Request] = {
+    Api.FETCH: fetch(ONE),
+    Api.LIST_OFFSETS: ListOffsetsRequest({ONE: -1}),
+    Api.OFFSET_FOR_LEADER_EPOCH: EpochEndRequest([EpochOfPosition(ONE, 7, 6)]),
+}
+
+
+@pytest.mark.parametrize(
+    ("api", "version"), [(api, version) for api in OF_READERS for version in versions(api)]
+)
+def test_a_damaged_answer_is_a_value_or_a_protocol_error(api: Api, version: int) -> None:
+    random = Random(f"{api} {version}")
+    kind = response_type(api, version)
+    wire = body(sample(kind, {"records": b"batches"}))
+    outcomes = {True: 0, False: 0}
+    for _ in range(300):
+        broken = wire[:4] + damaged(wire[4:], random, changes=random.choice([1, 3]))
+        try:
+            frames.read_response(
+                frames.decode_response(kind, broken).response, OF_READERS[api].read
+            )
+            outcomes[True] += 1
+        except ProtocolError:
+            outcomes[False] += 1
+    assert all(outcomes.values())
