@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Final
 
 from aioproducer.admin.calls import Answers, Calls, never
 from aioproducer.admin.outcomes import Outcomes
@@ -19,7 +20,9 @@ from aioproducer.client.list_offsets import LATEST, FoundOffset, ListOffsetsRequ
 from aioproducer.errors import UnsupportedVersionError
 from aioproducer.model import Node, TopicPartition
 
-_PERMISSION = "DESCRIBE for the group"
+_PERMISSION: Final = "DESCRIBE for the group"
+_UNSUPPORTED_VERSION: Final = 35
+"""The coordinator knows the request of KIP-848, and does without its groups."""
 
 
 class GroupCalls:
@@ -73,7 +76,12 @@ class GroupCalls:
         )
         if others:
             with suppress(UnsupportedVersionError):  # a broker before Kafka 3.7 has no such groups
-                answers |= await client.request(DescribeConsumerGroupsRequest(others), node)
+                found = await client.request(DescribeConsumerGroupsRequest(others), node)
+                answers |= {
+                    group: each
+                    for group, each in found.items()
+                    if each.error_code != _UNSUPPORTED_VERSION
+                }
         return answers
 
     async def lag(

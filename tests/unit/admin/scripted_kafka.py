@@ -192,7 +192,8 @@ class AdminKafka(FakeKafka):
         return module.DescribeGroupsResponse(**EMPTY, groups=tuple(groups))
 
     def _consumer_group_describe(self, module: Any, broker: int, body: Any, first: int) -> Any:
-        said = {"group_id": body.group_ids[0], "error_code": ErrorCode(NO_GROUP), "members": ()}
+        code = ErrorCode(first or NO_GROUP)
+        said = {"group_id": body.group_ids[0], "error_code": code, "members": ()}
         return sample(module.ConsumerGroupDescribeResponse, {**said, "error_message": "none"})
 
     def _offset_fetch(self, module: Any, broker: int, body: Any, first: int) -> Any:

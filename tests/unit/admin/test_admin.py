@@ -35,7 +35,7 @@ from tests.unit.admin.scripted_kafka import (
     admin_of,
 )
 
-TIMED_OUT, LOADING, POLICY = 7, 14, 44
+TIMED_OUT, LOADING, UNSUPPORTED_VERSION, POLICY = 7, 14, 35, 44
 ZERO, ONE, TWO = (TopicPartition("orders", number) for number in range(3))
 
 
@@ -297,6 +297,13 @@ async def test_a_group_that_is_not_there() -> None:
         assert caught.value.__notes__ == ["succeeded: group 'readers'"]
         with pytest.raises(GroupIdNotFoundError, match="group 'none'"):
             await admin.group_lag("none")
+
+
+async def test_a_coordinator_that_does_without_the_newer_protocol_of_groups() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.codes[Api.CONSUMER_GROUP_DESCRIBE].append(UNSUPPORTED_VERSION)
+        with pytest.raises(GroupIdNotFoundError, match="group 'none': GROUP_ID_NOT_FOUND"):
+            await admin.describe_groups("none")
 
 
 async def test_brokers_without_the_newer_protocol_of_groups() -> None:
