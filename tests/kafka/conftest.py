@@ -15,6 +15,7 @@ from aioproducer.testing.kafka_distribution import KafkaDistribution
 KEPT_LOGS = pytest.StashKey[Path]()
 PATIENT = {"broker.session.timeout.ms": 18_000}
 """A broker that stands still with its machine for some seconds is not taken for dead."""
+RACKS = {1: "north", 2: "south", 3: "north"}
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +41,11 @@ def kafka(
 ) -> Iterator[KafkaCluster]:
     """Three brokers, shared: make topics of your own, leave the brokers alone."""
     failed_before = request.session.testsfailed
-    with KafkaCluster(brokers=3, config=PATIENT) as cluster:
+    with KafkaCluster(
+        brokers=3,
+        config=PATIENT,
+        broker_config={broker: {"broker.rack": rack} for broker, rack in RACKS.items()},
+    ) as cluster:
         yield cluster
         if request.session.testsfailed > failed_before:
             cluster.keep_logs = True
