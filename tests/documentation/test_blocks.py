@@ -25,11 +25,14 @@ from tests.documentation.pages import PAGES, ROOT, Block, blocks, name
 
 pytestmark = pytest.mark.mock_cluster
 
-ELSEWHERE: Final = {"docs/how-to/security.md"}
-"""Its programs and files have a test of their own, tests/architecture/test_security_page.py."""
+ELSEWHERE: Final = {
+    "docs/how-to/security.md": "tests/architecture/test_security_page.py",
+    "docs/how-to/topics.md": "tests/kafka/test_topics_page.py",
+}
+"""The pages that have a test of their own."""
 SPARK: Final = {"docs/how-to/spark.md", "docs/how-to/spark-on-a-cluster.md"}
 RUN: Final = [
-    page for page in PAGES if name(page) not in ELSEWHERE | SPARK and blocks(page, "python")
+    page for page in PAGES if name(page) not in {*ELSEWHERE, *SPARK} and blocks(page, "python")
 ]
 ALL_SPARK: Final = [page for page in PAGES if name(page) in {*SPARK, "README.md"}]
 NEEDS_A_PRODUCER: Final = {"sending.md", "bulk.md", "errors.md", "metrics.md"}
@@ -175,8 +178,9 @@ def test_the_options_of_spark_are_accepted(page: Path, monkeypatch: pytest.Monke
 
 def test_no_page_is_left_out() -> None:
     with_code = {name(page) for page in PAGES if blocks(page, "python")}
-    assert with_code == {name(page) for page in RUN} | ELSEWHERE | SPARK
-    assert (ROOT / "tests" / "architecture" / "test_security_page.py").is_file()
+    assert with_code == {name(page) for page in RUN} | {*ELSEWHERE} | SPARK
+    for test in ELSEWHERE.values():
+        assert (ROOT / test).is_file()
 
 
 async def test_a_block_that_fails_is_noticed() -> None:

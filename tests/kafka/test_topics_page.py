@@ -1,0 +1,51 @@
+"""The blocks of the page about topics run as they stand, against real brokers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aioproducer import Producer, TopicPartition
+from aioproducer.admin import Admin
+from aioproducer.testing.kafka_cluster import KafkaCluster
+from tests.documentation.pages import DOCS, blocks
+from tests.documentation.test_blocks import run
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.kafka
+
+PAGE = DOCS / "how-to" / "topics.md"
+
+
+async def commit(kafka: KafkaCluster) -> None:
+    """An offset of the group that the page is about."""
+    async with Producer(
+        bootstrap_servers=kafka.bootstrap_servers, transactional_id="topics-page"
+    ) as producer:
+        await producer.begin_transaction()
+        await producer.send("orders", b"one espresso", key=b"anna", partition=0)
+        await producer.send_offsets_to_transaction({TopicPartition("orders", 0): 1}, "billing")
+        await producer.commit_transaction()
+
+
+async def _is_altered(admin: Admin) -> bool:
+    found = await admin.describe_configs("orders", names=["retention.ms", "cleanup.policy"])
+    return {each.value for each in found["orders"].values()} == {"86400000", "delete,compact"}
+
+
+async def test_the_blocks_run(kafka: KafkaCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    async with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        names: dict[str, Any] = {"__name__": "page"}
+        try:
+            for block in blocks(PAGE, "python"):
+                if "group_lag" in block.text:
+                    await commit(kafka)
+                    await until(lambda: admin.group_lag("billing"), "the committed offset")
+                text = block.text.replace("localhost:9092", kafka.bootstrap_servers)
+                await run(PAGE, block._replace(text=text), names)
+                names["admin"] = admin
+            await until(lambda: _is_altered(admin), "the configuration of the page")
+        finally:
+            await admin.delete_topics("orders")
+    assert "orders-0" in capsys.readouterr().out
