@@ -66,16 +66,21 @@ def checked_assignment(assignment: Any, where: str, first: int = 0) -> dict[int,
 def _brokers(brokers: Iterable[Any], where: str) -> tuple[int, ...]:
     ids = tuple(brokers)
     for broker in ids:
-        if type(broker) is not int or not 0 <= broker < 2**31:
-            raise InvalidReplicaAssignmentError(
-                f"{where}: a broker's id is an int from 0 to {2**31 - 1}, not {broker!r}"
-            )
+        check_broker(broker, where)
     if not ids or len(set(ids)) < len(ids):
         raise InvalidReplicaAssignmentError(
             f"{where}: each partition has at least one replica, on different brokers, not on "
             f"{list(ids)}"
         )
     return ids
+
+
+def check_broker(broker: Any, where: str) -> None:
+    """Raise :class:`InvalidReplicaAssignmentError` unless ``broker`` can be a broker's id."""
+    if type(broker) is not int or not 0 <= broker < 2**31:
+        raise InvalidReplicaAssignmentError(
+            f"{where}: a broker's id is an int from 0 to {2**31 - 1}, not {broker!r}"
+        )
 
 
 def checked_settings(settings: Any, where: str) -> dict[str, str]:

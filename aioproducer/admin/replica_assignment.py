@@ -12,6 +12,7 @@ from itertools import chain, zip_longest
 from random import Random
 from typing import Final
 
+from aioproducer.admin.arguments import check_broker, check_count
 from aioproducer.errors import (
     ConfigError,
     InvalidPartitionsError,
@@ -151,6 +152,8 @@ def _brokers(
 ) -> tuple[list[int], Mapping[int, str | None]]:
     listed = list(brokers)
     ids = [each.id if isinstance(each, Node) else each for each in listed]
+    for each in ids:
+        check_broker(each, "brokers")
     if racks is None:
         racks = {each.id: each.rack for each in listed if isinstance(each, Node)}
     return ids, racks
@@ -163,18 +166,11 @@ def _check(
     fixed_start: int | None,
     start_partition: int | None,
 ) -> None:
-    if partitions < 1:
-        raise InvalidPartitionsError(
-            f"a topic has at least 1 partition, not {partitions}: raise partitions"
-        )
+    check_count(partitions, "partitions", 2**31, InvalidPartitionsError)
+    check_count(replication_factor, "replication_factor", 2**15, InvalidReplicationFactorError)
     for name, value in (("fixed_start", fixed_start), ("start_partition", start_partition)):
-        if value is not None and value < 0:
-            raise InvalidPartitionsError(f"{name} is at least 0, or None, not {value}")
-    if replication_factor < 1:
-        raise InvalidReplicationFactorError(
-            f"a partition has at least 1 replica, not {replication_factor}: raise "
-            "replication_factor"
-        )
+        if value is not None and (type(value) is not int or not 0 <= value < 2**31):
+            raise InvalidPartitionsError(f"{name} is an int from 0, or None, not {value!r}")
     twice = [each for each, times in Counter(ids).items() if times > 1]
     if twice:
         raise InvalidReplicaAssignmentError(f"each broker is named once, but {twice} are repeated")

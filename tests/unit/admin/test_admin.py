@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from random import Random
 
 import pytest
 
@@ -17,6 +18,7 @@ from aioproducer.errors import (
     GroupIdNotFoundError,
     IllegalStateError,
     InvalidTopicError,
+    KafkaError,
     PolicyViolationError,
     ProducerTimeoutError,
     TopicAlreadyExistsError,
@@ -132,6 +134,38 @@ async def test_a_silent_controller_is_waited_for_until_the_timeout() -> None:
         assert caught.value.may_have_been_written
         kafka.mute.clear()
         assert (await admin.describe_topics("orders"))["orders"].partitions[2].leader == 3
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_the_outcome_of_a_disturbed_creation_is_true(seed: int) -> None:
+    """Connections are cut before and after the work is done, and requests are refused."""
+    random = Random(seed)
+    names = [f"t{number}" for number in range(random.randint(1, 4))]
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        before = {name for name in names if random.random() < 0.2}
+        for name in before:
+            kafka.create_topic(name)
+        kafka.transactions.faults[Api.CREATE_TOPICS] = deque(
+            Fault(cut=random.random() < 0.5, done=random.random() < 0.5) for _ in range(4)
+        )
+        kafka.codes[Api.CREATE_TOPICS].extend(
+            random.choice([0, 0, NOT_CONTROLLER, TIMED_OUT, POLICY]) for _ in range(4)
+        )
+        told: dict[str, bool] = {}
+        try:
+            created = await admin.create_topics(NewTopic(name, 1, 1) for name in names)
+            told |= dict.fromkeys(created, True)
+        except KafkaError as error:
+            notes = " ".join(getattr(error, "__notes__", ())).partition("succeeded: ")[2]
+            told |= {name: True for name in names if f"topic '{name}'" in notes}
+            if not error.may_have_been_written:
+                told |= {name: False for name in names if str(error).startswith(f"topic '{name}'")}
+        for name, made in told.items():
+            if made:
+                assert name in kafka.topics
+                assert name not in before
+            else:
+                assert name in before or name not in kafka.topics
 
 
 async def test_validation_changes_nothing_and_leaves_no_doubt() -> None:

@@ -314,13 +314,15 @@ def test_known_racks_are_used_unless_disabled() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [
-        (([0, 1], 0, 1), InvalidPartitionsError, "at least 1 partition, not 0"),
-        (([0, 1], 1, 0), InvalidReplicationFactorError, "at least 1 replica, not 0"),
+        (([0, 1], 0, 1), InvalidPartitionsError, "partitions is an int from 1 .*not 0"),
+        (([0, 1], "6", 1), InvalidPartitionsError, "partitions is an int from 1 .*not '6'"),
+        (([0, 1], 1, 0), InvalidReplicationFactorError, "replication_factor is .*from 1 .*not 0"),
+        (([0, "1"], 1, 1), InvalidReplicaAssignmentError, "brokers: .*not '1'"),
         (([0, 1], 1, 3), InvalidReplicationFactorError, "3 replicas .* there are 2: lower"),
         (([], 1, 1), InvalidReplicationFactorError, "1 replicas .* there are 0"),
         (([0, 1, 0], 1, 1), InvalidReplicaAssignmentError, r"\[0\] are repeated"),
-        (([0, 1], 1, 1, -1), InvalidPartitionsError, "fixed_start is at least 0"),
-        (([0, 1], 1, 1, None, -1), InvalidPartitionsError, "start_partition is at least 0"),
+        (([0, 1], 1, 1, -1), InvalidPartitionsError, "fixed_start is an int from 0"),
+        (([0, 1], 1, 1, None, -1), InvalidPartitionsError, "start_partition is an int from 0"),
     ],
 )
 def test_an_impossible_assignment(
