@@ -124,12 +124,13 @@ class ConsumerRecord(NamedTuple):
     partition: int
     offset: int
     timestamp_ms: int
-    """Milliseconds since the epoch."""
+    """Milliseconds since the epoch; -1: the record has none."""
     timestamp_type: str
     """``CreateTime``: the producer's time; ``LogAppendTime``: the broker's."""
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...]
+    """Keys may repeat. As Java's, bytes of a key that are not UTF-8 become U+FFFD."""
     leader_epoch: int | None = None
     """The epoch of the leader that wrote the record; None: the batch does not tell."""
 

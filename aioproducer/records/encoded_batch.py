@@ -28,6 +28,9 @@ _HEADER: Final = Struct(BEFORE_CHECKSUM.format + CHECKED.format[1:])
 _UP_TO_MAGIC: Final = Struct(">qiib")
 _LEAST_LENGTH: Final = 14
 """The least length that a batch of any magic has. Source: ``LegacyRecord.RECORD_OVERHEAD_V0``."""
+_ADVICE: Final = (
+    "read it again, and if the error stays, the leader's log is damaged: read on behind it"
+)
 _OFFSETS_END: Final = 2**63
 _CONTROL_LIMIT: Final = 1024 * 1024
 _CONTROL_TYPES: Final[dict[int, Literal["abort", "commit"]]] = {0: "abort", 1: "commit"}
@@ -144,9 +147,10 @@ class EncodedBatch(NamedTuple):
 def batches_in(data: bytes, where: TopicPartition, *, check_crcs: bool) -> Iterator[EncodedBatch]:
     """The whole batches among the bytes that a fetch response has for a partition, in order.
 
-    A broker may cut off the last batch (KIP-74), which is left out. Raises CorruptRecordsError for
-    a batch with a wrong checksum (with ``check_crcs``), another magic, or a header that contradicts
-    itself; the batches before it are there first.
+    A broker may cut off the last batch, which is left out, but not the only one (KIP-74). Raises
+    CorruptRecordsError for a batch with a wrong checksum (with ``check_crcs``), another magic, or a
+    header that contradicts itself, and for bytes without a whole batch. The batches before it are
+    there first.
     """
     view = memoryview(data)
     next_offset = 0
@@ -161,6 +165,11 @@ def batches_in(data: bytes, where: TopicPartition, *, check_crcs: bool) -> Itera
         yield batch
         next_offset = batch.next_offset
         position += size
+    if len(view) and not position:
+        raise CorruptRecordsError(
+            f"the records of {where} are corrupt: the response has {len(view)} bytes of them, and "
+            f"no whole batch; {_ADVICE}"
+        )
 
 
 def _size_of_next(view: memoryview, position: int, where: TopicPartition) -> int:
@@ -207,6 +216,5 @@ def _check_crc(batch: EncodedBatch) -> None:
 
 def _corrupt(where: TopicPartition, offset: int, reason: object) -> CorruptRecordsError:
     return CorruptRecordsError(
-        f"the batch of {where} at offset {offset} is corrupt: {reason}; read it again, and if the "
-        "error stays, the leader's log is damaged: read on behind it"
+        f"the batch of {where} at offset {offset} is corrupt: {reason}; {_ADVICE}"
     )

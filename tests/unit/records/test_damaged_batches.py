@@ -5,6 +5,7 @@ The compiled form and its reference agree on every one of them.
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from collections.abc import Callable
 from random import Random
@@ -32,6 +33,7 @@ CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd"]
 HEADER: Final = 61
 LIMIT: Final = 1_000_000
 ROUNDS: Final = 150
+NAMED: Final = rf"{WHERE} (at offset -?\d+|are corrupt: the response has)"
 
 RECORDS: Final = [
     record(0),
@@ -144,7 +146,7 @@ def check(monkeypatch: pytest.MonkeyPatch, data: bytes, *, check_crcs: bool = Fa
         monkeypatch.setattr(decoder, "ParsedRecords", form.ParsedRecords)
         outcomes.append(read(data, check_crcs))
     assert outcomes[0] == outcomes[-1]
-    assert not isinstance(outcomes[0], str) or f"{WHERE} at offset " in outcomes[0]
+    assert not isinstance(outcomes[0], str) or re.search(NAMED, outcomes[0])
     if isinstance(outcomes[0], str) or not outcomes[0]:
         return False
     assert columns(FORMS[0], data) == columns(FORMS[-1], data)

@@ -134,7 +134,18 @@ def test_an_impossible_length_shows_before_the_whole_header_is_there() -> None:
 
 
 def test_a_length_beyond_the_response_is_a_batch_that_was_cut_off() -> None:
-    assert batches(batch(record(0), length=2**31 - 1)) == []
+    assert len(batches(FIRST + batch(record(0), base_offset=42, length=2**31 - 1))) == 1
+
+
+@pytest.mark.parametrize(
+    "data", [b"\0", SECOND[:16], SECOND[:17], SECOND[:-1], batch(record(0), length=2**31 - 1)]
+)
+def test_a_response_has_a_whole_batch(data: bytes) -> None:
+    """KIP-74. Else the same bytes would be fetched again and again."""
+    assert refused(data).startswith(
+        f"the records of flights-3 are corrupt: the response has {len(data)} bytes of them, and no "
+        "whole batch; read it again"
+    )
 
 
 @pytest.mark.parametrize(
