@@ -7,6 +7,8 @@
     produce.py           `aioproducer produce`: its options
     check.py             `aioproducer check`
     tail.py              `aioproducer tail`: its options
+    topics.py            `aioproducer topics`
+    cluster.py           `aioproducer cluster`
     perf.py              `aioproducer perf`: its options and its result
     options.py           options that commands share
     results.py           results as lines or as JSON
@@ -19,6 +21,9 @@
     positions.py         offsets and times as they are written
     record_template.py   records → text
     byte_sink.py         output, never blocking
+    admin_call.py        a command → one call to an Admin
+    topic_results.py     descriptions of topics
+    replica_lists.py     replicas and settings of topics as they are written
     delivery_counter.py  counts deliveries
     performance_run.py   payloads → producer → measurement
     payloads.py          values to measure with

@@ -47,6 +47,12 @@ _COMMANDS: Final = {
     ),
     "tail": _Command("tail", "tail", "Show the records of a topic, as they come."),
     "perf": _Command("perf", "perf", "Send records at a rate, and measure throughput and latency."),
+    "topics": _Command(
+        "topics", "topics", "List, describe, create and delete topics, and add partitions."
+    ),
+    "cluster": _Command(
+        "cluster", "cluster", "Show the brokers of a cluster, their racks, and its features."
+    ),
     "check": _Command("check", "check", "Connect, log in, and say whether a producer could write."),
 }
 

@@ -1,0 +1,44 @@
+"""One call of a command to an Admin."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Final, TypeVar
+
+from aioproducer import loops
+from aioproducer.admin import Admin
+from aioproducer.cli.settings import client_config
+from aioproducer.cli.terminal import Terminal
+from aioproducer.config import ProducerConfig
+
+__all__ = ["call_admin"]
+
+T = TypeVar("T")
+
+_CLIENT_ID: Final = "adminclient"
+_CONNECTIONS: Final = ("aioproducer.network.client",)
+"""The logger of failed connections: the error that ends the call has them."""
+
+
+def call_admin(
+    call: Callable[[Admin], Awaitable[T]],
+    bootstrap_servers: str | None,
+    properties: Iterable[str] | None,
+    command_config: Path | None,
+    verbose: bool,
+) -> T:
+    """The result of ``call``; the other arguments are the options of connections.
+
+    Raises:
+        ConfigError: an option is wrong.
+        ProducerError: the call failed.
+    """
+    Terminal(verbose=verbose).show_log(told_otherwise=_CONNECTIONS)
+    config = client_config(_CLIENT_ID, bootstrap_servers, properties, command_config)
+    return loops.run(_call(config, call))
+
+
+async def _call(config: ProducerConfig, call: Callable[[Admin], Awaitable[T]]) -> T:
+    async with Admin(config) as admin:
+        return await call(admin)

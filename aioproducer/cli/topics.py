@@ -1,0 +1,304 @@
+"""``aioproducer topics``: list, describe, create and delete topics, and add partitions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Annotated, Final, TypeAlias
+
+import typer
+
+from aioproducer.admin import Admin, CreatedTopic, PartitionDescription, TopicDescription
+from aioproducer.cli.admin_call import call_admin
+from aioproducer.cli.commands import new_program
+from aioproducer.cli.options import (
+    BootstrapServers,
+    CommandConfig,
+    Json,
+    Properties,
+    Timeout,
+    Verbose,
+)
+from aioproducer.cli.replica_lists import replica_lists, topic_settings
+from aioproducer.cli.results import print_result
+from aioproducer.cli.settings import topics_of
+from aioproducer.cli.terminal import Terminal
+from aioproducer.cli.topic_results import topic_fields, topic_lines
+from aioproducer.errors import (
+    ConfigError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+)
+
+__all__ = ["topics"]
+
+topics = new_program(help="List, describe, create and delete topics, and add partitions.")
+
+_EXIT_CODES: Final = """
+\b
+Exit codes:
+  0  done
+  1  not done; standard error has the reason
+  2  wrong use: an option or the configuration
+"""
+
+TopicName: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
+ReplicaAssignment: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LISTS",
+        help="The brokers of each partition, the preferred leader first: 1:2,2:3 is two "
+        "partitions with two replicas each.",
+    ),
+]
+ValidateOnly: TypeAlias = Annotated[
+    bool, typer.Option("--validate-only", help="Let the brokers check it, and change nothing.")
+]
+
+
+@topics.callback()
+def _topics() -> None:
+    """Needed for a group, even of one command."""
+
+
+@topics.command("list", help=f"Print the names of all topics.\n{_EXIT_CODES}")
+def list_topics(
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Kafka's own topics as well.")
+    ] = False,
+    bootstrap_servers: BootstrapServers = None,
+    timeout: Timeout = 30.0,
+    properties: Properties = None,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> int:
+    async def names(admin: Admin) -> list[str]:
+        return sorted(await admin.list_topics(internal=internal, timeout=timeout))
+
+    found = call_admin(names, bootstrap_servers, properties, command_config, verbose)
+    print_result({"topics": found}, found, as_json=as_json)
+    return 0
+
+
+@topics.command(
+    "describe",
+    help="Describe topics: their partitions, and the settings that are not defaults.\n"
+    + _EXIT_CODES,
+    short_help="Describe topics: partitions, replicas and settings.",
+)
+def describe(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; none: all.")
+    ] = None,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated", help="Partitions with replicas out of sync.")
+    ] = False,
+    unavailable: Annotated[
+        bool, typer.Option("--unavailable", help="Partitions without a leader.")
+    ] = False,
+    bootstrap_servers: BootstrapServers = None,
+    timeout: Timeout = 30.0,
+    properties: Properties = None,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> int:
+    wanted = topics_of(names or ()) or None
+
+    async def described(admin: Admin) -> dict[str, TopicDescription]:
+        try:
+            return await admin.describe_topics(wanted, configs=True, timeout=timeout)
+        except (TopicAuthorizationFailedError, UnsupportedVersionError) as error:
+            found = await admin.describe_topics(wanted, timeout=timeout)
+            Terminal().say(f"the settings of topics are not shown: {error}")
+            return found
+
+    found = call_admin(described, bootstrap_servers, properties, command_config, verbose)
+    shown = []
+    lines: list[str] = []
+    for topic in found.values():
+        kept = topic._replace(
+            partitions=tuple(filter(_chosen(under_replicated, unavailable), topic.partitions))
+        )
+        if kept.partitions or not (under_replicated or unavailable):
+            shown.append(topic_fields(kept))
+            lines += topic_lines(kept, len(topic.partitions))
+    print_result({"topics": shown}, lines, as_json=as_json)
+    return 0
+
+
+@topics.command(
+    "create",
+    help="Create a topic. Without numbers it has the brokers' default partitions and replicas.\n"
+    + _EXIT_CODES,
+)
+def create(
+    topic: TopicName,
+    partitions: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="The number of partitions.")
+    ] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="The number of replicas of each.")
+    ] = None,
+    replica_assignment: ReplicaAssignment = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A setting of the topic. Repeatable."),
+    ] = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Succeed if the topic is there already.")
+    ] = False,
+    validate_only: ValidateOnly = False,
+    bootstrap_servers: BootstrapServers = None,
+    timeout: Timeout = 30.0,
+    properties: Properties = None,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> int:
+    (name,) = topics_of([topic])
+    assignment = None if replica_assignment is None else replica_lists(replica_assignment)
+    settings = topic_settings(config or ())
+
+    async def created(admin: Admin) -> CreatedTopic | None:
+        try:
+            return await admin.create_topic(
+                name,
+                partitions,
+                replication_factor,
+                assignment=None if assignment is None else dict(enumerate(assignment)),
+                configs=settings,
+                validate_only=validate_only,
+                timeout=timeout,
+            )
+        except TopicAlreadyExistsError:
+            if if_not_exists:
+                return None
+            raise
+
+    found = call_admin(created, bootstrap_servers, properties, command_config, verbose)
+    made = found is not None and not validate_only
+    result = {
+        "topic": name,
+        "created": made,
+        "id": str(found.topic_id) if made and found and found.topic_id else None,
+        "partitions": None if found is None else found.partitions,
+        "replication_factor": None if found is None else found.replication_factor,
+    }
+    print_result(result, [_creation(name, found, validate_only)], as_json=as_json)
+    return 0
+
+
+@topics.command("delete", help=f"Delete topics with all their records.\n{_EXIT_CODES}")
+def delete(
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC", help="Topics.")],
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask; needed without a terminal.")
+    ] = False,
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="Succeed if a topic is not there.")
+    ] = False,
+    bootstrap_servers: BootstrapServers = None,
+    timeout: Timeout = 30.0,
+    properties: Properties = None,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> int:
+    wanted = topics_of(dict.fromkeys(names))
+    if not yes:
+        _confirm(wanted)
+
+    async def deleted(admin: Admin) -> list[str]:
+        gone = []
+        for name in wanted:
+            try:
+                await admin.delete_topics(name, timeout=timeout)
+                gone.append(name)
+            except UnknownTopicOrPartitionError:
+                if not if_exists:
+                    raise
+        return gone
+
+    found = call_admin(deleted, bootstrap_servers, properties, command_config, verbose)
+    print_result({"deleted": found}, [f"deleted {name}" for name in found], as_json=as_json)
+    return 0
+
+
+@topics.command(
+    "add-partitions",
+    help="Give a topic more partitions. Keyed records go to other partitions from then on.\n"
+    + _EXIT_CODES,
+)
+def add_partitions(
+    topic: TopicName,
+    partitions: Annotated[
+        int, typer.Option(metavar="N", min=1, help="All partitions, those that exist included.")
+    ],
+    replica_assignment: ReplicaAssignment = None,
+    validate_only: ValidateOnly = False,
+    bootstrap_servers: BootstrapServers = None,
+    timeout: Timeout = 30.0,
+    properties: Properties = None,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> int:
+    (name,) = topics_of([topic])
+    lists = [] if replica_assignment is None else replica_lists(replica_assignment)
+    assignment = dict(enumerate(lists, partitions - len(lists))) or None
+
+    async def add(admin: Admin) -> None:
+        await admin.add_partitions(
+            name,
+            partitions,
+            assignment=assignment,
+            validate_only=validate_only,
+            timeout=timeout,
+        )
+
+    call_admin(add, bootstrap_servers, properties, command_config, verbose)
+    done = "would have" if validate_only else "has"
+    print_result(
+        {"topic": name, "partitions": partitions, "added": not validate_only},
+        [f"{name} {done} {partitions} partitions"],
+        as_json=as_json,
+    )
+    return 0
+
+
+def _chosen(under_replicated: bool, unavailable: bool) -> Callable[[PartitionDescription], bool]:
+    """A partition is shown if it is what any of the options asks for; without them, always."""
+
+    def chosen(partition: PartitionDescription) -> bool:
+        behind = len(partition.in_sync_replicas) < len(partition.replicas)
+        return (
+            not (under_replicated or unavailable)
+            or (under_replicated and behind)
+            or (unavailable and partition.leader is None)
+        )
+
+    return chosen
+
+
+def _creation(name: str, found: CreatedTopic | None, validate_only: bool) -> str:
+    if found is None:
+        return f"{name} exists already"
+    done = "would be created" if validate_only else "created"
+    if found.partitions is None:
+        return f"{name} {done}"
+    return f"{name} {done}: {found.partitions} partitions, {found.replication_factor} replicas each"
+
+
+def _confirm(names: list[str]) -> None:
+    """Ask on a terminal. Raises ConfigError without one, or if the answer is no."""
+    shown = ", ".join(names)
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise ConfigError(
+            f"give --yes to delete {shown} with all records: nobody can be asked here"
+        )
+    if not Terminal().confirm(f"Delete {shown} with all records?"):
+        raise ConfigError("nothing was deleted")
