@@ -75,7 +75,7 @@ docs: env ## Build the documentation site into build/site; a broken link is an e
 docs-serve: env ## Serve the documentation on http://localhost:8000, built anew with each change
 	"$(BIN)/zensical" serve --dev-addr localhost:8000
 
-docs-pictures: env ## Draw the plot of the README's figures, and the output of the demo
+docs-pictures: env ## Draw the plot of the README's figures, and the output of the demo and of commands
 	"$(BIN)/python" -m tests.documentation.pictures
 
 docs-tables: env ## Refresh the generated tables of the documentation

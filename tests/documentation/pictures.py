@@ -3,7 +3,7 @@
 The figures of the plot stand in the README's table alone: rates of aioproducer, and its rates
 relative to the other clients. A bar of another client is the rate divided by that number.
 
-The picture of the demo is the output of a run.
+The pictures of the demo and of commands are the output of runs.
 """
 
 from __future__ import annotations
@@ -12,15 +12,33 @@ import asyncio
 import io
 import re
 import runpy
+import shlex
+import sys
+from pathlib import Path
 from typing import Final, NamedTuple
 
+from aioproducer import Producer
+from aioproducer.testing import KafkaCluster
 from tests.documentation.pages import DOCS, ROOT
+from tests.documentation.terminal import picture, plain_svg, run_at_a_terminal, screen
 
-__all__ = ["COMMAND", "DEMO", "THROUGHPUT", "Figures", "demo", "figures", "throughput"]
+__all__ = ["COMMAND", "COMMANDS", "DEMO", "THROUGHPUT", "Figures", "demo", "figures", "throughput"]
 
 COMMAND: Final = "make docs-pictures"
 DEMO: Final = DOCS / "images" / "demo.svg"
 THROUGHPUT: Final = DOCS / "images" / "throughput.svg"
+COMMANDS: Final = {
+    DOCS / "images" / "tail.svg": (
+        r"aioproducer tail orders -b localhost:9092 --from -3 -e -f '%p %o %k %s\n'",
+        "aioproducer tail orders -b localhost:9092 --from -1 -e --headers",
+        "aioproducer tail orders -b localhost:9092 --from -1 -e --json",
+    ),
+    DOCS / "images" / "perf.svg": (
+        "aioproducer perf orders -b localhost:9092 --throughput 50000 --num-records 500000 "
+        "--warmup-records 100000",
+    ),
+}
+"""The commands of each picture, as they are shown; a run has the address of its own cluster."""
 
 _ROW: Final = re.compile(r"\| (.+?) \(`(\w+)`\) \| ([\d,]+) \| ([\d.]*) ?\| ([\d.]*) ?\|")
 _BENCH: Final = re.compile(r"^python -m benchmarks .*?(?=\s+#|$)", re.MULTILINE)
@@ -112,11 +130,40 @@ def demo() -> str:
     console = Console(file=io.StringIO(), record=True, width=110, highlight=False)
     run.__globals__["console"] = console
     asyncio.run(run(mock=False))
-    picture = console.export_svg(title="make demo")
-    # Neither fonts nor addresses from elsewhere.
-    return re.sub(r"@font-face \{.*?\}\s*|<!--.*?-->\s*", "", picture, flags=re.DOTALL)
+    return plain_svg(console.export_svg(title="make demo"))
+
+
+async def commands() -> dict[Path, str]:
+    """The pictures of commands, taken from a terminal, with Kafka on this machine."""
+    async with KafkaCluster(brokers=3) as cluster:
+        servers = cluster.bootstrap_servers
+        await cluster.create_topic("orders", replication_factor=3)
+        await _send_orders(servers)
+        return {
+            path: await asyncio.to_thread(_at_a_terminal, shown, servers)
+            for path, shown in COMMANDS.items()
+        }
+
+
+async def _send_orders(servers: str) -> None:
+    async with Producer(bootstrap_servers=servers) as producer:
+        for number, drink in enumerate(("espresso", "flat white", "ristretto", "café crème")):
+            value = f'{{"order": {1040 + number}, "drink": "{drink}"}}'
+            headers = {"trace": b"4bf92f35", "shop": "Zürich".encode()}
+            await producer.send("orders", value, key=f"customer-{number % 3}", headers=headers)
+
+
+def _at_a_terminal(shown: tuple[str, ...], servers: str) -> str:
+    texts = []
+    for line in shown:
+        arguments = [word.replace("localhost:9092", servers) for word in shlex.split(line)[1:]]
+        seen = run_at_a_terminal([sys.executable, "-m", "aioproducer", *arguments])
+        texts.append(f"\x1b[32m$\x1b[0m \x1b[1m{line}\x1b[0m\n{screen(seen)}")
+    return picture(" ".join(shown[0].split()[:2]), "\n\n".join(texts))
 
 
 if __name__ == "__main__":
+    for path, drawn in asyncio.run(commands()).items():
+        path.write_text(drawn, "utf-8")
     DEMO.write_text(demo(), "utf-8")
     THROUGHPUT.write_text(throughput((ROOT / "README.md").read_text("utf-8")), "utf-8")

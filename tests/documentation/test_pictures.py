@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
 
 from tests.documentation.pages import ROOT
-from tests.documentation.pictures import COMMAND, THROUGHPUT, figures, throughput
+from tests.documentation.pictures import COMMAND, COMMANDS, THROUGHPUT, figures, throughput
+from tests.documentation.terminal import picture, screen
 
 README = (ROOT / "README.md").read_text("utf-8")
 
@@ -37,7 +39,21 @@ def test_a_figure_that_changes_is_noticed() -> None:
     assert throughput(other) != throughput(README)
 
 
+def test_the_pictures_of_commands_have_their_commands() -> None:
+    for path, shown in COMMANDS.items():
+        text = html.unescape(path.read_text("utf-8")).replace("\xa0", " ")
+        for line in shown:
+            assert line in text, f"{path.name} is out of date; run: {COMMAND}"
+
+
+def test_a_screen_has_the_lines_that_were_not_erased() -> None:
+    frame = "\x1b[1mhead\x1b[0m\r\n one\r\n"
+    again = "\r\x1b[2K\x1b[1A\x1b[2K\x1b[1A\x1b[2Khead\r\n two\r\n"
+    assert screen(f"before\r\n{frame}{again}after\r\n") == "before\nhead\n two\nafter"
+    assert "two" in picture("title", screen(frame + again))
+
+
 def test_nothing_is_loaded_from_elsewhere() -> None:
-    for picture in THROUGHPUT.parent.glob("*.svg"):
-        text = picture.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
-        assert "://" not in text, picture.name
+    for path in THROUGHPUT.parent.glob("*.svg"):
+        text = path.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert "://" not in text, path.name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from aioproducer.admin import ConfigEntry, PartitionDescription, TopicDescription
 
+from aioproducer.admin import ConfigEntry, PartitionDescription, TopicDescription
 from aioproducer.cli.replica_lists import replica_lists, topic_settings
 from aioproducer.cli.topic_results import topic_fields, topic_lines
 from aioproducer.errors import ConfigError
