@@ -1,9 +1,22 @@
-"""Test tools for users of aioproducer and for aioproducer itself."""
+"""Test tools for users of aioproducer and for aioproducer itself: servers, faults, assertions."""
 
 from __future__ import annotations
 
+from aioproducer.testing.expect import TopicExpectations, expect
+from aioproducer.testing.expectations import Expectations
 from aioproducer.testing.fault_proxy import FaultProxy
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.mock_cluster import MockCluster
+from aioproducer.testing.read_back import ReadRecords, read_back, read_back_sync
 
-__all__ = ["KafkaCluster", "MockCluster", "FaultProxy"]
+__all__ = [
+    "Expectations",
+    "FaultProxy",
+    "KafkaCluster",
+    "MockCluster",
+    "ReadRecords",
+    "TopicExpectations",
+    "expect",
+    "read_back",
+    "read_back_sync",
+]

@@ -1,0 +1,139 @@
+"""``expect()``: assertions on records, or on a topic that is read back first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Unpack, overload
+
+from aioproducer.config import ProducerConfig
+from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.testing.expectations import Expectations
+from aioproducer.testing.expected_record import Described, RecordFields
+from aioproducer.testing.read_back import (
+    PATIENCE,
+    ReadOptions,
+    ReadRecords,
+    committed_reader,
+    read_back,
+)
+
+__all__ = ["TopicExpectations", "expect"]
+
+
+class TopicExpectations:
+    """Expectations of a topic. Each method reads the topic back, and returns its records' own.
+
+    See :class:`Expectations`, which has the same methods for records.
+    """
+
+    def __init__(
+        self,
+        topic: str | TopicPartition,
+        config: ProducerConfig | None,
+        timeout: float,
+        wait: float,
+        options: ReadOptions,
+    ) -> None:
+        self._topic = topic
+        self._config = config
+        self._timeout = timeout
+        self._wait = wait
+        self._options = options
+
+    async def has(
+        self, *, count: int | None = None, **fields: Unpack[RecordFields]
+    ) -> Expectations:
+        """See :meth:`Expectations.has`."""
+        __tracebackhide__ = True
+        return await self._check(lambda records: records.has(count=count, **fields), self._wait)
+
+    async def has_none(self, **fields: Unpack[RecordFields]) -> Expectations:
+        """See :meth:`Expectations.has_none`. It is checked once."""
+        __tracebackhide__ = True
+        return await self._check(lambda records: records.has_none(**fields), 0)
+
+    async def has_exactly(self, expected: Iterable[Described]) -> Expectations:
+        """See :meth:`Expectations.has_exactly`."""
+        __tracebackhide__ = True
+        wanted = list(expected)
+        return await self._check(lambda records: records.has_exactly(wanted), self._wait)
+
+    async def in_order(self, expected: Iterable[Described]) -> Expectations:
+        """See :meth:`Expectations.in_order`."""
+        __tracebackhide__ = True
+        wanted = list(expected)
+        return await self._check(lambda records: records.in_order(wanted), self._wait)
+
+    async def _check(
+        self, check: Callable[[Expectations], Expectations], wait: float
+    ) -> Expectations:
+        __tracebackhide__ = True
+        records = await read_back(self._topic, self._config, timeout=self._timeout, **self._options)
+        try:
+            return check(Expectations(records))
+        except AssertionError as error:
+            unmet = error
+        if wait <= 0:
+            raise unmet
+        scope = asyncio.timeout(wait)
+        reader = committed_reader(records.positions, self._config, options=self._options)
+        try:
+            async with scope, reader:
+                async for batch in reader.batches():
+                    records = ReadRecords(
+                        [*records, *batch], reader.positions, records.isolation_level
+                    )
+                    try:
+                        return check(Expectations(records))
+                    except AssertionError as error:
+                        unmet = error
+        except TimeoutError:
+            if not scope.expired():
+                raise
+        raise unmet
+
+
+@overload
+def expect(records: Iterable[ConsumerRecord], /) -> Expectations: ...
+@overload
+def expect(
+    topic: str | TopicPartition,
+    config: ProducerConfig | None = None,
+    /,
+    *,
+    timeout: float = PATIENCE,
+    wait: float = 0,
+    **options: Unpack[ReadOptions],
+) -> TopicExpectations: ...
+def expect(
+    what: str | TopicPartition | Iterable[ConsumerRecord],
+    config: ProducerConfig | None = None,
+    /,
+    *,
+    timeout: float = PATIENCE,
+    wait: float = 0,
+    **options: Unpack[ReadOptions],
+) -> Expectations | TopicExpectations:
+    """Expect something of records that were read back, or of a topic that is read back then.
+
+    ::
+
+        expect(records).has(key=b"customer-7", value=b"one espresso").has_none(value=b"refused")
+
+        await expect("orders", bootstrap_servers="localhost:9092", wait=5).has(value=b"late")
+
+    The methods of :class:`Expectations` raise an ``AssertionError`` that lists the nearest records.
+    With a topic they are coroutines.
+
+    Args:
+        what: the records, or the topic or partition; the options are those of :func:`read_back`.
+        config: a configuration that the options override.
+        timeout: seconds for reading the topic back.
+        wait: seconds in which records that are missing may still arrive; none by default.
+    """
+    if isinstance(what, str | TopicPartition):
+        return TopicExpectations(what, config, timeout, wait, options)
+    if config is not None or options:
+        raise TypeError("options are for a topic that is read back, and these are records")
+    return Expectations(what)

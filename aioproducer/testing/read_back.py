@@ -1,0 +1,128 @@
+"""The records of topics as they are, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Unpack
+
+from aioproducer.config import ProducerConfig, ProducerOptions, ReaderKeywords
+from aioproducer.errors import IllegalStateError, ProducerTimeoutError
+from aioproducer.model import ConsumerRecord, TopicPartition
+from aioproducer.reader import Assignment, Position, Reader
+
+__all__ = ["PATIENCE", "ReadOptions", "ReadRecords", "read_back", "read_back_sync"]
+
+PATIENCE: Final = 30.0
+"""Seconds for reading back, as long as the caller names no others."""
+_COMMITTED: Final = "read_committed"
+
+
+class ReadOptions(ProducerOptions, ReaderKeywords):
+    """The options of a :class:`~aioproducer.reader.Reader` as keywords."""
+
+
+class ReadRecords(list[ConsumerRecord]):
+    """Records that were read back, ordered by topic, partition and offset."""
+
+    def __init__(
+        self,
+        records: Iterable[ConsumerRecord],
+        positions: Mapping[TopicPartition, int],
+        isolation_level: str,
+    ) -> None:
+        super().__init__(sorted(records, key=lambda each: each[:3]))
+        self.positions = dict(positions)
+        """The offset at which reading ended, by partition."""
+        self.isolation_level = isolation_level
+        """``read_committed`` or ``read_uncommitted``."""
+
+    @property
+    def values(self) -> list[bytes | None]:
+        """The value of each record."""
+        return [record.value for record in self]
+
+    @property
+    def keys(self) -> list[bytes | None]:
+        """The key of each record."""
+        return [record.key for record in self]
+
+
+async def read_back(
+    assignment: Assignment,
+    config: ProducerConfig | None = None,
+    /,
+    *,
+    start: Position = "beginning",
+    timeout: float = PATIENCE,
+    **options: Unpack[ReadOptions],
+) -> ReadRecords:
+    """The records of a topic, or of partitions, up to the end that it has now.
+
+    ::
+
+        records = await read_back("orders", bootstrap_servers=cluster.bootstrap_servers)
+        assert records.values == [b"one espresso"]
+
+    ``assignment``, ``start`` and the options are those of :class:`~aioproducer.reader.Reader`, with
+    one other default: ``isolation_level="read_committed"``, so that records of aborted and open
+    transactions are not there. ``timeout``: seconds for all of it.
+
+    Raises:
+        UnknownTopicOrPartitionError: there is no such topic or partition.
+        ProducerTimeoutError: the end was not reached within ``timeout``.
+    """
+    reader = committed_reader(assignment, config, start=start, end="end", options=options)
+    records: list[ConsumerRecord] = []
+    scope = asyncio.timeout(timeout)
+    try:
+        async with scope, reader:
+            async for batch in reader.batches():
+                records.extend(batch)
+            return ReadRecords(records, reader.positions, isolation_of(options))
+    except TimeoutError as error:
+        if not scope.expired():
+            raise
+        raise ProducerTimeoutError(
+            f"{assignment!r:.200} was not read to its end within {timeout:g} s: "
+            f"{len(records):,} records were read; look at the brokers, or allow more by timeout="
+        ) from error
+
+
+def read_back_sync(
+    assignment: Assignment,
+    config: ProducerConfig | None = None,
+    /,
+    *,
+    start: Position = "beginning",
+    timeout: float = PATIENCE,
+    **options: Unpack[ReadOptions],
+) -> ReadRecords:
+    """:func:`read_back` for tests without an event loop.
+
+    Raises:
+        IllegalStateError: the thread has a running event loop.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(read_back(assignment, config, start=start, timeout=timeout, **options))
+    raise IllegalStateError("an event loop runs in this thread: await read_back() in place of it")
+
+
+def committed_reader(
+    assignment: Assignment,
+    config: ProducerConfig | None,
+    *,
+    options: ReadOptions,
+    start: Position = "beginning",
+    end: Position | None = None,
+) -> Reader:
+    """A reader whose isolation level is ``read_committed`` unless ``options`` name another."""
+    given: Any = {"isolation_level": _COMMITTED, **options}
+    return Reader(assignment, config, start=start, end=end, **given)
+
+
+def isolation_of(options: ReadOptions) -> str:
+    """The isolation level of :func:`committed_reader`."""
+    return options.get("isolation_level", _COMMITTED)
