@@ -86,6 +86,8 @@ bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interle
 	"$(BIN)/python" -m benchmarks --workloads cold_topics --settings defaults --rounds 3
 	"$(BIN)/python" -m benchmarks --brokers kafka --workloads bulk,bulk_tls,bulk_1k,bulk_1k_tls \
 		--clients aioproducer,aioproducer-asyncio,confluent,java --settings defaults,tuned
+	"$(BIN)/python" -m benchmarks.reading
+	"$(BIN)/python" -m benchmarks.reading --brokers kafka
 	"$(BIN)/python" -m benchmarks.web
 	"$(BIN)/python" -m benchmarks.new_process
 	"$(BIN)/python" -m benchmarks.produce_lines

@@ -1,0 +1,1 @@
+"""Reading records back, beside the consumers of other clients with assigned partitions."""

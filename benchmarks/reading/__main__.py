@@ -1,0 +1,96 @@
+"""The command line: ``python -m benchmarks.reading --brokers kafka --rounds 5``."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from aioproducer.testing.kafka_distribution import kafka_version
+from benchmarks.__main__ import names_of, positive
+from benchmarks.brokers import BROKERS
+from benchmarks.machine import look_at_machine
+from benchmarks.reading.plan import CLIENTS, LOADS
+from benchmarks.reading.report import describe
+from benchmarks.reading.run import Plan, run_all
+from benchmarks.report import collect, print_sections
+from benchmarks.summary import summarise
+
+_ROUNDS: Final = 5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns 1 if a run was void: such a benchmark proves nothing."""
+    options = _parser().parse_args(arguments)
+    plan = Plan(
+        options.loads,
+        options.clients,
+        options.rounds,
+        options.brokers,
+        options.records,
+        options.profile and options.profile.resolve(),
+    )
+    console = Console()
+    machine = look_at_machine(["aioproducer", "confluent-kafka", "aiokafka", "pyarrow", "uvloop"])
+    if plan.brokers == "kafka":
+        machine.versions["Apache Kafka"] = kafka_version()
+    print(machine.describe())
+    if machine.warning:
+        print(f"WARNING: {machine.warning}")
+    if plan.profiles:
+        plan.profiles.mkdir(parents=True, exist_ok=True)
+        print(f"WARNING: profiled, so the rates mean nothing; profiles in {plan.profiles}")
+    runs = collect(lambda started: run_all(plan, started=started), console)
+    summaries = summarise(runs)
+    sections = [
+        describe(
+            load,
+            plan.clients,
+            [summary for summary in summaries if summary.workload == load.name],
+            plan.records or load.records,
+        )
+        for load in plan.loads
+    ]
+    print_sections(sections, console)
+    if options.json:
+        content = {
+            "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "machine": dataclasses.asdict(machine),
+            "brokers": plan.brokers,
+            "runs": [dataclasses.asdict(run) for run in runs],
+        }
+        options.json.write_text(json.dumps(content, indent=1) + "\n")
+    return 1 if any(run.void for run in runs) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reading", description=__doc__)
+    parser.add_argument(
+        "--loads",
+        type=names_of(LOADS),
+        default=list(LOADS.values()),
+        help=f"comma-separated, of {', '.join(LOADS)}",
+    )
+    parser.add_argument(
+        "--clients",
+        type=names_of(CLIENTS),
+        default=list(CLIENTS.values()),
+        help=f"comma-separated, of {', '.join(CLIENTS)}",
+    )
+    parser.add_argument("--brokers", choices=BROKERS, default="mock", help="default: %(default)s")
+    parser.add_argument("--rounds", type=positive, default=_ROUNDS, help="default: %(default)s")
+    parser.add_argument("--records", type=positive, help="in the topic; default: the load's")
+    parser.add_argument("--profile", type=Path, metavar="DIR", help="one cProfile file per run")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="each run, for comparisons")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
