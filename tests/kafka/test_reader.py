@@ -1,0 +1,142 @@
+"""A reader beside a real Kafka: isolation, times, deleted records, recreated topics."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition as ConfluentPartition
+from confluent_kafka.admin import AdminClient
+
+from aioproducer import Producer
+from aioproducer.errors import OffsetOutOfRangeError, TopicRecreatedError
+from aioproducer.model import TopicPartition
+from aioproducer.reader import Reader
+from aioproducer.testing.kafka_cluster import KafkaCluster
+
+pytestmark = pytest.mark.kafka
+
+TIMEOUT = 60.0
+NOON = 1_700_000_000_000
+
+
+@pytest.fixture(autouse=True)
+async def _bounded() -> AsyncIterator[None]:
+    async with asyncio.timeout(2 * TIMEOUT):
+        yield
+
+
+@pytest.fixture
+async def topic(kafka: KafkaCluster) -> str:
+    name = f"reading-{uuid.uuid4().hex[:8]}"
+    await kafka.create_topic(name, 3, replication_factor=3)
+    return name
+
+
+def reader(kafka: KafkaCluster, assignment: Any, **options: Any) -> Reader:
+    return Reader(assignment, bootstrap_servers=kafka.bootstrap_servers, **options)
+
+
+async def write(kafka: KafkaCluster, topic: str, count: int = 300, **options: Any) -> None:
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
+        for number in range(count):
+            producer.send(
+                topic, b"%d" % number, partition=number % 3, timestamp_ms=NOON + 1000 * number
+            )
+        await producer.flush()
+
+
+async def values(reading: Reader) -> list[bytes | None]:
+    return sorted([record.value async for record in reading], key=lambda each: int(each or b"-1"))
+
+
+async def test_an_open_transaction_ends_what_is_committed(kafka: KafkaCluster, topic: str) -> None:
+    place = TopicPartition(topic, 0)
+    async with Producer(
+        bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic
+    ) as producer:
+        async with producer.transaction():
+            producer.send(topic, b"1", partition=0)
+        async with producer.transaction():
+            await producer.send(topic, b"2", partition=0)
+            async with Producer(bootstrap_servers=kafka.bootstrap_servers) as other:
+                await other.send(topic, b"3", partition=0)
+            async with reader(kafka, place, end="end", isolation_level="read_committed") as now:
+                assert await values(now) == [b"1"]
+                assert await now.end_offsets() == {place: 2}
+            async with reader(kafka, place, end="end") as everything:
+                assert await values(everything) == [b"1", b"2", b"3"]
+            following = reader(kafka, {place: 1}, isolation_level="read_committed")
+            await following.start()
+            record = asyncio.ensure_future(anext(aiter(following)))
+            await asyncio.sleep(1)
+            assert not record.done()
+        assert (await record).value == b"2"
+        await following.close()
+
+
+async def test_an_aborted_transaction_has_no_records(kafka: KafkaCluster, topic: str) -> None:
+    async with Producer(
+        bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic
+    ) as producer:
+        await producer.begin_transaction()
+        for number in range(300):
+            producer.send(topic, b"%d" % number, partition=number % 3)
+        await producer.flush()
+        await producer.abort_transaction()
+        async with producer.transaction():
+            producer.send(topic, b"300", partition=1)
+    async with reader(kafka, topic, isolation_level="read_committed") as committed:
+        assert (await anext(aiter(committed))).value == b"300"
+    async with reader(kafka, topic, end="end") as everything:
+        assert await values(everything) == [b"%d" % number for number in range(301)]
+
+
+async def test_times_bound_what_is_read(kafka: KafkaCluster, topic: str) -> None:
+    await write(kafka, topic, batch_size=1)
+    start, end = (datetime.fromtimestamp(NOON / 1000 + after, UTC) for after in (100, 150))
+    async with reader(kafka, topic, start=start, end=end) as reading:
+        assert await values(reading) == [b"%d" % number for number in range(100, 150)]
+    long_ago, one_day = datetime(1980, 1, 1), datetime(2200, 1, 1, tzinfo=UTC)
+    async with reader(kafka, topic, start=long_ago, end=one_day) as reading:
+        assert len(await values(reading)) == 300
+
+
+async def test_deleted_records_are_out_of_range(kafka: KafkaCluster, topic: str) -> None:
+    await write(kafka, topic)
+    client = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    deleted = client.delete_records([ConfluentPartition(topic, 0, 40)])
+    for future in deleted.values():
+        await asyncio.to_thread(future.result, TIMEOUT)
+    place = TopicPartition(topic, 0)
+    async with reader(kafka, {place: 5}, end="end") as reading:
+        with pytest.raises(OffsetOutOfRangeError, match="no offset 5, it has 40 to 100"):
+            await anext(aiter(reading))
+        await reading.seek(place, "beginning")
+        assert len(await values(reading)) == 60
+        assert await reading.beginning_offsets() == {place: 40}
+    async with reader(kafka, place, start=-90, end="end") as reading:
+        assert len(await values(reading)) == 60
+    async with reader(kafka, {place: 5}, end="end", auto_offset_reset="earliest") as reading:
+        assert len(await values(reading)) == 60
+
+
+async def test_a_topic_that_is_created_again_is_another_one(
+    kafka: KafkaCluster, topic: str
+) -> None:
+    await write(kafka, topic, 3)
+    client = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    async with reader(kafka, topic) as reading:
+        records = aiter(reading)
+        for _ in range(3):
+            await anext(records)
+        following = asyncio.ensure_future(anext(records))
+        for future in client.delete_topics([topic]).values():
+            await asyncio.to_thread(future.result, TIMEOUT)
+        await kafka.create_topic(topic, 3, replication_factor=3)
+        with pytest.raises(TopicRecreatedError, match=topic):
+            await following
