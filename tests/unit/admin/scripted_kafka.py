@@ -67,7 +67,10 @@ class AdminKafka(FakeKafka):
         finally:
             self.topic_errors = before
         controller = self.announced.popleft() if self.announced else self.controller
-        return replace(response, controller_id=controller)
+        topics = tuple(
+            replace(each, is_internal=str(each.name).startswith("__")) for each in response.topics
+        )
+        return replace(response, controller_id=controller, topics=topics)
 
     # --- the controller --------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from tests.unit.admin.scripted_kafka import (
     NOT_CONTROLLER,
     NOT_COORDINATOR,
     NOT_LEADER,
+    UNKNOWN_TOPIC,
     AdminKafka,
     admin_kafka,
     admin_of,
@@ -174,6 +175,7 @@ async def test_validation_changes_nothing_and_leaves_no_doubt() -> None:
         assert "new" not in kafka.topics
         with pytest.raises(UnknownTopicOrPartitionError):
             await admin.describe_topics("new")
+        assert len(kafka.requests(Api.METADATA)) == 2, "nothing is waited for"
         kafka.mute.add(Api.CREATE_TOPICS)
         with pytest.raises(ProducerTimeoutError, match="'new' took longer") as caught:
             await admin.create_topic("new", 1, 1, validate_only=True, timeout=0.1)
@@ -247,8 +249,10 @@ async def test_leaders_are_waited_for() -> None:
 async def test_all_topics() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
         kafka.create_topic("a")
+        kafka.create_topic("__offsets")
         assert await admin.list_topics() == ["a", "orders"]
-        assert list(await admin.describe_topics()) == ["a", "orders"]
+        assert await admin.list_topics(internal=True) == ["__offsets", "a", "orders"]
+        assert list(await admin.describe_topics()) == ["__offsets", "a", "orders"]
         found = await admin.describe_topics(configs=True)
         configs = found["a"].configs
         assert configs is not None
@@ -268,6 +272,21 @@ async def test_records_are_deleted_by_the_leaders() -> None:
         assert sorted(each.broker for each in asked[:3]) == [1, 2, 3]
         assert len(asked) == 4, "the refused partition alone is asked for again"
         assert asked[3].broker == asked[0].broker
+
+
+@pytest.mark.parametrize("code", [NOT_LEADER, UNKNOWN_TOPIC])
+async def test_a_leader_that_does_not_know_its_partition_yet(code: int) -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.codes[Api.DELETE_RECORDS].append(code)
+        assert await admin.delete_records({ONE: 7}) == {ONE: 7}
+        assert brokers_of(kafka, Api.DELETE_RECORDS) == [2, 2]
+
+
+async def test_a_lost_leader_costs_the_others_nothing() -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.transactions.faults[Api.DELETE_RECORDS] = _cut(done=False)
+        assert await admin.delete_records({TWO: 7, ZERO: 5, ONE: 6}) == {TWO: 7, ZERO: 5, ONE: 6}
+        assert len(kafka.requests(Api.DELETE_RECORDS)) == 4
 
 
 async def test_the_answers_of_other_leaders_count_though_one_is_silent() -> None:
@@ -307,6 +326,20 @@ async def test_the_groups_of_all_brokers_are_listed() -> None:
         asked = brokers_of(kafka, Api.LIST_GROUPS)
         assert sorted(asked[:3]) == [1, 2, 3]
         assert asked[3:] == asked[:1], "the broker that was loading is asked again"
+
+
+async def test_a_broker_that_left_coordinates_no_group() -> None:
+    async with (
+        admin_kafka() as kafka,
+        admin_of(kafka, retry_backoff_ms=200, retry_backoff_max_ms=200) as admin,
+    ):
+        kafka.groups = {"a": {}}
+        kafka.codes[Api.LIST_GROUPS].extend([LOADING] * 3)
+        listing = asyncio.ensure_future(admin.list_groups())
+        await kafka.until_received(Api.LIST_GROUPS, 3)
+        kafka.in_metadata.discard(3)
+        assert [each.group_id for each in await listing] == ["a"]
+        assert sorted(brokers_of(kafka, Api.LIST_GROUPS)[3:]) == [1, 2]
 
 
 async def test_the_lag_of_a_group() -> None:

@@ -90,6 +90,7 @@ def test_the_example_with_racks() -> None:
 def test_nine_brokers_on_three_racks_alternate() -> None:
     racks = {broker: f"rack{broker // 3 + 1}" for broker in range(9)}
     assert rack_alternated(racks) == [0, 3, 6, 1, 4, 7, 2, 5, 8]
+    assert rack_alternated({5: "b", 9: "a", 1: "b", 7: "a"}) == [7, 1, 9, 5]
 
 
 @pytest.mark.parametrize(("brokers", "first"), [([0, 1, 2], (2, 0, 1)), ([2, 5, 8], (8, 2, 5))])
