@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
+from kio.static.protocol import RequestPayload
+
 from aioproducer.admin.outcomes import Outcomes
 from aioproducer.admin.recent_topics import RecentTopics
 from aioproducer.admin.requests import Answer, FindCoordinatorRequest
@@ -15,6 +17,7 @@ from aioproducer.client.cluster_client import ClusterClient
 from aioproducer.client.describe_request import TopicDescription
 from aioproducer.errors import NotControllerError, ProducerError, Written
 from aioproducer.model import Node, TopicPartition
+from aioproducer.network.frames import EncodedPayload
 from aioproducer.network.request import Request
 
 _Key = TypeVar("_Key")
@@ -34,6 +37,23 @@ def never(_: Any) -> bool:
     return False
 
 
+class _TrackedRequest:
+    """A request that knows whether it was sent: it is built for a connection that is ready."""
+
+    def __init__(self, request: Request) -> None:
+        self.api = request.api
+        self.answered = request.answered
+        self.read = request.read
+        self.sent = False
+        self._build = request.build
+
+    def build(self, version: int) -> RequestPayload | EncodedPayload:
+        """The request in ``version``."""
+        built = self._build(version)
+        self.sent = True
+        return built
+
+
 class Calls:
     """Attempts, their brokers and their repetition, for all calls of one Admin."""
 
@@ -49,7 +69,7 @@ class Calls:
         """The seconds that are left of a call that takes several steps."""
         clock = self.client.clock
         deadline = clock() + self.seconds(timeout)
-        return lambda: max(0.0, deadline - clock())
+        return lambda: max(0.0, round(deadline - clock(), 2))
 
     def broker_timeout_ms(self, timeout: float | None) -> int:
         """The time that a broker may take for a change, which it has to report in time."""
@@ -93,12 +113,14 @@ class Calls:
     ) -> Any:
         """The response to a request that changes something.
 
-        Without one, nobody knows whether it was done.
+        If the request was sent and got none, nobody knows whether it was done.
         """
+        tracked = _TrackedRequest(request)
         try:
-            return await self.client.request(request, node)
+            return await self.client.request(tracked, node)
         except BaseException as error:
-            if not isinstance(error, ProducerError) or error.written is Written.MAYBE:
+            refused = isinstance(error, ProducerError) and error.written is Written.NO
+            if tracked.sent and not refused:
                 outcomes.unanswered(keys)
             raise
 

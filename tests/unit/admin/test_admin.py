@@ -116,6 +116,16 @@ def _cut(*, done: bool) -> deque[Fault]:
     return deque([Fault(cut=True, done=done)])
 
 
+@pytest.mark.parametrize("port", [0, -5, 70_000])
+async def test_a_controller_that_cannot_be_reached_leaves_no_doubt(port: int) -> None:
+    async with admin_kafka() as kafka, admin_of(kafka) as admin:
+        kafka.advertised[1] = port
+        with pytest.raises(ProducerTimeoutError, match=r"'new' took .*broker 1") as caught:
+            await admin.create_topic("new", 1, 1, timeout=0.2)
+        assert not caught.value.may_have_been_written
+        assert "got no answer" not in str(caught.value)
+
+
 async def test_a_controller_that_runs_out_of_time_leaves_a_doubt() -> None:
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
         kafka.codes[Api.CREATE_TOPICS].extend([TIMED_OUT, POLICY])
@@ -296,6 +306,7 @@ async def test_the_answers_of_other_leaders_count_though_one_is_silent() -> None
         with pytest.raises(ProducerTimeoutError, match=r"deleting records of .*orders") as caught:
             await admin.delete_records({TWO: 7, ZERO: 5}, timeout=0.2)
         assert caught.value.__notes__ == ["succeeded: orders-0"]
+        assert not caught.value.may_have_been_written, "no leader was asked"
         assert brokers_of(kafka, Api.DELETE_RECORDS) == [1]
 
 
