@@ -25,6 +25,7 @@ if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
         pass
 
 if TYPE_CHECKING or not ACCELERATED:
+    from aioproducer.records.arrow_columns import arrow_buffers
     from aioproducer.records.builder import RecordsBuilder
     from aioproducer.records.bulk_tokens import fill_places
     from aioproducer.records.collection import hide, show
@@ -36,7 +37,7 @@ if TYPE_CHECKING or not ACCELERATED:
         rows_by_partition,
     )
     from aioproducer.records.delivery import deliver_records, fail_record
-    from aioproducer.records.parsed_records import ParsedRecords, arrow_buffers
+    from aioproducer.records.parsed_records import ParsedRecords
     from aioproducer.records.route_cache import OpenBuilders, RouteCache
 else:
     BinaryColumn = speedups.BinaryColumn

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 from aioproducer.model import ConsumerRecord, Header, TopicPartition
+from aioproducer.records import arrow_columns, parsed_records
 from aioproducer.records.checksum import crc32c
 from aioproducer.records.decoder import RecordBatch, decode
 from aioproducer.records.encoded_batch import EncodedBatch, batches_in
 from aioproducer.records.varint import encode_varint
+
+FORMS: Final[dict[str, Any]] = {
+    "reference": SimpleNamespace(
+        ParsedRecords=parsed_records.ParsedRecords, arrow_buffers=arrow_columns.arrow_buffers
+    )
+}
+"""The forms of the decoder that are installed."""
+
+try:
+    from aioproducer.records import _speedups
+
+    FORMS["compiled"] = _speedups
+except ImportError:
+    pass
 
 WHERE: Final = TopicPartition("flights", 3)
 NOW: Final = 1_700_000_000_000

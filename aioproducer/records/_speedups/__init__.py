@@ -6,6 +6,7 @@ Each ``.pyx`` file is the compiled form of the Python module with its name: ``co
 """
 
 from aioproducer.records._speedups import (
+    arrow_columns,
     builder,
     bulk_tokens,
     columns,
@@ -23,7 +24,7 @@ OpenBuilders = fast_path.OpenBuilders
 ParsedRecords = parsed_records.ParsedRecords
 RecordsBuilder = builder.RecordsBuilder
 RouteCache = fast_path.RouteCache
-arrow_buffers = parsed_records.arrow_buffers
+arrow_buffers = arrow_columns.arrow_buffers
 deliver_records = delivery.deliver_records
 fail_record = delivery.fail_record
 fill_places = bulk_tokens.fill_places

@@ -31,6 +31,7 @@ def test_the_environment_forces_the_reference() -> None:
 
 
 MODULES = [
+    "arrow_columns",
     "builder",
     "bulk_tokens",
     "columns",

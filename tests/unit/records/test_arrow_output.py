@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 
 from aioproducer.errors import MissingExtraError
 from aioproducer.model import ConsumerRecord
-from aioproducer.records import arrow_output, parsed_records
+from aioproducer.records import arrow_output
 from aioproducer.records.arrow import read_columns
 from aioproducer.records.arrow_output import to_arrow
-from tests.support.encoded_batches import LIMIT, NOW, batch, decoded, only_batch, record
-
-try:
-    from aioproducer.records import _speedups
-
-    FORMS: list[Any] = [parsed_records, _speedups]
-except ImportError:
-    FORMS = [parsed_records]
+from tests.support.encoded_batches import FORMS, LIMIT, NOW, batch, decoded, only_batch, record
 
 pa: Any = pytest.importorskip("pyarrow")
 
@@ -39,7 +32,7 @@ SCHEMA = pa.schema(
 )
 
 
-@pytest.fixture(params=FORMS, ids=["reference", "compiled"][: len(FORMS)])
+@pytest.fixture(params=FORMS.values(), ids=list(FORMS))
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(arrow_output, "arrow_buffers", request.param.arrow_buffers)
     return request.param
@@ -192,9 +185,9 @@ def test_without_pyarrow(form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_buffers_that_have_changed_are_noticed() -> None:
     """Memory that is read twice may be another's the second time: nothing is written beyond it."""
-    if len(FORMS) == 1:
+    if "compiled" not in FORMS:
         pytest.skip("the reference keeps no bytes")
-    form = FORMS[1]
+    form = FORMS["compiled"]
     small, large = record(0, b"v" * 40, b"k" * 5), record(0, b"v" * 5, b"k" * 40)
     memory = bytearray(batch(small))
     encoded = only_batch(bytes(memory))

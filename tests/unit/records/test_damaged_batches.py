@@ -15,19 +15,12 @@ import pytest
 
 from aioproducer.errors import CorruptRecordsError
 from aioproducer.model import ConsumerRecord
-from aioproducer.records import decoder, parsed_records
+from aioproducer.records import decoder
 from aioproducer.records.compression import compression
 from aioproducer.records.decoder import decode
 from aioproducer.records.encoded_batch import batches_in
 from aioproducer.records.varint import encode_varint
-from tests.support.encoded_batches import WHERE, batch, record, with_right_checksum
-
-try:
-    from aioproducer.records import _speedups as speedups
-
-    FORMS: list[Any] = [parsed_records, speedups]
-except ImportError:
-    FORMS = [parsed_records]
+from tests.support.encoded_batches import FORMS, WHERE, batch, record, with_right_checksum
 
 CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd"]
 HEADER: Final = 61
@@ -142,14 +135,15 @@ def columns(form: Any, data: bytes) -> Any:
 def check(monkeypatch: pytest.MonkeyPatch, data: bytes, *, check_crcs: bool = False) -> bool:
     """True if something of ``data`` could be read."""
     outcomes = []
-    for form in FORMS:
+    for form in FORMS.values():
         monkeypatch.setattr(decoder, "ParsedRecords", form.ParsedRecords)
         outcomes.append(read(data, check_crcs))
     assert outcomes[0] == outcomes[-1]
     assert not isinstance(outcomes[0], str) or re.search(NAMED, outcomes[0])
     if isinstance(outcomes[0], str) or not outcomes[0]:
         return False
-    assert columns(FORMS[0], data) == columns(FORMS[-1], data)
+    found = [columns(form, data) for form in FORMS.values()]
+    assert found[0] == found[-1]
     return True
 
 

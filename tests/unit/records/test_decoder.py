@@ -9,10 +9,11 @@ import pytest
 
 from aioproducer.errors import CorruptRecordsError
 from aioproducer.model import TopicPartition
-from aioproducer.records import decoder, parsed_records
+from aioproducer.records import decoder
 from aioproducer.records.decoder import RecordBatch, decode
 from aioproducer.records.varint import encode_varint
 from tests.support.encoded_batches import (
+    FORMS,
     NOW,
     WHERE,
     batch,
@@ -23,15 +24,8 @@ from tests.support.encoded_batches import (
     record,
 )
 
-try:
-    from aioproducer.records import _speedups
 
-    FORMS: list[Any] = [parsed_records, _speedups]
-except ImportError:
-    FORMS = [parsed_records]
-
-
-@pytest.fixture(autouse=True, params=FORMS, ids=["reference", "compiled"][: len(FORMS)])
+@pytest.fixture(autouse=True, params=FORMS.values(), ids=list(FORMS))
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(decoder, "ParsedRecords", request.param.ParsedRecords)
     return request.param
