@@ -22,13 +22,18 @@ _USUAL_RATIO: Final = 4
 
 
 class DecompressionError(ValueError):
-    """The data can't be unpacked, or not within the limit. It does not leave ``records``."""
+    """The data can't be unpacked. It does not leave ``records``."""
+
+
+class UnpackedTooLargeError(DecompressionError):
+    """The data unpacks to more than the limit."""
 
 
 def decompress(compression_id: int, data: memoryview, limit: int) -> Unpacked:
-    """The bytes that ``data`` unpacks to, at most ``limit``. Raises DecompressionError.
+    """The bytes that ``data`` unpacks to, at most ``limit``.
 
-    ``compression_id`` is the number in the attributes of a batch; 0 gives ``data`` itself.
+    ``compression_id`` is the number in the attributes of a batch; 0 gives ``data`` itself. Raises
+    DecompressionError, and UnpackedTooLargeError where the limit is passed.
     """
     if not compression_id:
         return data
@@ -53,7 +58,7 @@ class _Output:
         return min(self._step, self._left + 1)
 
     def add(self, piece: bytes) -> None:
-        """Take a piece. Raises DecompressionError if the limit is passed."""
+        """Take a piece. Raises UnpackedTooLargeError."""
         self._left -= len(piece)
         if self._left < 0:
             raise _too_large(self._limit)
@@ -65,10 +70,8 @@ class _Output:
         return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
 
 
-def _too_large(limit: int) -> DecompressionError:
-    return DecompressionError(
-        f"the records unpack to more than {limit} bytes, the limit of a batch"
-    )
+def _too_large(limit: int) -> UnpackedTooLargeError:
+    return UnpackedTooLargeError(f"the records unpack to more than {limit} bytes")
 
 
 def _invalid(name: str, reason: object) -> DecompressionError:

@@ -21,7 +21,12 @@ from aioproducer.records.batch_header import (
 )
 from aioproducer.records.builder import BATCH_OVERHEAD
 from aioproducer.records.checksum import crc32c
-from aioproducer.records.decompression import DecompressionError, Unpacked, decompress
+from aioproducer.records.decompression import (
+    DecompressionError,
+    Unpacked,
+    UnpackedTooLargeError,
+    decompress,
+)
 from aioproducer.records.field_reader import FieldReader, MalformedRecordError
 
 _HEADER: Final = Struct(BEFORE_CHECKSUM.format + CHECKED.format[1:])
@@ -136,6 +141,12 @@ class EncodedBatch(NamedTuple):
         """The bytes of the records. Raises CorruptRecordsError, also if they exceed ``limit``."""
         try:
             return decompress(self.compression_id, self.data[BATCH_OVERHEAD:], limit)
+        except UnpackedTooLargeError as error:
+            raise CorruptRecordsError(
+                f"the batch of {self.where} at offset {self.base_offset} has {self.size} bytes and "
+                f"unpacks to more than {limit}: raise max_batch_bytes if that is right, or read on "
+                f"behind it, at offset {self.next_offset}"
+            ) from error
         except DecompressionError as error:
             raise self.corrupt(error) from error
 

@@ -10,6 +10,7 @@ import pytest
 from aioproducer.errors import CorruptRecordsError
 from aioproducer.model import TopicPartition
 from aioproducer.records import decoder
+from aioproducer.records.compression import compression
 from aioproducer.records.decoder import RecordBatch, decode
 from aioproducer.records.varint import encode_varint
 from tests.support.encoded_batches import (
@@ -252,6 +253,22 @@ def test_the_limit_does_not_hold_for_records_that_are_not_compressed() -> None:
     """They are in memory as they are."""
     encoded = only_batch(batch(record(0, b"v" * 1_000)))
     assert len(decode(encoded, limit=10)) == 1
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_records_that_unpack_to_more_than_the_limit(codec: str) -> None:
+    used = compression(codec)
+    assert used is not None
+    payload = used.compress(memoryview(record(0, bytes(100_000))))
+    data = batch(payload, base_offset=7, last_offset_delta=2, attributes=used.id)
+    encoded = only_batch(data)
+    assert len(decode(encoded, limit=101_000)) == 1
+    with pytest.raises(CorruptRecordsError) as caught:
+        decode(encoded, limit=100_000)
+    assert str(caught.value) == (
+        f"the batch of flights-3 at offset 7 has {len(data)} bytes and unpacks to more than "
+        "100000: raise max_batch_bytes if that is right, or read on behind it, at offset 10"
+    )
 
 
 # --- RecordBatch -------------------------------------------------------------------------------

@@ -206,7 +206,7 @@ def test_impossible_blocks_of_snappy(length: int) -> None:
 
 # --- bombs -------------------------------------------------------------------------------------
 
-TOO_LARGE: Final = "the records unpack to more than {} bytes, the limit of a batch"
+TOO_LARGE: Final = "the records unpack to more than {} bytes"
 
 
 @pytest.mark.parametrize("number", NAMES)
