@@ -34,6 +34,7 @@
     progress.py          the progress bar
     terminal.py          lines for the user
     signals.py           ends politely
+    cancellation.py      ends at once
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aioproducer.bulk.value_writer import ValueWriter
+from aioproducer.cli.cancellation import closed_if_cancelled
 from aioproducer.cli.delivery_counter import DeliveryCounter
 from aioproducer.cli.latency_histogram import LatencyHistogram
 from aioproducer.cli.measurement import Measurement, Summary
@@ -115,22 +115,13 @@ class PerformanceRun:
         self._measurement = Measurement(now)
         self._schedule = RateSchedule(self._job.throughput, now)
         with PerformanceDisplay(self._terminal, self._measurement, self._job.reporting_seconds):
-            async with self._nothing_after_cancellation():
+            async with closed_if_cancelled(self._producer):
                 if self._job.transaction_seconds is None:
                     await self._send(None)
                     await self._producer.flush()
                 else:
                     await self._send_transactions(self._job.transaction_seconds)
         await asyncio.sleep(0)  # the last outcomes reach their receivers
-
-    @asynccontextmanager
-    async def _nothing_after_cancellation(self) -> AsyncIterator[None]:
-        """Close without waiting, where the end of an outer block would flush or abort."""
-        try:
-            yield
-        except asyncio.CancelledError:
-            await self._producer.close(0)
-            raise
 
     @property
     def _done(self) -> bool:
@@ -140,7 +131,7 @@ class PerformanceRun:
         assert self._commits is not None
         while not self._done:
             async with self._producer.transaction():
-                async with self._nothing_after_cancellation():
+                async with closed_if_cancelled(self._producer):
                     await self._send(time.monotonic() + seconds)
                 ended = time.monotonic()
             self._commits.add(time.monotonic() - ended)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -256,6 +258,28 @@ def test_a_second_signal_gives_up(cluster: MockCluster, number: signal.Signals, 
             .decode()
             .endswith("aioproducer: 2 of 3 records were not delivered\n")
         )
+
+
+def test_a_second_signal_gives_up_while_memory_is_full(cluster: MockCluster) -> None:
+    with running(cluster, "t", "-X", "buffer_memory=300000") as process:
+        write(process, b"one\n")
+        wait_until(lambda: end_offset(cluster, "t") == 1)
+        cluster.set_broker_rtt(ALL_BROKERS, 60_000)
+        assert process.stdin is not None
+        pipe = process.stdin.fileno()
+        os.set_blocking(pipe, False)
+
+        def reads_no_more() -> bool:
+            with suppress(BlockingIOError):
+                os.write(pipe, b"%999d\n" % 1 * 4)
+            unread = fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))
+            return int.from_bytes(unread, sys.byteorder) > 40_000
+
+        wait_until(reads_no_more)
+        process.send_signal(signal.SIGINT)
+        assert "delivering" in error_line(process)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
 
 
 def test_an_ignored_interrupt_stays_ignored(cluster: MockCluster) -> None:
