@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -84,14 +83,6 @@ async def test_positions(cluster: MockCluster, options: list[str], numbers: rang
     done = tail(cluster, *options)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout == b"".join(b"%d\n" % number for number in numbers)
-
-
-async def test_times(cluster: MockCluster) -> None:
-    await send(cluster, 0, 10)
-    iso = datetime.fromtimestamp(FIRST_MS / 1000 + 8, UTC).isoformat()
-    done = tail(cluster, "--from", f"@{FIRST_MS / 1000 + 5:.0f}", "--until", iso)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout.split() in ([b"5", b"6", b"7"], [])  # the mock cluster knows no times
 
 
 async def test_new_records_come_as_they_are_written(cluster: MockCluster) -> None:
@@ -170,10 +161,24 @@ def test_standard_output_is_closed(cluster: MockCluster) -> None:
     assert (done.returncode, done.stderr) == (2, b"aioproducer: standard output is closed\n")
 
 
-def test_a_topic_that_is_not_there_is_one_line(mock_cluster: MockCluster) -> None:
-    done = tail(mock_cluster, "-X", "max.block.ms=500", "-X", "allow.auto.create.topics=false")
-    assert done.returncode in (1, 2)
-    assert done.stderr.count(b"\n") == 1
+@pytest.mark.parametrize(("partition", "word"), [("0", "UNKNOWN_TOPIC"), ("9", "t-9")])
+def test_a_topic_or_partition_that_is_not_there_is_one_line(
+    mock_cluster: MockCluster, partition: str, word: str
+) -> None:
+    if partition == "9":
+        mock_cluster.create_topic("t")
+    done = tail(mock_cluster, "-p", partition, "-X", "max.block.ms=500")
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (1, b"", 1)
+    assert word in done.stderr.decode()
+
+
+def test_an_interrupt_before_a_broker_answers_ends_it() -> None:
+    command = [*COMMAND, "t", "-b", "127.0.0.1:1", "-v"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert b"127.0.0.1:1" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
 
 
 def test_no_brokers_are_one_line() -> None:
