@@ -51,6 +51,19 @@ async def test_an_empty_topic(mock_cluster: MockCluster) -> None:
         await expect("orders", bootstrap_servers=servers).has(value=b"one espresso")
 
 
+async def test_transactions_of_the_mock_cluster(mock_cluster: MockCluster) -> None:
+    """Their markers have no checksum."""
+    mock_cluster.create_topic("orders", 1)
+    servers = mock_cluster.bootstrap_servers
+    async with Producer(bootstrap_servers=servers, transactional_id="till") as producer:
+        for value in (b"one", b"two"):
+            async with producer.transaction():
+                await producer.send("orders", value)
+    await expect("orders", bootstrap_servers=servers).in_order([b"one", b"two"])
+    with pytest.raises(errors.CorruptRecordsError):
+        await read_back("orders", bootstrap_servers=servers, check_crcs=True)
+
+
 async def test_a_silent_cluster_ends_the_wait(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("orders", 1)
     mock_cluster.set_broker_rtt(ALL_BROKERS, 5_000)
