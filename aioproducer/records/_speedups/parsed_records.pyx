@@ -54,6 +54,9 @@ cdef Py_ssize_t FEW_BYTES = 16 * 1024  # parsed faster than the interpreter lock
 cdef array INDEX = array("q")
 
 
+# The collector would drop the buffer's owner without releasing the buffer. No cycle leads through
+# these attributes.
+@cython.no_gc
 cdef class ParsedRecords:
     """See ``parsed_records.ParsedRecords``."""
 

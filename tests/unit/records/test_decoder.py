@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -319,3 +320,9 @@ def test_parsing_many_records_at_once() -> None:
     found = decoded(data, 500)
     assert [each.offset for each in found] == list(range(500, 2_000))
     assert found[1_499] == consumer_record(1_999, b"v" * 100)
+
+
+def test_the_collector_does_not_visit_compiled_records(form: Any) -> None:
+    """It would drop their buffer without releasing it."""
+    found = decoded(batch(record(0, b"value")))
+    assert gc.is_tracked(found._records) is (form is parsed_records)
