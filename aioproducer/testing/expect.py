@@ -70,12 +70,16 @@ class TopicExpectations:
     ) -> Expectations:
         __tracebackhide__ = True
         records = await read_back(self._topic, self._config, timeout=self._timeout, **self._options)
-        try:
-            return check(Expectations(records))
-        except AssertionError as error:
-            unmet = error
-        if wait <= 0:
-            raise unmet
+        if wait > 0:
+            records = await self._wait_until(check, records, wait)
+        return check(Expectations(records))
+
+    async def _wait_until(
+        self, check: Callable[[Expectations], object], records: ReadRecords, wait: float
+    ) -> ReadRecords:
+        """Read on behind ``records`` until they pass the check, or until ``wait`` is over."""
+        if _passes(check, records):
+            return records
         scope = asyncio.timeout(wait)
         reader = committed_reader(records.positions, self._config, options=self._options)
         try:
@@ -84,14 +88,20 @@ class TopicExpectations:
                     records = ReadRecords(
                         [*records, *batch], reader.positions, records.isolation_level
                     )
-                    try:
-                        return check(Expectations(records))
-                    except AssertionError as error:
-                        unmet = error
+                    if _passes(check, records):
+                        break
         except TimeoutError:
             if not scope.expired():
                 raise
-        raise unmet
+        return records
+
+
+def _passes(check: Callable[[Expectations], object], records: ReadRecords) -> bool:
+    try:
+        check(Expectations(records))
+    except AssertionError:
+        return False
+    return True
 
 
 @overload
