@@ -102,9 +102,9 @@ async def test_sessions_of_no_length_keep_nobody_busy(
             await producer.send("orders", b"v")
             await asyncio.sleep(0.001)
             sent += 1
-        logins_per_second = (len(logins.begun) - before) / took
-    assert 1 < logins_per_second < 25, "for each of two connections"
-    assert sent > 100, "the logins leave room for records"
+        begun = len(logins.begun) - before
+    assert 1 < begun / took < 25, "for each of two connections"
+    assert sent > 2 * begun, "the logins leave room for records"
 
 
 async def test_a_connection_cut_while_its_login_is_renewed(start_kafka: StartKafka) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from aioproducer.errors import CorruptRecordsError
 from aioproducer.model import TopicPartition
-from aioproducer.records import decoder
+from aioproducer.records import decoder, parsed_records
 from aioproducer.records.compression import compression
 from aioproducer.records.decoder import RecordBatch, decode
 from aioproducer.records.varint import encode_varint
