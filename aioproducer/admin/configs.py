@@ -51,15 +51,14 @@ class ConfigCalls:
     ) -> None:
         """Change some values of configurations; the others stay."""
         permission = "ALTER_CONFIGS for the topic, or for the cluster"
-        outcomes = Outcomes(changes, _resource, permission, self._late)
+        outcomes = Outcomes(changes, _resource, permission, self._late, changes=not validate_only)
 
         async def ask(
             some: tuple[ConfigResource, ...], node: Node | None
         ) -> Answers[ConfigResource]:
             request = AlterConfigsRequest({each: changes[each] for each in some}, validate_only)
-            changed = () if validate_only else some
             answers: Answers[ConfigResource] = await self._calls.change(
-                outcomes, changed, request, node
+                outcomes, some, request, node
             )
             return answers
 

@@ -39,7 +39,8 @@ class Outcomes(Generic[_Key]):
     A key whose error may pass stays pending, by the error table. An unknown topic is the exception:
     it does not appear by itself, unless ``late`` says that brokers have still to learn of it.
 
-    ``named``: a key in messages. ``permission``: the one that a principal needs.
+    ``named``: a key in messages. ``permission``: the one that a principal needs. ``changes``: the
+    call changes something, so an attempt without an answer leaves a doubt.
     """
 
     def __init__(
@@ -48,11 +49,14 @@ class Outcomes(Generic[_Key]):
         named: Callable[[_Key], str],
         permission: str,
         late: Callable[[_Key], bool],
+        *,
+        changes: bool = False,
     ) -> None:
         self._keys = tuple(keys)
         self._named = named
         self._permission = permission
         self._late = late
+        self._changes = changes
         self.values: dict[_Key, Any] = {}
         """The values so far."""
         self._errors: dict[_Key, ProducerError] = {}
@@ -75,13 +79,14 @@ class Outcomes(Generic[_Key]):
             if error.retriable and (not isinstance(error, _UNKNOWN) or self._late(key)):
                 self._last = error
                 if error.written is Written.MAYBE:
-                    self._unsure.add(key)
+                    self.unanswered([key])
             else:
                 self._errors[key] = _doubtful(error) if key in self._unsure else error
 
     def unanswered(self, keys: Iterable[_Key]) -> None:
         """A request about ``keys`` was sent, and its response did not come."""
-        self._unsure.update(keys)
+        if self._changes:
+            self._unsure.update(keys)
 
     def check(self) -> None:
         """Raise the last error that may pass, if a key is pending."""

@@ -21,7 +21,7 @@ class RecordCalls:
     ) -> dict[TopicPartition, int]:
         """Delete the records before offsets. Returns the first offsets then."""
         calls = self._calls
-        outcomes = Outcomes(offsets, str, "DELETE for the topic", never)
+        outcomes = Outcomes(offsets, str, "DELETE for the topic", never, changes=True)
 
         async def ask(
             some: tuple[TopicPartition, ...], node: Node | None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from aioproducer.admin.calls import (
     LEADER_NOT_AVAILABLE,
@@ -21,6 +20,7 @@ from aioproducer.admin.requests import (
 from aioproducer.admin.requests.answer import UNKNOWN_TOPIC_OR_PARTITION
 from aioproducer.admin.values import CreatedTopic, NewTopic, TopicDescription
 from aioproducer.client import describe_request as described
+from aioproducer.network.request import Request
 
 
 class TopicCalls:
@@ -35,7 +35,7 @@ class TopicCalls:
         """Create topics, which are given by name."""
         calls = self._calls
         permission = "CREATE for the topic or for the cluster"
-        outcomes = Outcomes(topics, _topic, permission, never)
+        outcomes = Outcomes(topics, _topic, permission, never, changes=not validate_only)
 
         async def attempt(names: tuple[str, ...]) -> Answers[str]:
             request = CreateTopicsRequest(
@@ -43,7 +43,7 @@ class TopicCalls:
                 calls.broker_timeout_ms(timeout),
                 validate_only,
             )
-            return await self._change(outcomes, names, request, validate_only)
+            return await self._change(outcomes, names, request)
 
         doing = f"creating {_listed(topics)}"
         try:
@@ -67,14 +67,16 @@ class TopicCalls:
     ) -> None:
         """Give a topic partitions until it has ``total``."""
         calls = self._calls
-        outcomes = Outcomes((topic,), _topic, "ALTER for the topic", never)
+        outcomes = Outcomes(
+            (topic,), _topic, "ALTER for the topic", never, changes=not validate_only
+        )
         brokers = None if assignment is None else tuple(assignment.values())
 
         async def attempt(names: tuple[str, ...]) -> Answers[str]:
             request = CreatePartitionsRequest(
                 topic, total, brokers, calls.broker_timeout_ms(timeout), validate_only
             )
-            return await self._change(outcomes, names, request, validate_only)
+            return await self._change(outcomes, names, request)
 
         await calls.settle(outcomes, attempt, f"adding partitions to topic {topic!r}", timeout)
         if not validate_only:
@@ -83,7 +85,7 @@ class TopicCalls:
     async def delete(self, topics: tuple[str, ...], timeout: float | None) -> None:
         """Delete topics."""
         calls = self._calls
-        outcomes = Outcomes(topics, _topic, "DELETE for the topic", never)
+        outcomes = Outcomes(topics, _topic, "DELETE for the topic", never, changes=True)
 
         async def attempt(names: tuple[str, ...]) -> Answers[str]:
             request = DeleteTopicsRequest(names, calls.broker_timeout_ms(timeout))
@@ -96,16 +98,11 @@ class TopicCalls:
                 calls.recent.deleted(name)
 
     async def _change(
-        self,
-        outcomes: Outcomes[str],
-        names: tuple[str, ...],
-        request: Any,
-        validate_only: bool = False,
+        self, outcomes: Outcomes[str], names: tuple[str, ...], request: Request
     ) -> Answers[str]:
         """The controller's answers; the controller is looked up for each attempt."""
         node = await self._calls.controller()
-        changed = () if validate_only else names
-        answers: Answers[str] = await self._calls.change(outcomes, changed, request, node)
+        answers: Answers[str] = await self._calls.change(outcomes, names, request, node)
         return answers
 
     # --- descriptions ----------------------------------------------------------------------

@@ -22,8 +22,10 @@ UNKNOWN_TOPIC, TIMED_OUT, EXISTS, BAD_CONFIG, NOT_CONTROLLER, POLICY = 3, 7, 36,
 GOOD = Answer(value="done")
 
 
-def outcomes(*keys: str, late: bool = False) -> Outcomes[str]:
-    return Outcomes(keys, lambda key: f"topic {key!r}", "ALTER for the topic", lambda _: late)
+def outcomes(*keys: str, late: bool = False, changes: bool = True) -> Outcomes[str]:
+    return Outcomes(
+        keys, lambda key: f"topic {key!r}", "ALTER for the topic", lambda _: late, changes=changes
+    )
 
 
 def test_the_values_come_in_the_order_of_the_keys() -> None:
@@ -113,6 +115,16 @@ def test_a_broker_that_ran_out_of_time_may_have_done_it() -> None:
     with pytest.raises(TopicAlreadyExistsError, match="got no answer") as caught:
         some.results()
     assert caught.value.may_have_been_written
+
+
+def test_a_description_leaves_no_doubt() -> None:
+    some = outcomes("a", changes=False)
+    some.unanswered(["a"])
+    some.take({"a": Answer(TIMED_OUT)})
+    some.take({"a": Answer(POLICY)})
+    with pytest.raises(PolicyViolationError, match=r"POLICY_VIOLATION$") as caught:
+        some.results()
+    assert not caught.value.may_have_been_written
 
 
 def test_a_timeout_after_a_lost_response_says_so() -> None:
