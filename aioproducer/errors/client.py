@@ -32,7 +32,8 @@ class ProducerError(Exception):
     """The error's statement about the log."""
     may_have_been_written: bool = False
     """True if the record may be in the log: it was on its way when it was given up, and nobody said
-    what became of it. False: it never left, or the broker refused it."""
+    what became of it. False: it never left, or the broker refused it. For an Admin's call: its
+    change may have been made."""
 
 
 class UsageError(ProducerError):
