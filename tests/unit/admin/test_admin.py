@@ -121,7 +121,7 @@ async def test_a_controller_that_cannot_be_reached_leaves_no_doubt(port: int) ->
     async with admin_kafka() as kafka, admin_of(kafka) as admin:
         kafka.advertised[1] = port
         with pytest.raises(ProducerTimeoutError, match=r"'new' took .*broker 1") as caught:
-            await admin.create_topic("new", 1, 1, timeout=0.2)
+            await admin.create_topic("new", 1, 1, timeout=1)
         assert not caught.value.may_have_been_written
         assert "got no answer" not in str(caught.value)
 
@@ -138,9 +138,9 @@ async def test_a_silent_controller_is_waited_for_until_the_timeout() -> None:
         kafka.mute.add(Api.CREATE_TOPICS)
         began = time.monotonic()
         with pytest.raises(
-            ProducerTimeoutError, match=r"creating topic 'new' took longer than 0\.2 s.*no answer"
+            ProducerTimeoutError, match=r"creating topic 'new' took longer than 1 s.*no answer"
         ) as caught:
-            await admin.create_topic("new", 1, 1, timeout=0.2)
+            await admin.create_topic("new", 1, 1, timeout=1)
         assert time.monotonic() - began < 20
         assert caught.value.may_have_been_written
         kafka.mute.clear()
@@ -253,7 +253,7 @@ async def test_leaders_are_waited_for() -> None:
         with pytest.raises(
             ProducerTimeoutError, match=r"leaders of topic 'orders' .*partitions \[1\] have no"
         ):
-            await admin.wait_for_leaders("orders", timeout=0.1)
+            await admin.wait_for_leaders("orders", timeout=1)
 
 
 async def test_all_topics() -> None:
@@ -304,7 +304,7 @@ async def test_the_answers_of_other_leaders_count_though_one_is_silent() -> None
         await admin.describe_cluster()
         kafka.in_metadata.discard(3)
         with pytest.raises(ProducerTimeoutError, match=r"deleting records of .*orders") as caught:
-            await admin.delete_records({TWO: 7, ZERO: 5}, timeout=0.2)
+            await admin.delete_records({TWO: 7, ZERO: 5}, timeout=1)
         assert caught.value.__notes__ == ["succeeded: orders-0"]
         assert not caught.value.may_have_been_written, "no leader was asked"
         assert brokers_of(kafka, Api.DELETE_RECORDS) == [1]
