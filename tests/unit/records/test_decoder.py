@@ -325,4 +325,4 @@ def test_parsing_many_records_at_once() -> None:
 def test_the_collector_does_not_visit_compiled_records(form: Any) -> None:
     """It would drop their buffer without releasing it."""
     found = decoded(batch(record(0, b"value")))
-    assert gc.is_tracked(found._records) is (form is parsed_records)
+    assert gc.is_tracked(found._records) is (form.ParsedRecords is parsed_records.ParsedRecords)
