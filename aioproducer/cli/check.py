@@ -16,7 +16,7 @@ from aioproducer.cli.options import (
     Timeout,
     Verbose,
 )
-from aioproducer.cli.results import node_fields, print_result
+from aioproducer.cli.results import broker_fields, cluster_lines, print_result
 from aioproducer.cli.settings import CLIENT_ID, client_config, topics_of
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
@@ -85,12 +85,7 @@ async def _check(
 
 def lines(found: ClusterCheck) -> Iterator[str]:
     """The findings, a name and a value in each line."""
-    yield f"cluster      {found.cluster_id or 'without an id'}"
-    for broker in sorted(found.brokers, key=lambda each: each.id):
-        rack = f", rack {broker.rack}" if broker.rack else ""
-        yield f"broker       {broker.id} at {broker.host}:{broker.port}{rack}"
-    for name, level in sorted(found.features.items()):
-        yield f"feature      {name} {level}"
+    yield from cluster_lines(found.cluster_id, found.brokers, found.features)
     for name, topic in found.topics.items():
         yield f"topic        {name}: {_told(topic)}"
     if found.coordinator is not None:
@@ -109,11 +104,13 @@ def fields(found: ClusterCheck) -> dict[str, Any]:
     """The findings, as JSON has them."""
     return {
         "cluster_id": found.cluster_id,
-        "brokers": [node_fields(each) for each in sorted(found.brokers, key=lambda each: each.id)],
+        "brokers": [
+            broker_fields(each) for each in sorted(found.brokers, key=lambda each: each.id)
+        ],
         "features": dict(sorted(found.features.items())),
         "topics": {
             name: {"partitions": topic.partitions, "may_write": topic.may_write}
             for name, topic in found.topics.items()
         },
-        "coordinator": None if found.coordinator is None else node_fields(found.coordinator),
+        "coordinator": None if found.coordinator is None else broker_fields(found.coordinator),
     }

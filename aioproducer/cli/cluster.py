@@ -17,7 +17,7 @@ from aioproducer.cli.options import (
     Timeout,
     Verbose,
 )
-from aioproducer.cli.results import print_result
+from aioproducer.cli.results import broker_fields, cluster_lines, print_result
 
 __all__ = ["cluster", "fields", "lines"]
 
@@ -71,26 +71,16 @@ def fields(found: ClusterDescription) -> dict[str, Any]:
 
 def lines(found: ClusterDescription) -> Iterator[str]:
     """The description, a name and a value in each line."""
-    yield f"cluster      {found.cluster_id or 'without an id'}"
+    yield from cluster_lines(found.cluster_id, found.brokers, found.features)
     if found.controller is not None:
         yield f"controller   {found.controller}"
-    for broker in found.brokers:
-        rack = f", rack {broker.rack}" if broker.rack else ""
-        yield f"broker       {broker.id} at {broker.host}:{broker.port}{rack}"
-    for name, level in sorted(found.features.items()):
-        yield f"feature      {name} {level}"
     for broker in found.brokers:
         for name, (lowest, highest) in sorted((broker.versions or {}).items()):
             yield f"versions     {broker.id} {name} {lowest}-{highest}"
 
 
 def _broker_fields(broker: BrokerDescription) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "id": broker.id,
-        "host": broker.host,
-        "port": broker.port,
-        "rack": broker.rack,
-    }
+    found = broker_fields(broker)
     if broker.versions is not None:
         found["versions"] = {name: list(bounds) for name, bounds in sorted(broker.versions.items())}
     return found

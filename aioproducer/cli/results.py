@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
 import typer
 
-from aioproducer.model import Node
+__all__ = ["Broker", "broker_fields", "cluster_lines", "print_result"]
 
-__all__ = ["node_fields", "print_result"]
+
+class Broker(Protocol):
+    """A broker, as a Producer or an Admin describes it."""
+
+    @property
+    def id(self) -> int:
+        """The broker's id."""
+
+    @property
+    def host(self) -> str:
+        """The host of its address."""
+
+    @property
+    def port(self) -> int:
+        """The port of its address."""
+
+    @property
+    def rack(self) -> str | None:
+        """Its rack, if it has one."""
 
 
 def print_result(result: Mapping[str, Any], lines: Iterable[str], *, as_json: bool) -> None:
@@ -22,6 +40,18 @@ def print_result(result: Mapping[str, Any], lines: Iterable[str], *, as_json: bo
         typer.echo(line)
 
 
-def node_fields(node: Node) -> dict[str, Any]:
+def broker_fields(broker: Broker) -> dict[str, Any]:
     """A broker, as JSON has it."""
-    return {"id": node.id, "host": node.host, "port": node.port, "rack": node.rack}
+    return {"id": broker.id, "host": broker.host, "port": broker.port, "rack": broker.rack}
+
+
+def cluster_lines(
+    cluster_id: str | None, brokers: Iterable[Broker], features: Mapping[str, int]
+) -> Iterator[str]:
+    """A cluster, a name and a value in each line."""
+    yield f"cluster      {cluster_id or 'without an id'}"
+    for broker in sorted(brokers, key=lambda each: each.id):
+        rack = f", rack {broker.rack}" if broker.rack else ""
+        yield f"broker       {broker.id} at {broker.host}:{broker.port}{rack}"
+    for name, level in sorted(features.items()):
+        yield f"feature      {name} {level}"

@@ -58,11 +58,6 @@ ValidateOnly: TypeAlias = Annotated[
 ]
 
 
-@topics.callback()
-def _topics() -> None:
-    """Needed for a group, even of one command."""
-
-
 @topics.command("list", help=f"Print the names of all topics.\n{_EXIT_CODES}")
 def list_topics(
     internal: Annotated[

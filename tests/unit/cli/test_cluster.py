@@ -19,11 +19,11 @@ FOUND = ClusterDescription(
 def test_a_cluster_as_lines() -> None:
     assert list(lines(FOUND)) == [
         "cluster      abc",
-        "controller   2",
         "broker       1 at one:9092, rack east",
         "broker       2 at two:9092",
         "feature      kraft.version 1",
         "feature      metadata.version 29",
+        "controller   2",
         "versions     1 FETCH 4-17",
         "versions     1 PRODUCE 3-12",
     ]
