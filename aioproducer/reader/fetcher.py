@@ -224,6 +224,8 @@ class Fetcher:
             )
             if state.fetch_offset > before:
                 self._turns[state.where] = self._turns.pop(state.where)
+            elif fetched.records:  # all of them are before the offset that was asked for
+                state.failed(self._client.clock(), self._backoff)
             self.read_ahead.announce(state)
 
     def _failed(self, states: Iterable[PartitionState], error: ProducerError) -> None:

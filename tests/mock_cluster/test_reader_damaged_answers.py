@@ -54,10 +54,10 @@ class Reading:
         self._positions: dict[TopicPartition, int] = dict.fromkeys(PLACES, 0)
 
     async def run(self, seconds: float) -> None:
-        """Read for so long, from the beginning again after each end."""
+        """Read for so long and until something was read; after each end from the beginning."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + seconds
-        while loop.time() < end:
+        began = loop.time()
+        while loop.time() < began + (seconds if self.found else PATIENCE):
             try:
                 async with asyncio.timeout(seconds + PATIENCE):
                     await self._read()

@@ -62,6 +62,8 @@ class ScriptedClient:
         self.silent: set[int] = set()
         self.ends: list[EpochEnd | ProducerError] = []
         self.fetches: list[tuple[int, FetchRequest]] = []
+        self.answer: Callable[[TopicPartition], FetchedPartition | None] = lambda where: None
+        """In place of the log's."""
         self.changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -119,6 +121,8 @@ class ScriptedClient:
                 await self.changed.wait()
 
     def _answer(self, asked: Any, node: Node) -> FetchedPartition:
+        if (answer := self.answer(asked.where)) is not None:
+            return answer
         leader, epoch = self.leaders[asked.where.partition]
         if leader != node.id or asked.leader_epoch != epoch:
             return FetchedPartition(FENCED, b"", -1, -1, -1, ())
@@ -301,3 +305,20 @@ async def test_partitions_take_turns() -> None:
     async with fetching(client) as fetcher:
         found = [partition for partition, _ in await values(fetcher, 8)]
         assert found in ([0, 1] * 4, [1, 0] * 4)
+
+
+async def test_a_leader_that_repeats_old_records_is_not_asked_without_a_pause() -> None:
+    client = ScriptedClient()
+    client.logs[0] = written(b"a")
+    async with fetching(client) as fetcher:
+        assert await values(fetcher, 1) == [(0, 0)]
+        old = FetchedPartition(0, batch(0, b"a", epoch=5), 1, 1, 0, ())
+        client.answer = lambda where: old if where == PLACES[0] else None
+        client.changed.set()
+        before = len(client.fetches)
+        await asyncio.sleep(0.05)
+        assert len(client.fetches) - before < 100
+        client.answer = lambda where: None
+        client.logs[0] += written(b"b", first=1)
+        client.changed.set()
+        assert await values(fetcher, 1) == [(0, 1)]
