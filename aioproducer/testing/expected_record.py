@@ -73,7 +73,7 @@ class ExpectedRecord:
         return all(_fits(wanted, getattr(record, name)) for name, wanted in self.fields.items())
 
     def likeness(self, record: ConsumerRecord) -> float:
-        """How near ``record`` comes: more is nearer. Equal fields count more than alike ones."""
+        """The likeness of ``record``: more is nearer. Equal fields count more than alike ones."""
         return sum(
             10.0 if _fits(wanted, found) else _alike(wanted, found)
             for name, wanted in self.fields.items()
