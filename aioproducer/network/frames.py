@@ -36,6 +36,8 @@ _TLS_HANDSHAKE: Final = 0x16
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
+_SMALL: Final = 4096
+"""Bytes of a piece that is joined with the one before."""
 _COPIED_BELOW: Final = 16 * 1024
 """Bytes up to which a part is cheaper to copy than to hand to the socket as a piece of its own."""
 
@@ -112,22 +114,28 @@ class ResponseCutter:
     def __init__(self) -> None:
         self._data = b""
         self._start = 0
-        self._held = bytearray()
+        self._length: int | None = None
+        """The length of the response that begins at the start; None: its prefix is there."""
+        self._held: list[bytes] = []
+        """The pieces of a response that is not whole."""
+        self._held_size = 0
         self._wanted = 0
 
     @property
     def partial(self) -> bytes:
         """The bytes of a response that is not whole yet."""
-        return bytes(self._held)
+        prefix = b"" if self._length is None else self._length.to_bytes(LENGTH_BYTES, "big")
+        return prefix + b"".join(self._held)
 
     def feed(self, data: bytes) -> None:
         """``data`` has come; what came before has been taken."""
         if self._held:
-            self._held += data
-            if len(self._held) < self._wanted:
+            self._hold(data)
+            if self._held_size < self._wanted:
                 return
-            data = bytes(self._held)
+            data = b"".join(self._held)
             self._held.clear()
+            self._held_size = 0
         self._data = data
         self._start = 0
 
@@ -136,20 +144,32 @@ class ResponseCutter:
 
         Raises :class:`ProtocolError` for a length that can't be.
         """
-        data, start = self._data, self._start
-        body = start + LENGTH_BYTES
-        end = body
-        if body <= len(data):
-            end += response_length(data[start:body])
-            if end <= len(data):
-                self._start = end
-                return data[body:end]
-        if start < len(data):
-            self._held += data[start:]
-            self._wanted = end - start
+        data, start, length = self._data, self._start, self._length
+        wanted = LENGTH_BYTES
+        if length is None and start + LENGTH_BYTES <= len(data):
+            length = response_length(data[start : start + LENGTH_BYTES])
+            start += LENGTH_BYTES
+        if length is not None:
+            wanted = length
+            if start + length <= len(data):
+                self._start = start + length
+                self._length = None
+                return data[start : start + length]  # no copy, if these are all bytes
+        self._length = length
+        if start < len(data) or length is not None:
+            self._hold(data[start:])
+            self._wanted = wanted
         self._data = b""
         self._start = 0
         return None
+
+    def _hold(self, data: bytes) -> None:
+        """Keep a piece. Small ones are joined, or each byte of a slow peer would be an object."""
+        self._held_size += len(data)
+        if self._held and len(data) < _SMALL and len(self._held[-1]) < _SMALL:
+            self._held[-1] += data
+        else:
+            self._held.append(data)
 
 
 def response_length(prefix: bytes) -> int:

@@ -8,6 +8,7 @@ import datetime
 import importlib
 import io
 import itertools
+import random
 from typing import Any
 from uuid import UUID
 
@@ -223,6 +224,30 @@ def test_responses_come_out_whole_however_they_come(bodies: list[bytes], data: A
     ends = sorted(data.draw(st.sets(st.integers(0, len(stream)))) | {0, len(stream)})
     chunks = [stream[start:end] for start, end in itertools.pairwise(ends)]
     assert cut(*chunks) == bodies
+
+
+def test_a_large_response_in_large_and_small_pieces() -> None:
+    body = random.Random(4).randbytes(200_000)
+    stream = len(body).to_bytes(4, "big") + body + b"\0\0\0\4next"
+    for sizes in ([65_536], [1], [4_096, 1, 1, 5_000, 3], [200_006], [200_004, 8]):
+        chunks, place = [], 0
+        for size in itertools.cycle(sizes):
+            chunks.append(stream[place : place + size])
+            place += size
+            if place >= len(stream):
+                break
+        assert cut(*chunks) == [body, b"next"]
+
+
+def test_single_bytes_are_not_kept_one_by_one() -> None:
+    cutter = frames.ResponseCutter()
+    cutter.feed(b"\0\1\0\0")
+    assert cutter.take() is None
+    for _ in range(60_000):
+        cutter.feed(b"x")
+        assert cutter.take() is None
+    assert len(cutter._held) < 40
+    assert len(cutter.partial) == 60_004
 
 
 def test_what_came_before_a_bad_length_is_whole() -> None:
