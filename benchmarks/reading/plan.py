@@ -85,13 +85,21 @@ class Client:
     ours: bool = False
 
 
+_CONFLUENT_TUNED: Final[Settings] = {
+    # With its defaults it pauses for a second whenever 100,000 records wait to be consumed.
+    "fetch.queue.backoff.ms": 10,
+    "queued.min.messages": 1_000_000,
+    "queued.max.messages.kbytes": 1_000_000,
+}
+
 CLIENTS: Final = {
     client.name: client
     for client in (
         Client("aioproducer", "Records", uvloop=True, ours=True),
         Client("aioproducer-batches", "Batches", uvloop=True, ours=True),
         Client("aioproducer-arrow", "ArrowBatches", uvloop=True, ours=True),
-        Client("confluent", "Confluent"),
+        Client("confluent", "Confluent", _CONFLUENT_TUNED),
+        Client("confluent-defaults", "Confluent"),
         Client("aiokafka", "Aiokafka", uvloop=True),
     )
 }
