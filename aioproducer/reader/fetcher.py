@@ -115,6 +115,7 @@ class Fetcher:
         """Read ``where`` from ``offset`` on."""
         self.partitions[where].seek(offset)
         self._wake.set()
+        self._arrived.set()  # it may be the end
 
     # --- rounds ------------------------------------------------------------------------------
 

@@ -307,18 +307,11 @@ async def test_partitions_take_turns() -> None:
         assert found in ([0, 1] * 4, [1, 0] * 4)
 
 
-async def test_a_leader_that_repeats_old_records_is_not_asked_without_a_pause() -> None:
+async def test_a_seek_to_the_end_ends_a_read_that_waits() -> None:
     client = ScriptedClient()
-    client.logs[0] = written(b"a")
-    async with fetching(client) as fetcher:
-        assert await values(fetcher, 1) == [(0, 0)]
-        old = FetchedPartition(0, batch(0, b"a", epoch=5), 1, 1, 0, ())
-        client.answer = lambda where: old if where == PLACES[0] else None
-        client.changed.set()
-        before = len(client.fetches)
-        await asyncio.sleep(0.05)
-        assert len(client.fetches) - before < 100
-        client.answer = lambda where: None
-        client.logs[0] += written(b"b", first=1)
-        client.changed.set()
-        assert await values(fetcher, 1) == [(0, 1)]
+    async with fetching(client, end=2) as fetcher:
+        waiting = asyncio.ensure_future(fetcher.next_item())
+        await until(lambda: len(client.fetches) >= 2, "the read waits for records")
+        for place in PLACES:
+            fetcher.seek(place, 2)
+        assert await waiting is None
