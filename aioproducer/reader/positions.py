@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from aioproducer.client.arguments import check_partition, checked_topic
 from aioproducer.client.list_offsets import EARLIEST, LATEST
@@ -20,6 +20,8 @@ Source: TypeAlias = str | tuple[str, int]
 Assignment: TypeAlias = Source | Iterable[Source] | Mapping[TopicPartition, int]
 """The partitions to read; a mapping gives each its own offset, such as ``reader.positions``."""
 
+_OFFSETS_END: Final = 2**63
+
 
 class Assigned(NamedTuple):
     """A topic or partition of an assignment, with the position at which reading starts."""
@@ -33,8 +35,14 @@ class Assigned(NamedTuple):
 def checked_position(name: str, position: Any) -> Position:
     """``position``, the argument ``name``. Raises :class:`ConfigError` if it is none."""
     if isinstance(position, datetime):
+        try:
+            position.timestamp()
+        except (ValueError, OverflowError, OSError) as error:
+            raise ConfigError(f"{name} has no timestamp: {position}, {error}") from error
         return position
     if isinstance(position, int) and not isinstance(position, bool):
+        if position >= _OFFSETS_END:
+            raise ConfigError(f"{name} is an offset below 2**63, not {position!r:.80}")
         return position
     if position in ("beginning", "end"):
         return position  # type: ignore[no-any-return]

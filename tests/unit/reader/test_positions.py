@@ -71,6 +71,12 @@ def test_wrong_positions(position: Any) -> None:
         checked_position("start", position)
 
 
+@pytest.mark.parametrize("position", [2**63, 2**70, datetime.min])
+def test_positions_that_no_request_can_have(position: Any) -> None:
+    with pytest.raises(ConfigError, match=r"start (is an offset below|has no timestamp)"):
+        checked_position("start", position)
+
+
 @pytest.mark.parametrize(
     ("position", "timestamp"),
     [
