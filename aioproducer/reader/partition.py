@@ -170,6 +170,13 @@ class PartitionState:
         self.from_beginning = False
         self.restart(offset)
 
+    def skip_to(self, offset: int) -> None:
+        """The log has no records between those that were fetched and ``offset``."""
+        self.fetch_offset = offset
+        self.read_epoch = NO_EPOCH
+        self.succeeded()
+        self._items.append(Item(offset))
+
     def truncate(self, offset: int, epoch: int) -> None:
         """The log has other records from ``offset`` on than those that were read ahead."""
         kept = list(self._kept_before(offset))

@@ -84,7 +84,11 @@ class PositionCheck:
             return
         to = first if reset == "earliest" else end
         logger.warning("%s; reading goes on at offset %d", what, to)
-        state.seek(to)
+        if to < offset:
+            state.seek(to)
+        else:
+            state.skip_to(to)
+            self._read_ahead.announce(state)
 
     # --- truncation --------------------------------------------------------------------------
 

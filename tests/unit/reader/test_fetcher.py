@@ -17,7 +17,7 @@ from aioproducer.client.describe_request import (
     PartitionDescription,
     TopicDescription,
 )
-from aioproducer.client.list_offsets import IsolationLevel
+from aioproducer.client.list_offsets import EARLIEST, FoundOffset, IsolationLevel, ListOffsetsRequest
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.errors import (
     BrokerConnectionError,
@@ -38,6 +38,7 @@ from tests.unit.reader.written import batch
 
 NODES = {number: Node(number, f"host{number}", 9092) for number in (1, 2)}
 PLACES = [TopicPartition("orders", number) for number in (0, 1)]
+OUT_OF_RANGE = 1
 FENCED = 74
 UNKNOWN_TOPIC = 3
 MAX_WAIT = 0.01
@@ -59,6 +60,8 @@ class ScriptedClient:
         self.topic_id = UUID(int=1)
         self.topic_error = 0
         self.logs: dict[int, list[bytes]] = {0: [], 1: []}
+        self.first = {0: 0, 1: 0}
+        """The first offset that each log still has."""
         self.silent: set[int] = set()
         self.ends: list[EpochEnd | ProducerError] = []
         self.fetches: list[tuple[int, FetchRequest]] = []
@@ -91,6 +94,9 @@ class ScriptedClient:
         topic = TopicDescription("orders", self.topic_id, False, self.topic_error, partitions)
         return ClusterDescription(0, "cluster", 1, NODES, {"orders": topic})
 
+    async def retry(self, attempt: Callable[[], Awaitable[None]], **_: object) -> None:
+        await attempt()
+
     async def describe(self, topics: object) -> ClusterDescription:
         await asyncio.sleep(0)
         return self.description()
@@ -101,6 +107,13 @@ class ScriptedClient:
             if isinstance(end, ProducerError):
                 raise end
             return {each.where: end for each in request.partitions}
+        if isinstance(request, ListOffsetsRequest):
+            return {
+                where: FoundOffset(
+                    0, self.first[where[1]] if at == EARLIEST else len(self.logs[where[1]]), -1, -1
+                )
+                for where, at in request.partitions.items()
+            }
         assert isinstance(request, FetchRequest)
         self.fetches.append((node.id, request))
         return await self.fetch(request, node)
@@ -126,7 +139,9 @@ class ScriptedClient:
         leader, epoch = self.leaders[asked.where.partition]
         if leader != node.id or asked.leader_epoch != epoch:
             return FetchedPartition(FENCED, b"", -1, -1, -1, ())
-        log = self.logs[asked.where.partition]
+        log, first = self.logs[asked.where.partition], self.first[asked.where.partition]
+        if asked.offset < first:
+            return FetchedPartition(OUT_OF_RANGE, b"", -1, -1, -1, ())
         return FetchedPartition(0, b"".join(log[asked.offset :]), len(log), len(log), 0, ())
 
 
@@ -137,7 +152,11 @@ def written(*values: bytes, epoch: int = 5, first: int = 0) -> list[bytes]:
 
 @asynccontextmanager
 async def fetching(
-    client: ScriptedClient, *, end: int | None = None, read_ahead: int = 100_000
+    client: ScriptedClient,
+    *,
+    end: int | None = None,
+    read_ahead: int = 100_000,
+    reset: str = "none",
 ) -> AsyncIterator[Fetcher]:
     leaders = Leaders(["orders"])
     leaders.take(client.description())
@@ -146,7 +165,7 @@ async def fetching(
         FetchLimits(500, 1, 1_000_000, 1_000_000),
         read_ahead,
         check_crcs=True,
-        offset_reset="none",
+        offset_reset=reset,
         lookup_timeout=0.05,
         metadata_max_age=3600,
     )
@@ -315,3 +334,26 @@ async def test_a_seek_to_the_end_ends_a_read_that_waits() -> None:
         for place in PLACES:
             fetcher.seek(place, 2)
         assert await waiting is None
+
+
+async def test_an_end_before_the_first_record_that_is_left_is_reached() -> None:
+    client = ScriptedClient()
+    client.logs = {0: written(b"a", b"b", b"c"), 1: []}
+    client.first[0] = 3
+    async with fetching(client, end=2, reset="earliest") as fetcher:
+        fetcher.seek(PLACES[1], 2)
+        assert await fetcher.next_item() is None
+        assert fetcher.partitions[PLACES[0]].position == 2
+
+
+async def test_a_reset_keeps_what_was_read_ahead() -> None:
+    client = ScriptedClient()
+    client.logs[0] = written(b"a", b"b")
+    async with fetching(client, reset="earliest") as fetcher:
+        state = fetcher.partitions[PLACES[0]]
+        await until(lambda: state.fetch_offset == 2, "two records are read ahead")
+        client.logs[0] += written(b"gone", b"left", first=2)
+        client.first[0] = 3
+        await until(lambda: state.fetch_offset == 4, "the record that is left is read ahead")
+        assert await values(fetcher, 3) == [(0, 0), (0, 1), (0, 3)]
+        assert state.position == 4
