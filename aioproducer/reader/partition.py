@@ -58,9 +58,16 @@ class PartitionState:
         self.restarts = 0
         """The number of times that fetching began anew at another place."""
         self._items: deque[Item] = deque()
+        self._taken = 0
+        """The offset behind the last batch that was taken; the position may be in it."""
 
     def __repr__(self) -> str:
         return f"<PartitionState of {self.where} at offset {self.position}>"
+
+    @property
+    def read_to(self) -> int:
+        """The offset behind the records that the application has or can read already."""
+        return max(self.position, self._taken)
 
     @property
     def is_done(self) -> bool:
@@ -145,6 +152,7 @@ class PartitionState:
         item = self._items.popleft()
         if item.batch is not None:
             self.buffered -= item.batch.size
+            self._taken = item.next_offset
         elif item.error is not None:
             self.restart(self.position)
         return item
@@ -160,6 +168,7 @@ class PartitionState:
         self._items.clear()
         self.buffered = 0
         self.fetch_offset = offset
+        self._taken = min(self._taken, offset)
         self.restarts += 1
         self.succeeded()
 

@@ -128,7 +128,7 @@ class PositionCheck:
         known = end.leader_epoch >= 0 and end.end_offset >= 0
         if known and state.fetch_offset <= end.end_offset:
             state.validated(leader_epoch)
-        elif known and state.position <= end.end_offset:
+        elif known and state.read_to <= end.end_offset:
             state.truncate(end.end_offset, end.leader_epoch)
             state.validated(leader_epoch)
         else:
@@ -139,6 +139,6 @@ def _truncated(state: PartitionState, end: EpochEnd) -> str:
     to = f"to offset {end.end_offset}" if end.end_offset >= 0 else "by an unclean election"
     return (
         f"{state.where}: the log was truncated {to}, and records up to offset "
-        f"{state.position - 1} had been read: some of these are lost, and others may have their "
+        f"{state.read_to - 1} had been read: some of these are lost, and others may have their "
         "offsets. seek() to the offset to go on from"
     )

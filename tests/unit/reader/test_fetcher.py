@@ -357,3 +357,19 @@ async def test_a_reset_keeps_what_was_read_ahead() -> None:
         await until(lambda: state.fetch_offset == 4, "the record that is left is read ahead")
         assert await values(fetcher, 3) == [(0, 0), (0, 1), (0, 3)]
         assert state.position == 4
+
+
+async def test_truncation_below_an_open_batch_is_an_error() -> None:
+    client = ScriptedClient()
+    client.logs[0] = written(b"a", b"open")
+    async with fetching(client) as fetcher:
+        assert await values(fetcher, 1) == [(0, 0)]
+        taken = await fetcher.next_item()  # its records are read one by one, the position lags
+        assert taken is not None
+        client.logs[0] = [*written(b"a"), *written(b"new", epoch=6, first=1)]
+        client.ends += [EpochEnd(0, 5, 1)] * 2
+        await elect(client, 0, 2, 6)
+        await until(lambda: taken[0].has_items, "the truncation is known")
+        taken[0].advance(2)
+        with pytest.raises(LogTruncatedError, match=r"orders-0: .* up to offset 1 had been"):
+            await fetcher.next_item()
