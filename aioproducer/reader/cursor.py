@@ -12,7 +12,7 @@ from aioproducer.records.decoder import RecordBatch
 class Cursor:
     """A place in a batch, or in none."""
 
-    __slots__ = ("_item", "_state", "last", "records")
+    __slots__ = ("_item", "_seeks", "_state", "last", "records")
 
     def __init__(self) -> None:
         self.records: Iterator[ConsumerRecord] = iter(())
@@ -21,21 +21,24 @@ class Cursor:
         """The last record that the application got of them."""
         self._state: PartitionState | None = None
         self._item: Item | None = None
+        self._seeks = 0
 
     def open(self, state: PartitionState, item: Item, batch: RecordBatch) -> None:
         """Begin to read ``batch``."""
-        self._state, self._item = state, item
+        self._state, self._item, self._seeks = state, item, state.seeks
         self.records = iter(batch)
         self.last = None
 
     def finish(self) -> None:
         """The application has all records of the batch."""
+        self._drop_if_moved()
         if self._state is not None and self._item is not None:
             self._state.advance(self._item.next_offset)
         self._leave()
 
     def interrupt(self) -> tuple[PartitionState, Item] | None:
         """Leave the batch; returns its partition, whose position is that of the next record."""
+        self._drop_if_moved()
         state, item = self._state, self._item
         if state is not None and self.last is not None:
             state.advance(self.last.offset + 1)
@@ -47,6 +50,11 @@ class Cursor:
         if self._state is not None and self._state.where == where:
             self._leave()
 
+    def _drop_if_moved(self) -> None:
+        """Leave the batch if the position was reset to another place meanwhile."""
+        if self._state is not None and self._state.seeks != self._seeks:
+            self._leave()
+
     def _leave(self) -> None:
         self._state = self._item = self.last = None
         self.records = iter(())
@@ -54,6 +62,6 @@ class Cursor:
     @property
     def position(self) -> tuple[TopicPartition, int] | None:
         """The partition and the offset behind the last record, if there is one."""
-        if self._state is None or self.last is None:
+        if self._state is None or self.last is None or self._state.seeks != self._seeks:
             return None
         return self._state.where, self.last.offset + 1

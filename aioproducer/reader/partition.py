@@ -55,6 +55,8 @@ class PartitionState:
         """Failed requests in a row."""
         self.not_before = 0.0
         """The end of the backoff."""
+        self.seeks = 0
+        """The number of times that the position was moved by something else than reading."""
         self.restarts = 0
         """The number of times that fetching began anew at another place."""
         self._items: deque[Item] = deque()
@@ -175,6 +177,7 @@ class PartitionState:
     def seek(self, offset: int) -> None:
         """Read from ``offset`` on, whatever was read before."""
         self.position = offset
+        self.seeks += 1
         self.read_epoch = NO_EPOCH
         self.from_beginning = False
         self.restart(offset)

@@ -17,7 +17,12 @@ from aioproducer.client.describe_request import (
     PartitionDescription,
     TopicDescription,
 )
-from aioproducer.client.list_offsets import EARLIEST, FoundOffset, IsolationLevel, ListOffsetsRequest
+from aioproducer.client.list_offsets import (
+    EARLIEST,
+    FoundOffset,
+    IsolationLevel,
+    ListOffsetsRequest,
+)
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.errors import (
     BrokerConnectionError,
