@@ -139,9 +139,17 @@ class PartitionState:
         self.fetch_offset = batch.next_offset
         self.read_epoch = batch.partition_leader_epoch
         self.from_beginning = False
-        self._items.append(Item(batch.next_offset, None if skipped else batch))
-        if not skipped:
-            self.buffered += batch.size
+        if skipped:
+            self._skip(batch.next_offset)
+            return
+        self._items.append(Item(batch.next_offset, batch))
+        self.buffered += batch.size
+
+    def _skip(self, next_offset: int) -> None:
+        """Nothing before ``next_offset`` is for the application; one item says so."""
+        if self._items and self._items[-1].batch is None and self._items[-1].error is None:
+            self._items.pop()
+        self._items.append(Item(next_offset))
 
     def fail(self, error: ProducerError) -> None:
         """Give ``error`` to the application, behind the batches that were read ahead."""
@@ -187,7 +195,7 @@ class PartitionState:
         self.fetch_offset = offset
         self.read_epoch = NO_EPOCH
         self.succeeded()
-        self._items.append(Item(offset))
+        self._skip(offset)
 
     def truncate(self, offset: int, epoch: int) -> None:
         """The log has other records from ``offset`` on than those that were read ahead."""
@@ -200,6 +208,10 @@ class PartitionState:
 
     def _kept_before(self, offset: int) -> Iterator[Item]:
         for item in self._items:
-            if item.next_offset > offset or item.error is not None:
+            if item.error is not None:
+                return
+            if item.next_offset > offset:
+                if item.batch is None:
+                    yield Item(offset)
                 return
             yield item

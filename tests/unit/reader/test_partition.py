@@ -180,3 +180,18 @@ def test_a_new_leader_is_asked_only_for_what_was_read() -> None:
     assert partition.moved_to(7)
     partition.validated(7)
     assert not partition.moved_to(7)
+
+
+def test_batches_without_records_for_the_application_take_no_memory() -> None:
+    partition = state()
+    take(partition, *(marker(offset, 7, commits=True) for offset in range(100)))
+    assert partition.pop().next_offset == 100
+    assert not partition.has_items
+
+
+def test_truncation_among_markers_keeps_those_before() -> None:
+    partition = state(end=5)
+    take(partition, *(marker(offset, 7, commits=True) for offset in range(10)))
+    partition.truncate(5, 3)
+    assert visible(partition) == []
+    assert partition.is_done
