@@ -28,6 +28,8 @@ from aioproducer.reader.position_check import PositionCheck
 from aioproducer.reader.read_ahead import ReadAhead
 
 _OUT_OF_RANGE: Final = 1
+_LONGEST_TURN: Final = 0.002
+"""Seconds for which a response is taken before other tasks have a turn."""
 
 
 class FetchSettings(NamedTuple):
@@ -205,7 +207,11 @@ class Fetcher:
             what = f"{leader} refused a fetch: {explain(fetched.error_code)}"
             self._failed(states, kafka_error(fetched.error_code, what))
             return
+        turn_began = self._client.clock()
         for state, before in zip(states, restarts, strict=True):
+            if self._client.clock() - turn_began > _LONGEST_TURN:
+                await asyncio.sleep(0)
+                turn_began = self._client.clock()
             if state.restarts == before:
                 self._take(state, fetched.partitions[state.where])
 

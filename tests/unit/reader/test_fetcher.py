@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from random import Random
+from time import sleep as time_sleep
 from typing import Any, cast
 from uuid import UUID
 
@@ -378,3 +379,26 @@ async def test_truncation_below_an_open_batch_is_an_error() -> None:
         taken[0].advance(2)
         with pytest.raises(LogTruncatedError, match=r"orders-0: .* up to offset 1 had been"):
             await fetcher.next_item()
+
+
+async def test_other_tasks_run_between_the_partitions_of_a_response(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = ScriptedClient()
+    client.leaders = {0: (1, 5), 1: (1, 5)}
+    client.logs = {0: written(b"a"), 1: written(b"b")}
+    turns = 0
+
+    def take(state: PartitionState, *args: Any, **options: Any) -> None:
+        taken.append((state.where.partition, turns))
+        time_sleep(0.01)
+        original(state, *args, **options)
+
+    taken: list[tuple[int, int]] = []
+    original = PartitionState.take
+    monkeypatch.setattr(PartitionState, "take", take)
+    async with fetching(client):
+        while len(taken) < 2:
+            await asyncio.sleep(0)
+            turns += 1
+    assert taken[1][1] > taken[0][1]
