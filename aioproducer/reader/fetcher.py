@@ -222,7 +222,6 @@ class Fetcher:
             what = f"{state.where}: {explain(fetched.error_code)}"
             self._failed([state], kafka_error(fetched.error_code, what))
         else:
-            state.succeeded()
             before = state.fetch_offset
             state.take(
                 fetched,
@@ -231,8 +230,10 @@ class Fetcher:
             )
             if state.fetch_offset > before:
                 self._turns[state.where] = self._turns.pop(state.where)
-            elif fetched.records:  # all of them are before the offset that was asked for
+            if fetched.records and state.fetch_offset == before:  # more such batches would come
                 state.failed(self._client.clock(), self._backoff)
+            else:
+                state.succeeded()
             self.read_ahead.announce(state)
 
     def _failed(self, states: Iterable[PartitionState], error: ProducerError) -> None:

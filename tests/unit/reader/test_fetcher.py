@@ -402,3 +402,17 @@ async def test_other_tasks_run_between_the_partitions_of_a_response(
             await asyncio.sleep(0)
             turns += 1
     assert taken[1][1] > taken[0][1]
+
+
+async def test_a_leader_that_repeats_old_batches_is_asked_with_pauses() -> None:
+    client = ScriptedClient()
+    client.logs[0] = written(b"a", b"b")
+    async with fetching(client) as fetcher:
+        await until(lambda: fetcher.partitions[PLACES[0]].fetch_offset == 2, "all is read ahead")
+
+        async def repeat(request: FetchRequest, node: Node) -> Fetched:
+            old = FetchedPartition(0, b"".join(client.logs[0]), 2, 2, 0, ())
+            return Fetched(0, {each.where: old for each in request.partitions})
+
+        client.fetch = repeat  # type: ignore[method-assign]
+        await until(lambda: fetcher.partitions[PLACES[0]].failures >= 3, "pauses grow")
