@@ -14,6 +14,7 @@ from aioproducer.cli.record_template import Render
 from aioproducer.cli.signals import EndSignals
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
+from aioproducer.errors import ProducerError
 from aioproducer.reader import Assignment, Position, Reader
 
 __all__ = ["ConsoleReader", "ReadingJob"]
@@ -74,6 +75,8 @@ class ConsoleReader:
             except asyncio.CancelledError:
                 if not self._ended:
                     raise
+            except ProducerError:
+                raise  # a timeout or a lost broker is an OSError, too
             except BrokenPipeError:
                 self._ended = True
             except OSError as error:
