@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable
 from typing import Annotated, Final, TypeAlias
@@ -26,6 +27,7 @@ from aioproducer.cli.terminal import Terminal
 from aioproducer.cli.topic_results import topic_fields, topic_lines
 from aioproducer.errors import (
     ConfigError,
+    ProducerError,
     TopicAlreadyExistsError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
@@ -208,14 +210,19 @@ def delete(
         _confirm(wanted)
 
     async def deleted(admin: Admin) -> list[str]:
-        gone = []
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + timeout
+        gone: list[str] = []
         for name in wanted:
             try:
-                await admin.delete_topics(name, timeout=timeout)
+                await admin.delete_topics(name, timeout=max(0.0, round(deadline - clock(), 2)))
                 gone.append(name)
-            except UnknownTopicOrPartitionError:
-                if not if_exists:
-                    raise
+            except ProducerError as error:
+                if if_exists and isinstance(error, UnknownTopicOrPartitionError):
+                    continue
+                if gone:
+                    error.add_note(f"deleted: {', '.join(gone)}")
+                raise
         return gone
 
     found = call_admin(deleted, bootstrap_servers, properties, command_config, verbose)
