@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
         terminal.say(str(error))
         return EXIT_USAGE
     except ProducerError as error:
-        terminal.say(" ".join((str(error), *getattr(error, "__notes__", ()))))
+        terminal.say("; ".join((str(error), *getattr(error, "__notes__", ()))))
         return EXIT_UNDELIVERED
     except Exception as error:
         return _refusal(error, terminal)

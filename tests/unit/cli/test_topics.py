@@ -48,7 +48,7 @@ def test_an_error_names_the_topics_that_are_gone(
     told, error = capsys.readouterr()
     assert (told, error.count("\n")) == ("", 1)
     assert "topic 'c'" in error
-    assert error.endswith("deleted: a, b\n")
+    assert error.endswith("there is no such topic; deleted: a, b\n")
 
 
 def test_the_timeout_is_of_all_topics_together(monkeypatch: pytest.MonkeyPatch) -> None:
