@@ -51,6 +51,9 @@ def run(arguments: Sequence[str]) -> int:
     except ProducerError as error:
         terminal.say("; ".join((str(error), *getattr(error, "__notes__", ()))))
         return EXIT_UNDELIVERED
+    except OSError as error:
+        terminal.say(f"the result can't be written: {error.strerror or error}")
+        return EXIT_UNDELIVERED
     except Exception as error:
         return _refusal(error, terminal)
     return code if isinstance(code, int) else 0

@@ -120,6 +120,20 @@ def test_a_result_that_nobody_reads_ends_quietly() -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
+def test_a_full_disk_is_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "aioproducer", "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    expected = "aioproducer: the result can't be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, expected)
+
+
 # --- the start -----------------------------------------------------------------------------
 
 
