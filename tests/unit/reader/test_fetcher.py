@@ -71,8 +71,6 @@ class ScriptedClient:
         self.silent: set[int] = set()
         self.ends: list[EpochEnd | ProducerError] = []
         self.fetches: list[tuple[int, FetchRequest]] = []
-        self.answer: Callable[[TopicPartition], FetchedPartition | None] = lambda where: None
-        """In place of the log's."""
         self.changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -140,8 +138,6 @@ class ScriptedClient:
                 await self.changed.wait()
 
     def _answer(self, asked: Any, node: Node) -> FetchedPartition:
-        if (answer := self.answer(asked.where)) is not None:
-            return answer
         leader, epoch = self.leaders[asked.where.partition]
         if leader != node.id or asked.leader_epoch != epoch:
             return FetchedPartition(FENCED, b"", -1, -1, -1, ())
