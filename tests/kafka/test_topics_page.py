@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from aioproducer import Producer, TopicPartition
 from aioproducer.admin import Admin
+from aioproducer.errors import UnknownTopicOrPartitionError
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from tests.documentation.pages import DOCS, blocks
 from tests.documentation.test_blocks import run
@@ -29,6 +31,10 @@ async def commit(kafka: KafkaCluster) -> None:
         await producer.commit_transaction()
 
 
+async def _is_gone(admin: Admin) -> bool:
+    return "orders" not in await admin.list_topics()
+
+
 async def _is_altered(admin: Admin) -> bool:
     found = await admin.describe_configs("orders", names=["retention.ms", "cleanup.policy"])
     return {each.value for each in found["orders"].values()} == {"86400000", "delete,compact"}
@@ -37,6 +43,9 @@ async def _is_altered(admin: Admin) -> bool:
 async def test_the_blocks_run(kafka: KafkaCluster, capsys: pytest.CaptureFixture[str]) -> None:
     async with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         names: dict[str, Any] = {"__name__": "page"}
+        with suppress(UnknownTopicOrPartitionError):  # another test's
+            await admin.delete_topics("orders")
+        await until(lambda: _is_gone(admin), "the topic is gone")
         try:
             for block in blocks(PAGE, "python"):
                 if "group_lag" in block.text:
