@@ -113,6 +113,8 @@ class ClusterClient:
         except BaseException:
             self._state = "closed"
             raise
+        if self._state != "starting":  # close() did not wait
+            raise ClientClosedError(f"the {self._name} is closed; make a new one")
         self._state = "started"
         self._owner.start(self._run(), name=f"aioproducer-{self._name.lower()}")
 
