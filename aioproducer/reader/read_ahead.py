@@ -41,7 +41,7 @@ class ReadAhead:
 
     def share(self, leaders: int) -> None:
         """Give each of so many leaders an equal part of the room."""
-        self._share = self._limit // max(leaders, 1)
+        self._share = max(self._limit // max(leaders, 1), 1)
 
     def room_for(self, states: Iterable[PartitionState]) -> int:
         """The bytes that may be fetched from a leader of ``states``; 0 while half is not free."""

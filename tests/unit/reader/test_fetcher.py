@@ -412,3 +412,10 @@ async def test_a_leader_that_repeats_old_batches_is_asked_with_pauses() -> None:
 
         client.fetch = repeat  # type: ignore[method-assign]
         await until(lambda: fetcher.partitions[PLACES[0]].failures >= 3, "pauses grow")
+
+
+async def test_a_read_ahead_below_a_byte_for_each_leader_reads() -> None:
+    client = ScriptedClient()
+    client.logs = {0: written(b"a"), 1: written(b"b")}
+    async with fetching(client, read_ahead=1) as fetcher:
+        assert sorted(await values(fetcher, 2)) == [(0, 0), (1, 0)]
