@@ -115,7 +115,7 @@ def tail(
         render=_render(form, headers, null_marker, json_lines),
         start=position("--from", start),
         end=None if until is None else position("--until", until),
-        count=count,
+        count=None if count is None else min(count, sys.maxsize),
         options=of_reader,
     )
     return loops.run(_run(job, sys.stdout.fileno(), terminal))

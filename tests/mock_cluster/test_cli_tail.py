@@ -68,6 +68,7 @@ def following(cluster: MockCluster, *arguments: str) -> Iterator[subprocess.Pope
     [
         (["--from", "beginning", "--until", "end"], range(10)),
         (["--from-beginning", "-e"], range(10)),
+        (["--from-beginning", "-e", "--count", "99999999999999999999"], range(10)),
         (["--from", "7", "-e"], range(7, 10)),
         (["-o", "-3", "-e"], range(7, 10)),
         (["--from", "2", "--until", "5"], range(2, 5)),
