@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Final
@@ -126,6 +127,11 @@ def perf(
     )
     if config.transactional_id is None and transaction_duration_ms is not None:
         config = config.replace(transactional_id=f"performance-producer-{uuid4()}")
+    if record_size is not None and record_size > config.max_request_size:
+        raise ConfigError(
+            f"--record-size {record_size} is above the {config.max_request_size} bytes of "
+            "max_request_size: send smaller records, or raise it with -X max.request.size"
+        )
     if warmup_records >= num_records:
         raise ConfigError("--warmup-records must be less than --num-records")
     job = PerformanceJob(
@@ -164,7 +170,7 @@ async def _run(job: PerformanceJob, terminal: Terminal) -> PerformanceResult:
 def _rate(throughput: float) -> float | None:
     if throughput == -1:
         return None
-    if throughput <= 0:
+    if not 0 < throughput < inf:
         raise ConfigError(f"--throughput {throughput:g}: a rate is above 0, or -1 for no limit")
     return throughput
 

@@ -76,7 +76,8 @@ class PerformanceRun:
         self._commits = None if job.transaction_seconds is None else LatencyHistogram()
         self._measurement = Measurement(time.monotonic())
         self._schedule = RateSchedule(job.throughput, time.monotonic())
-        self._chunk = max(1, min(_CHUNK_RECORDS, int(_CHUNK_BYTES / job.payloads.mean_size)))
+        size = max(1.0, job.payloads.mean_size)
+        self._chunk = max(1, min(_CHUNK_RECORDS, int(_CHUNK_BYTES / size)))
         self._sent = 0
         self._stopped = asyncio.Event()
         self._interrupted = False

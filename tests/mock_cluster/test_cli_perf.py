@@ -102,6 +102,13 @@ def test_values_of_a_file(cluster: MockCluster, tmp_path: Path) -> None:
     assert set(values(cluster, "t", 0)) == {b"one\n\xff", b"two", b"three"}
 
 
+def test_a_file_may_have_empty_values_alone(cluster: MockCluster, tmp_path: Path) -> None:
+    payloads = tmp_path / "payloads"
+    payloads.write_bytes(b"\n\n\n")
+    found = result(perf(cluster, "--num-records", "7", "--payload-file", str(payloads), "--json"))
+    assert (found["records"], found["bytes"]) == (7, 0)
+
+
 def test_numbers_as_values(cluster: MockCluster) -> None:
     done = perf(cluster, "--num-records", "1200", "--payload-monotonic")
     assert done.returncode == 0
@@ -187,6 +194,9 @@ def test_without_brokers_there_is_one_line() -> None:
     ("arguments", "message"),
     [
         (["--throughput", "0"], "--throughput 0: a rate is above 0, or -1 for no limit"),
+        (["--throughput", "nan"], "--throughput nan: a rate is above 0, or -1 for no limit"),
+        (["--throughput", "inf"], "--throughput inf: a rate is above 0, or -1 for no limit"),
+        (["--record-size", "99999999999"], "is above the 1048576 bytes of max_request_size"),
         (["--record-size", "5", "--payload-monotonic"], "give one of --record-size"),
         (["--payload-file", "/nowhere"], "cannot read /nowhere: No such file or directory"),
         (["--payload-file", "/dev/null"], "/dev/null has no values"),
