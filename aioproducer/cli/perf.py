@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import inf
+from collections.abc import Iterator, Mapping
+from math import inf, isfinite
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Final
@@ -214,7 +214,14 @@ def fields(job: PerformanceJob, result: PerformanceResult) -> dict[str, Any]:
             },
         },
     }
-    return found | ({"metrics": result.metrics} if job.with_metrics else {})
+    return found | ({"metrics": _without_nan(result.metrics)} if job.with_metrics else {})
+
+
+def _without_nan(metrics: Any) -> Any:
+    """``metrics`` with None for an average or a maximum of nothing: JSON has no NaN."""
+    if isinstance(metrics, Mapping):
+        return {name: _without_nan(value) for name, value in metrics.items()}
+    return None if isinstance(metrics, float) and not isfinite(metrics) else metrics
 
 
 def lines(result: PerformanceResult) -> Iterator[str]:

@@ -78,6 +78,14 @@ def test_the_result_as_json(cluster: MockCluster) -> None:
     assert found["metrics"]["producer-metrics"]["record-send-total"] == 3000
 
 
+def test_metrics_without_a_value_are_null_in_json(cluster: MockCluster) -> None:
+    done = perf(cluster, "--num-records", "5", "--print-metrics", "--json")
+    constants: list[str] = []
+    found = json.loads(done.stdout, parse_constant=constants.append)
+    assert constants == []
+    assert found["metrics"]["producer-metrics"]["record-send-total"] == 5
+
+
 def test_latency_is_the_time_to_the_acknowledgement(cluster: MockCluster) -> None:
     cluster.set_broker_rtt(ALL_BROKERS, 200)
     done = perf(cluster, "--num-records", "10", "--json")
