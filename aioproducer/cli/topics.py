@@ -9,7 +9,13 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from aioproducer.admin import Admin, CreatedTopic, PartitionDescription, TopicDescription
+from aioproducer.admin import (
+    Admin,
+    CreatedTopic,
+    NewTopic,
+    PartitionDescription,
+    TopicDescription,
+)
 from aioproducer.cli.admin_call import call_admin
 from aioproducer.cli.commands import new_program
 from aioproducer.cli.options import (
@@ -27,6 +33,7 @@ from aioproducer.cli.terminal import Terminal
 from aioproducer.cli.topic_results import topic_fields, topic_lines
 from aioproducer.errors import (
     ConfigError,
+    KafkaError,
     ProducerError,
     TopicAlreadyExistsError,
     TopicAuthorizationFailedError,
@@ -159,18 +166,12 @@ def create(
     (name,) = topics_of([topic])
     assignment = None if replica_assignment is None else replica_lists(replica_assignment)
     settings = topic_settings(config or ())
+    asked = _new_topic(name, partitions, replication_factor, assignment, settings)
 
     async def created(admin: Admin) -> CreatedTopic | None:
         try:
-            return await admin.create_topic(
-                name,
-                partitions,
-                replication_factor,
-                assignment=None if assignment is None else dict(enumerate(assignment)),
-                configs=settings,
-                validate_only=validate_only,
-                timeout=timeout,
-            )
+            found = await admin.create_topics([asked], validate_only=validate_only, timeout=timeout)
+            return found[name]
         except TopicAlreadyExistsError:
             if if_not_exists:
                 return None
@@ -284,6 +285,21 @@ def _chosen(under_replicated: bool, unavailable: bool) -> Callable[[PartitionDes
         )
 
     return chosen
+
+
+def _new_topic(
+    name: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    assignment: list[list[int]] | None,
+    settings: dict[str, str],
+) -> NewTopic:
+    """The topic to create. Raises ConfigError if it contradicts itself."""
+    replicas = None if assignment is None else dict(enumerate(assignment))
+    try:
+        return NewTopic(name, partitions, replication_factor, replicas, settings)
+    except KafkaError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _creation(name: str, found: CreatedTopic | None, validate_only: bool) -> str:
