@@ -337,3 +337,11 @@ def test_an_impossible_assignment(
 def test_an_unknown_mode() -> None:
     with pytest.raises(ConfigError, match=r"'disabled', 'enforced', 'safe', not 'strict'"):
         assign_replicas([0], 1, 1, rack_mode="strict")
+
+
+def test_the_leaders_of_added_partitions_go_on_round_the_brokers() -> None:
+    first = assign_replicas(range(5), 7, 3, fixed_start=2)
+    added = assign_replicas(range(5), 6, 3, fixed_start=2, start_partition=7)
+    whole = assign_replicas(range(5), 13, 3, fixed_start=2)
+    leaders = {partition: brokers[0] for partition, brokers in (first | added).items()}
+    assert leaders == {partition: brokers[0] for partition, brokers in whole.items()}
