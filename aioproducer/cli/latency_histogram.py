@@ -44,8 +44,12 @@ class LatencyHistogram:
         return self._sum / self.count if self.count else 0.0
 
     def percentile(self, percent: float) -> float:
-        """The latency, in seconds, that ``percent`` percent of the records did not exceed."""
-        rank = max(1, -(-self.count * percent // 100))  # rounded up
+        """The latency, in seconds, that ``percent`` percent of the records did not exceed.
+
+        ``percent`` has at most one decimal.
+        """
+        tenths = round(percent * 10)  # a float product may be just above a whole rank
+        rank = max(1, -(-self.count * tenths // 1000))  # rounded up
         seen = 0
         for bucket, count in enumerate(self._counts):
             seen += count

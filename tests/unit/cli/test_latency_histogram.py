@@ -74,3 +74,10 @@ def test_absurd_latencies_are_counted() -> None:
     assert histogram.count == 2
     assert histogram.percentile(1) == 0.0
     assert histogram.percentile(100) > 60_000
+
+
+def test_the_rank_of_a_percentile_is_exact() -> None:
+    histogram = LatencyHistogram()
+    histogram.add(0.000_100, 40_959)  # 99.9 % of 41,000
+    histogram.add(1.0, 41)
+    assert histogram.percentile(99.9) == pytest.approx(0.000_100)
