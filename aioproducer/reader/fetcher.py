@@ -14,6 +14,7 @@ from aioproducer.client.cluster_client import ClusterClient
 from aioproducer.client.list_offsets import IsolationLevel
 from aioproducer.errors import ProducerError, explain, kafka_error
 from aioproducer.model import Node, TopicPartition
+from aioproducer.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.reader.fetch_request import (
     Fetched,
     FetchedPartition,
@@ -28,6 +29,8 @@ from aioproducer.reader.position_check import PositionCheck
 from aioproducer.reader.read_ahead import ReadAhead
 
 _OUT_OF_RANGE: Final = 1
+_LARGEST_RESPONSE: Final = MAX_RESPONSE_BYTES // 2
+"""Bytes of records: a connection ends at a response of more than ``MAX_RESPONSE_BYTES``."""
 _LONGEST_TURN: Final = 0.002
 """Seconds for which a response is taken before other tasks have a turn."""
 
@@ -195,7 +198,7 @@ class Fetcher:
             [FetchPartition(each.where, each.fetch_offset, each.leader_epoch) for each in states],
             self._leaders.topic_ids,
             self._settings.isolation,
-            limits._replace(max_bytes=min(limits.max_bytes, room)),
+            limits._replace(max_bytes=min(limits.max_bytes, room, _LARGEST_RESPONSE)),
         )
         restarts = [each.restarts for each in states]
         try:

@@ -34,6 +34,7 @@ from aioproducer.errors import (
     UnsupportedVersionError,
 )
 from aioproducer.model import Node, TopicPartition
+from aioproducer.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.reader.epoch_request import EpochEnd, EpochEndRequest
 from aioproducer.reader.fetch_request import Fetched, FetchedPartition, FetchLimits, FetchRequest
 from aioproducer.reader.fetcher import Fetcher, FetchSettings
@@ -164,7 +165,7 @@ async def fetching(
     leaders.take(client.description())
     settings = FetchSettings(
         IsolationLevel.READ_UNCOMMITTED,
-        FetchLimits(500, 1, 1_000_000, 1_000_000),
+        FetchLimits(500, 1, max(read_ahead, 1_000_000), 1_000_000),
         read_ahead,
         check_crcs=True,
         offset_reset=reset,
@@ -419,3 +420,12 @@ async def test_a_read_ahead_below_a_byte_for_each_leader_reads() -> None:
     client.logs = {0: written(b"a"), 1: written(b"b")}
     async with fetching(client, read_ahead=1) as fetcher:
         assert sorted(await values(fetcher, 2)) == [(0, 0), (1, 0)]
+
+
+async def test_no_response_is_asked_for_that_a_connection_refuses() -> None:
+    client = ScriptedClient()
+    async with fetching(client, read_ahead=2**31 - 1):
+        await until(lambda: len(client.fetches) >= 2, "both leaders are asked")
+    assert {
+        request.limits.max_bytes <= MAX_RESPONSE_BYTES // 2 for _, request in client.fetches
+    } == {True}
