@@ -207,8 +207,9 @@ def delete(
     verbose: Verbose = False,
 ) -> int:
     wanted = topics_of(dict.fromkeys(names))
-    if not yes:
-        _confirm(wanted)
+    if not yes and not _is_confirmed(wanted):
+        Terminal().say("nothing was deleted")
+        return 1
 
     async def deleted(admin: Admin) -> list[str]:
         clock = asyncio.get_running_loop().time
@@ -311,12 +312,11 @@ def _creation(name: str, found: CreatedTopic | None, validate_only: bool) -> str
     return f"{name} {done}: {found.partitions} partitions, {found.replication_factor} replicas each"
 
 
-def _confirm(names: list[str]) -> None:
-    """Ask on a terminal. Raises ConfigError without one, or if the answer is no."""
+def _is_confirmed(names: list[str]) -> bool:
+    """The answer on a terminal. Raises ConfigError without one."""
     shown = ", ".join(names)
     if sys.stdin is None or not sys.stdin.isatty():
         raise ConfigError(
             f"give --yes to delete {shown} with all records: nobody can be asked here"
         )
-    if not Terminal().confirm(f"Delete {shown} with all records?"):
-        raise ConfigError("nothing was deleted")
+    return Terminal().confirm(f"Delete {shown} with all records?")
