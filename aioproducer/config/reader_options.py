@@ -80,9 +80,10 @@ class ReaderOptions:
     damaged or hostile bytes could else unpack to any size."""
 
     def __init__(self, **given: Any) -> None:
-        for name, row in READER_OPTIONS.items():
-            value = row.accept(given[name]) if name in given else row.default
-            object.__setattr__(self, name, value)
+        for name, row in READER_OPTIONS.items():  # first, so that repr() works in a traceback
+            object.__setattr__(self, name, row.default)
+        for name in filter(given.__contains__, READER_OPTIONS):
+            object.__setattr__(self, name, READER_OPTIONS[name].accept(given[name]))
 
 
 READER_OPTIONS: Final = options_of(ReaderOptions)

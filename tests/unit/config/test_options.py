@@ -182,6 +182,12 @@ def test_an_option_of_a_reader_is_checked(name: str, value: object) -> None:
         ReaderOptions(**{name: value})
 
 
+def test_options_of_a_reader_that_are_refused_have_a_repr() -> None:
+    with pytest.raises(ConfigError) as refused:
+        ReaderOptions(read_ahead_bytes=0)
+    assert refused.traceback[1].frame.f_locals["self"].__repr__().startswith("ReaderOptions(")
+
+
 def test_the_options_stand_group_by_group() -> None:
     groups = [option.group for option in (*OPTIONS.values(), *READER_OPTIONS.values())]
     assert list(dict.fromkeys(groups)) == list(Group)
