@@ -15,6 +15,7 @@ from aioproducer.testing.read_back import (
     ReadOptions,
     ReadRecords,
     committed_reader,
+    hide_secrets_of,
     read_back,
 )
 
@@ -142,6 +143,7 @@ def expect(
         timeout: seconds for reading the topic back.
         wait: seconds in which records that are missing may still arrive; none by default.
     """
+    hide_secrets_of(options)
     if isinstance(what, str | TopicPartition):
         return TopicExpectations(what, config, timeout, wait, options)
     if config is not None or options:

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Unpack
 
-from aioproducer.config import ProducerConfig, ProducerOptions, ReaderKeywords
+from aioproducer.config import ProducerConfig, ProducerOptions, ReaderKeywords, hide_secrets
+from aioproducer.config.reader_options import READER_OPTIONS
 from aioproducer.errors import IllegalStateError, ProducerTimeoutError
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader import Assignment, Position, Reader
@@ -73,6 +74,7 @@ async def read_back(
         UnknownTopicOrPartitionError: there is no such topic or partition.
         ProducerTimeoutError: the end was not reached within ``timeout``.
     """
+    hide_secrets_of(options)
     reader = committed_reader(assignment, config, start=start, end="end", options=options)
     records: list[ConsumerRecord] = []
     scope = asyncio.timeout(timeout)
@@ -104,11 +106,20 @@ def read_back_sync(
     Raises:
         IllegalStateError: the thread has a running event loop.
     """
+    hide_secrets_of(options)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(read_back(assignment, config, start=start, timeout=timeout, **options))
     raise IllegalStateError("an event loop runs in this thread: await read_back() in place of it")
+
+
+def hide_secrets_of(options: ReadOptions) -> None:
+    """Hide secrets in place: a traceback with the values of its frames then shows none."""
+    given: Any = options
+    others = {name: given[name] for name in given.keys() - READER_OPTIONS.keys()}
+    hide_secrets(others)
+    given.update(others)
 
 
 def committed_reader(
