@@ -57,8 +57,9 @@ class ReaderOptions:
     error, for a jump is a loss that the application should know of."""
 
     read_ahead_bytes: int = option(Bytes(1, INT_MAX), 16 * 1024 * 1024, Group.READING, MEDIUM)
-    """Bound on the fetched bytes that the application has not taken, of all partitions. A batch
-    that is larger than the rest of it comes whole."""
+    """Bound on the memory of fetched batches that the application has not taken, of all
+    partitions: their bytes as they were sent, and about 600 for each batch. A batch that is larger
+    than the rest of it comes whole."""
 
     fetch_max_bytes: int = option(Bytes(0, INT_MAX), 52428800, Group.READING, MEDIUM)
     """Bound on a response. `read_ahead_bytes` lowers it."""

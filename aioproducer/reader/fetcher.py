@@ -6,7 +6,7 @@ Source: Kafka's ``Fetcher``, with a task in place of the calls of ``poll()``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -212,32 +212,45 @@ class Fetcher:
             return
         turn_began = self._client.clock()
         for state, before in zip(states, restarts, strict=True):
-            if self._client.clock() - turn_began > _LONGEST_TURN:
-                await asyncio.sleep(0)
-                turn_began = self._client.clock()
-            if state.restarts == before:
-                self._take(state, fetched.partitions[state.where])
+            for _ in self._taking(state, before, fetched.partitions[state.where]):
+                if self._client.clock() - turn_began > _LONGEST_TURN:
+                    await asyncio.sleep(0)
+                    turn_began = self._client.clock()
 
-    def _take(self, state: PartitionState, fetched: FetchedPartition) -> None:
+    def _taking(
+        self, state: PartitionState, restarts: int, fetched: FetchedPartition
+    ) -> Iterator[None]:
+        """Take a partition's response in steps, until fetching begins anew at another place."""
+        yield
+        if state.restarts != restarts:
+            return
         if fetched.error_code == _OUT_OF_RANGE:
             self._start(state.where, partial(self._check.find_range, state))
         elif fetched.error_code:
             what = f"{state.where}: {explain(fetched.error_code)}"
             self._failed([state], kafka_error(fetched.error_code, what))
         else:
-            before = state.fetch_offset
-            state.take(
-                fetched,
-                committed_only=self._settings.isolation is IsolationLevel.READ_COMMITTED,
-                check_crcs=self._settings.check_crcs,
-            )
-            if state.fetch_offset > before:
-                self._turns[state.where] = self._turns.pop(state.where)
-            if fetched.records and state.fetch_offset == before:  # more such batches would come
-                state.failed(self._client.clock(), self._backoff)
-            else:
-                state.succeeded()
-            self.read_ahead.announce(state)
+            yield from self._taking_batches(state, restarts, fetched)
+
+    def _taking_batches(
+        self, state: PartitionState, restarts: int, fetched: FetchedPartition
+    ) -> Iterator[None]:
+        before = state.fetch_offset
+        for _ in state.taking(
+            fetched,
+            committed_only=self._settings.isolation is IsolationLevel.READ_COMMITTED,
+            check_crcs=self._settings.check_crcs,
+        ):
+            yield
+            if state.restarts != restarts:
+                return
+        if state.fetch_offset > before:
+            self._turns[state.where] = self._turns.pop(state.where)
+        if fetched.records and state.fetch_offset == before:  # more such batches would come
+            state.failed(self._client.clock(), self._backoff)
+        else:
+            state.succeeded()
+        self.read_ahead.announce(state)
 
     def _failed(self, states: Iterable[PartitionState], error: ProducerError) -> None:
         """Try again after a backoff, or give the application an error that does not pass."""

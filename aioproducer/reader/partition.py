@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.errors import CorruptRecordsError, ProducerError
@@ -14,6 +14,8 @@ from aioproducer.reader.fetch_request import FetchedPartition
 from aioproducer.records.encoded_batch import EncodedBatch, batches_in
 
 NO_EPOCH = -1
+BATCH_OBJECTS: Final = 600
+"""Bytes of the objects of a batch that is read ahead, as measured."""
 
 
 class Item(NamedTuple):
@@ -24,6 +26,11 @@ class Item(NamedTuple):
     batch: EncodedBatch | None = None
     """None: no records up to ``next_offset`` are for the reader, or there is an error."""
     error: ProducerError | None = None
+
+    @property
+    def memory(self) -> int:
+        """The bytes of the batch, and about those of the objects around it."""
+        return 0 if self.batch is None else self.batch.size + BATCH_OBJECTS
 
 
 class PartitionState:
@@ -48,7 +55,7 @@ class PartitionState:
         self.last_stable_offset: int | None = None
         """The end of the records whose transactions have ended, when last fetched."""
         self.buffered = 0
-        """Bytes that were read ahead."""
+        """Bytes of memory of the batches that were read ahead."""
         self.from_beginning = False
         """True until a first record comes, if reading began at the beginning of the log."""
         self.failures = 0
@@ -116,14 +123,20 @@ class PartitionState:
         self.failures = 0
         self.not_before = 0.0
 
-    def take(self, fetched: FetchedPartition, *, committed_only: bool, check_crcs: bool) -> None:
-        """Add the batches of a response. A corrupt one is an error behind those before it."""
+    def taking(
+        self, fetched: FetchedPartition, *, committed_only: bool, check_crcs: bool
+    ) -> Iterator[None]:
+        """Add the batches of a response, one in each step.
+
+        A corrupt one is an error behind those before it. The steps may not go on after a restart.
+        """
         self.high_watermark = fetched.high_watermark
         self.last_stable_offset = fetched.last_stable_offset
         aborted = AbortedTransactions(fetched.aborted if committed_only else ())
         try:
             for batch in batches_in(fetched.records, self.where, check_crcs=check_crcs):
                 self._take_batch(batch, aborted, committed_only=committed_only)
+                yield
         except CorruptRecordsError as error:
             self.fail(error)
 
@@ -142,8 +155,9 @@ class PartitionState:
         if skipped:
             self._skip(batch.next_offset)
             return
-        self._items.append(Item(batch.next_offset, batch))
-        self.buffered += batch.size
+        item = Item(batch.next_offset, batch)
+        self._items.append(item)
+        self.buffered += item.memory
 
     def _skip(self, next_offset: int) -> None:
         """Nothing before ``next_offset`` is for the application; one item says so."""
@@ -161,7 +175,7 @@ class PartitionState:
         """The next item. Behind an error, fetching begins anew at the position."""
         item = self._items.popleft()
         if item.batch is not None:
-            self.buffered -= item.batch.size
+            self.buffered -= item.memory
             self._taken = item.next_offset
         elif item.error is not None:
             self.restart(self.position)
@@ -204,7 +218,7 @@ class PartitionState:
         self.read_epoch = epoch
         for item in kept:
             self._items.append(item)
-            self.buffered += 0 if item.batch is None else item.batch.size
+            self.buffered += item.memory
 
     def _kept_before(self, offset: int) -> Iterator[Item]:
         for item in self._items:

@@ -98,7 +98,7 @@ class ReadAhead:
             self._ready[state.where] = state
         if item.batch is None and item.error is None:
             state.advance(item.next_offset)
-        self._taken += 0 if item.batch is None else item.batch.size
+        self._taken += item.memory
         if self._taken >= self._share // 4 or not state.has_items:
             self._taken = 0
             self._freed()

@@ -16,7 +16,8 @@ def opened() -> tuple[Cursor, PartitionState]:
     """A cursor behind the first of two records at the offsets 100 and 101."""
     state = PartitionState(WHERE, 100, None)
     fetched = FetchedPartition(0, batch(100, b"a", b"b"), 102, 102, 0, ())
-    state.take(fetched, committed_only=False, check_crcs=True)
+    for _ in state.taking(fetched, committed_only=False, check_crcs=True):
+        pass
     item = state.pop()
     assert item.batch is not None
     cursor = Cursor()

@@ -378,27 +378,46 @@ async def test_truncation_below_an_open_batch_is_an_error() -> None:
             await fetcher.next_item()
 
 
-async def test_other_tasks_run_between_the_partitions_of_a_response(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("partitions", [1, 2])
+async def test_other_tasks_run_between_the_batches_of_a_response(
+    monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
     client = ScriptedClient()
     client.leaders = {0: (1, 5), 1: (1, 5)}
-    client.logs = {0: written(b"a"), 1: written(b"b")}
+    client.logs[0] = written(b"a", b"b")
+    client.logs[partitions - 1] = written(b"a", b"b")
     turns = 0
 
-    def take(state: PartitionState, *args: Any, **options: Any) -> None:
-        taken.append((state.where.partition, turns))
-        time_sleep(0.01)
+    def take_batch(state: PartitionState, *args: Any, **options: Any) -> None:
+        taken.append(turns)
+        time_sleep(0.005)
         original(state, *args, **options)
 
-    taken: list[tuple[int, int]] = []
-    original = PartitionState.take
-    monkeypatch.setattr(PartitionState, "take", take)
+    taken: list[int] = []
+    original = PartitionState._take_batch
+    monkeypatch.setattr(PartitionState, "_take_batch", take_batch)
     async with fetching(client):
-        while len(taken) < 2:
+        while len(taken) < 2 * partitions:
             await asyncio.sleep(0)
             turns += 1
-    assert taken[1][1] > taken[0][1]
+    assert len(set(taken)) == len(taken)
+
+
+async def test_a_seek_while_a_response_is_taken_drops_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = ScriptedClient()
+    client.logs[0] = written(b"a", b"b", b"c")
+    original = PartitionState._take_batch
+
+    def take_batch(state: PartitionState, *args: Any, **options: Any) -> None:
+        original(state, *args, **options)
+        if state.restarts == 0:
+            fetcher.seek(PLACES[0], 2)
+
+    async with fetching(client) as fetcher:
+        monkeypatch.setattr(PartitionState, "_take_batch", take_batch)
+        assert await values(fetcher, 1) == [(0, 2)]
 
 
 async def test_a_leader_that_repeats_old_batches_is_asked_with_pauses() -> None:

@@ -7,7 +7,7 @@ import pytest
 from aioproducer.errors import CorruptRecordsError, OffsetOutOfRangeError
 from aioproducer.model import TopicPartition
 from aioproducer.reader.fetch_request import AbortedTransaction, FetchedPartition
-from aioproducer.reader.partition import PartitionState
+from aioproducer.reader.partition import BATCH_OBJECTS, PartitionState
 from tests.unit.reader.written import batch, marker
 
 PLACE = TopicPartition("orders", 0)
@@ -28,7 +28,9 @@ def take(
     committed_only: bool = False,
 ) -> None:
     index = tuple(AbortedTransaction(*each) for each in aborted)
-    partition.take(fetched(*batches, aborted=index), committed_only=committed_only, check_crcs=True)
+    answer = fetched(*batches, aborted=index)
+    for _ in partition.taking(answer, committed_only=committed_only, check_crcs=True):
+        pass
 
 
 def visible(partition: PartitionState) -> list[int]:
@@ -48,7 +50,7 @@ def test_batches_come_in_their_order() -> None:
     partition = state()
     take(partition, batch(0, b"a", b"b"), batch(2, b"c"))
     assert partition.fetch_offset == 3
-    assert partition.buffered == len(batch(0, b"a", b"b")) + len(batch(2, b"c"))
+    assert partition.buffered == len(batch(0, b"a", b"b")) + len(batch(2, b"c")) + 2 * BATCH_OBJECTS
     assert visible(partition) == [0, 2]
     assert (partition.position, partition.buffered) == (3, 0)
     assert (partition.high_watermark, partition.last_stable_offset) == (100, 90)
@@ -167,7 +169,7 @@ def test_truncation_drops_what_the_log_lost() -> None:
     take(partition, batch(0, b"a", epoch=3), batch(1, b"b", epoch=3), batch(2, b"c", epoch=3))
     partition.truncate(2, 2)
     assert (partition.fetch_offset, partition.read_epoch) == (2, 2)
-    assert partition.buffered == 2 * len(batch(0, b"a"))
+    assert partition.buffered == 2 * (len(batch(0, b"a")) + BATCH_OBJECTS)
     assert visible(partition) == [0, 1]
 
 
