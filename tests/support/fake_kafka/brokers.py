@@ -190,7 +190,10 @@ class FakeKafka:
                     async with self._news:
                         self._news.notify_all()
             finally:
-                worker.cancel()
+                try:
+                    await asyncio.sleep(0)  # a write that failed with the connection gets its error
+                finally:
+                    worker.cancel()
                 with suppress(asyncio.CancelledError, OSError):
                     await worker
 
