@@ -162,7 +162,7 @@ def test_all_replicas_are_in_sync(run: Run, topic: str) -> None:
 
 def test_deletion_asks_on_a_terminal(run: Run, kafka: KafkaCluster, topic: str) -> None:
     run("topics", "create", topic)
-    for answer, code in ((b"n\n", 2), (b"y\n", 0)):
+    for answer, code in ((b"n\n", 1), (b"y\n", 0)):
         terminal = Terminal()
         command = [*COMMAND, "topics", "delete", topic, "-b", kafka.bootstrap_servers]
         with subprocess.Popen(
