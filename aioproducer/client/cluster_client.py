@@ -30,8 +30,7 @@ from aioproducer.errors import (
     RequestTimeoutError,
     WrongLoopError,
     anew,
-    explain,
-    kafka_error,
+    error_about,
 )
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import Node
@@ -283,10 +282,7 @@ class ClusterClient:
                 self._peers.rebootstrap()
             raise
         if found.error_code:
-            raise kafka_error(
-                found.error_code,
-                f"the broker refused a metadata request: {explain(found.error_code)}",
-            )
+            raise error_about("the broker refused a metadata request", found.error_code)
         if found.brokers:
             self._peers.brokers = found.brokers
             servers = (server.id for server in self._peers.bootstrap)

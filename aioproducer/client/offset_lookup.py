@@ -9,12 +9,10 @@ from aioproducer.client.cluster_client import ClusterClient
 from aioproducer.client.describe_request import ClusterDescription
 from aioproducer.client.list_offsets import FoundOffset, IsolationLevel, ListOffsetsRequest
 from aioproducer.errors import (
-    KafkaError,
     LeaderNotAvailableError,
     ProducerError,
     UnknownTopicOrPartitionError,
-    explain,
-    kafka_error,
+    error_about,
 )
 from aioproducer.model import Node, TopicPartition
 
@@ -67,7 +65,7 @@ def _take(
     errors: list[BaseException] = []
     for where, offset in response.items():
         if offset.error_code:
-            errors.append(kafka_error(offset.error_code, f"{where}: {explain(offset.error_code)}"))
+            errors.append(error_about(where, offset.error_code))
         else:
             found[where] = offset
     return errors
@@ -90,7 +88,7 @@ def leaders_of(
 def _leader(where: TopicPartition, cluster: ClusterDescription) -> Node:
     topic = cluster.topics[where.topic]
     if topic.error_code:
-        raise topic_error(where.topic, topic.error_code)
+        raise error_about(f"topic {where.topic!r}", topic.error_code)
     known = {each.partition: each for each in topic.partitions}
     if where.partition not in known:
         raise UnknownTopicOrPartitionError(
@@ -102,8 +100,3 @@ def _leader(where: TopicPartition, cluster: ClusterDescription) -> Node:
             f"{where} has no leader at present: check that its brokers are up"
         )
     return leader
-
-
-def topic_error(topic: str, code: int) -> KafkaError:
-    """The error of a topic's description."""
-    return kafka_error(code, f"topic {topic!r}: {explain(code)}")

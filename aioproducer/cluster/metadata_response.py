@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from aioproducer.cluster.snapshot import NO_EPOCH, PartitionLeader, TopicInfo
-from aioproducer.errors import KafkaError, ProtocolError, explain, kafka_error
+from aioproducer.errors import KafkaError, ProtocolError, error_about, kafka_error
 from aioproducer.model import Node, PartitionInfo
 
 _FIRST_VERSION_WITH_RELIABLE_EPOCHS: Final = 9
@@ -149,7 +149,7 @@ def _node(fields: Mapping[str, Any]) -> Node:
 
 
 def _error(topic: str, code: int) -> KafkaError:
-    return kafka_error(code, f"topic {topic!r}: {explain(code)}")
+    return error_about(f"topic {topic!r}", code)
 
 
 def _is_stale(fields: Mapping[str, Any]) -> bool:

@@ -22,6 +22,7 @@ from aioproducer.errors import (
     ProducerError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
+    error_about,
     explain,
     kafka_error,
 )
@@ -128,7 +129,7 @@ def _check_topic(
     name: str, topic: TopicDescription, found: ClusterDescription
 ) -> KafkaError | None:
     if topic.error_code:
-        error = kafka_error(topic.error_code, f"topic {name!r}: {explain(topic.error_code)}")
+        error = error_about(f"topic {name!r}", topic.error_code)
         if error.retriable and not isinstance(error, UnknownTopicOrPartitionError):
             return error
         raise error

@@ -159,7 +159,7 @@ from aioproducer.errors.client import (
     anew,
 )
 from aioproducer.errors.dispositions import Disposition, Written
-from aioproducer.errors.table import explain, kafka_error
+from aioproducer.errors.table import error_about, explain, kafka_error
 
 __all__ = [
     "AbortableTransactionError",
@@ -272,6 +272,7 @@ __all__ = [
     "WrongLoopError",
     "anew",
     "code_name",
+    "error_about",
     "explain",
     "kafka_error",
 ]

@@ -199,6 +199,11 @@ def kafka_error(code: int, message: str) -> KafkaError:
     return error
 
 
+def error_about(what: object, code: int) -> KafkaError:
+    """The exception for a broker's error ``code`` about ``what``, such as a topic."""
+    return kafka_error(code, f"{what}: {explain(code)}")
+
+
 def explain(code: int, said: str | None = None) -> str:
     """An error code in words: its name, and what the broker said or else what to do about it."""
     row = _ROWS.get(code)

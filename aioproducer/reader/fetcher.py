@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from aioproducer.client.cluster_client import ClusterClient
 from aioproducer.client.list_offsets import IsolationLevel
-from aioproducer.errors import ProducerError, explain, kafka_error
+from aioproducer.errors import ProducerError, error_about
 from aioproducer.model import Node, TopicPartition
 from aioproducer.network.frames import MAX_RESPONSE_BYTES
 from aioproducer.reader.fetch_request import (
@@ -207,8 +207,7 @@ class Fetcher:
             self._failed(states, error)
             return
         if fetched.error_code:
-            what = f"{leader} refused a fetch: {explain(fetched.error_code)}"
-            self._failed(states, kafka_error(fetched.error_code, what))
+            self._failed(states, error_about(f"{leader} refused a fetch", fetched.error_code))
             return
         turn_began = self._client.clock()
         for state, before in zip(states, restarts, strict=True):
@@ -227,8 +226,7 @@ class Fetcher:
         if fetched.error_code == _OUT_OF_RANGE:
             self._start(state.where, partial(self._check.find_range, state))
         elif fetched.error_code:
-            what = f"{state.where}: {explain(fetched.error_code)}"
-            self._failed([state], kafka_error(fetched.error_code, what))
+            self._failed([state], error_about(state.where, fetched.error_code))
         else:
             yield from self._taking_batches(state, restarts, fetched)
 

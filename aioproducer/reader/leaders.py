@@ -8,7 +8,7 @@ from uuid import UUID
 
 from aioproducer.client.describe_request import ClusterDescription, TopicDescription
 from aioproducer.cluster.snapshot import Cluster, PartitionLeader, TopicInfo
-from aioproducer.errors import ProducerError, TopicRecreatedError, explain, kafka_error
+from aioproducer.errors import ProducerError, TopicRecreatedError, error_about
 from aioproducer.model import Node, TopicPartition
 
 
@@ -38,9 +38,7 @@ class Leaders:
         for name, topic in description.topics.items():
             known = self._cluster.topics.get(name)
             if topic.error_code:
-                errors[name] = kafka_error(
-                    topic.error_code, f"topic {name!r}: {explain(topic.error_code)}"
-                )
+                errors[name] = error_about(f"topic {name!r}", topic.error_code)
             elif known is not None and known.topic_id not in (None, topic.topic_id):
                 errors[name] = TopicRecreatedError(
                     f"topic {name!r} was deleted and created again: its offsets mean other records."

@@ -14,8 +14,7 @@ from aioproducer.errors import (
     OffsetOutOfRangeError,
     ProducerError,
     UnsupportedVersionError,
-    explain,
-    kafka_error,
+    error_about,
 )
 from aioproducer.model import Node, TopicPartition
 from aioproducer.reader.epoch_request import EpochEnd, EpochEndRequest, EpochOfPosition
@@ -121,8 +120,7 @@ class PositionCheck:
 
     def _take_end(self, state: PartitionState, end: EpochEnd, leader_epoch: int) -> None:
         if end.error_code:
-            what = f"{state.where}: {explain(end.error_code)}"
-            self._failed([state], kafka_error(end.error_code, what))
+            self._failed([state], error_about(state.where, end.error_code))
             return
         state.succeeded()
         known = end.leader_epoch >= 0 and end.end_offset >= 0

@@ -9,11 +9,12 @@ from typing import Final
 from aioproducer.client.cluster_client import ClusterClient
 from aioproducer.client.describe_request import ClusterDescription
 from aioproducer.client.list_offsets import EARLIEST, LATEST, FoundOffset, IsolationLevel
-from aioproducer.client.offset_lookup import lookup_offsets, topic_error
+from aioproducer.client.offset_lookup import lookup_offsets
 from aioproducer.errors import (
     LeaderNotAvailableError,
     ProducerError,
     UnknownTopicOrPartitionError,
+    error_about,
 )
 from aioproducer.model import TopicPartition
 from aioproducer.reader.positions import Assigned, Position, offset_of, timestamp_of
@@ -55,7 +56,7 @@ def _partitions(
     for topic, partition, start in assigned:
         described = cluster.topics[topic]
         if described.error_code:
-            raise topic_error(topic, described.error_code)
+            raise error_about(f"topic {topic!r}", described.error_code)
         there = [each.partition for each in described.partitions]
         if not there:
             raise LeaderNotAvailableError(f"topic {topic!r} has no partitions yet")

@@ -32,7 +32,15 @@ KAFKA = {
     for name, each in ALL.items()
     if issubclass(each, KafkaError) and each not in UNLISTED
 }
-HELPERS = {"Disposition", "Written", "anew", "code_name", "explain", "kafka_error"}
+HELPERS = {
+    "Disposition",
+    "Written",
+    "anew",
+    "code_name",
+    "error_about",
+    "explain",
+    "kafka_error",
+}
 
 
 def drawn_tree() -> list[tuple[str, str, str | None]]:
@@ -156,6 +164,12 @@ def test_what_is_retried_apart_from_brokers_answers() -> None:
         "RequestTimeoutError",
         "TokenEndpointError",
     }
+
+
+def test_an_error_about_something_names_it_and_what_to_do() -> None:
+    error = errors.error_about("topic 'orders'", 17)
+    assert type(error) is errors.InvalidTopicError
+    assert str(error) == f"topic 'orders': {errors.explain(17)}"
 
 
 def test_public_names_are_there_and_builtins_are_not_shadowed() -> None:
