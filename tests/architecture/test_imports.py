@@ -36,7 +36,7 @@ def test_the_contracts_are_kept() -> None:
         ("    asyncio\n", "    asyncio\n    random\n", "random"),
         ("    network\n    accumulator |", "    accumulator |", "network"),
         (
-            "    sender | admin | reader\n    client\n",
+            "    sender | admin | reader | telemetry\n    client\n",
             "    client\n    sender | admin | reader\n",
             "aioproducer.sender is not allowed to import aioproducer.client",
         ),

@@ -1,0 +1,147 @@
+"""The observer of a producer: it follows records, batches and requests to their outcomes.
+
+A producer has one observer at most, and pays nothing without one.
+``aioproducer.observability.otel`` makes observers that trace. All methods are called on the
+producer's event loop, but :meth:`Observer.context` and :meth:`Observer.record_sent` are called by
+the thread that sends. An error of an observer is logged and never breaks the send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+
+from aioproducer.model import Header, Headers, Node, NodeId, RecordMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from aioproducer.config import ProducerConfig
+
+__all__ = [
+    "BatchOutcome",
+    "CallTrace",
+    "ObservedProducer",
+    "Observer",
+    "ObserverFactory",
+    "RecordTrace",
+    "RequestOutcome",
+    "Untraced",
+    "default",
+    "set_default",
+]
+
+
+class RecordTrace(Protocol):
+    """A record that is traced, from the call of ``send()`` to its outcome."""
+
+    @property
+    def headers(self) -> Sequence[Header]:
+        """The headers that carry its context; they are added to the record's own."""
+
+    def ended(self, metadata: RecordMetadata, error: BaseException | None) -> None:
+        """Take the outcome, once: delivered if ``error`` is None.
+
+        With an error, ``metadata`` has the topic and the partition (-1 if none was chosen), and -1
+        in all other fields. A record that its caller took back has a CancelledError.
+        """
+
+
+class Untraced(NamedTuple):
+    """The decision about a record that is not traced, and about those behind it."""
+
+    records: int = 1
+    """The number of records that the decision is about, this record included, while the context
+    stays the same object."""
+    headers: Sequence[Header] = ()
+    """The headers to add to each of these records: they carry the context of the caller."""
+
+
+class CallTrace(Protocol):
+    """A call of ``send_many()`` that is traced."""
+
+    @property
+    def headers(self) -> Sequence[Header]:
+        """The headers to add to each record."""
+
+    def ended(self, records: int, failed: int, error: BaseException | None) -> None:
+        """Take the outcome: of ``records``, ``failed`` were not delivered.
+
+        ``error``: the first failure, or the error that the call raises; None: all were delivered.
+        """
+
+
+class BatchOutcome(NamedTuple):
+    """A batch that was delivered or has failed for good."""
+
+    topic_partition: TopicPartition
+    node: NodeId
+    """The broker of the last attempt; -1: there was none."""
+    records: int
+    size: int
+    """Bytes with the header, before compression."""
+    seconds: float
+    """The time since the batch was opened by its first record."""
+    error: BaseException | None
+
+
+class RequestOutcome(NamedTuple):
+    """A produce request that has its response, or failed."""
+
+    node: Node
+    batches: Mapping[TopicPartition, tuple[int, int]]
+    """Records and bytes as sent, by partition."""
+    seconds: float
+    """The time from the write of the request to its response."""
+    error: BaseException | None
+    """The error of the request as a whole: its connection was lost, or it timed out."""
+
+
+class Observer(Protocol):
+    """Follows one producer."""
+
+    def context(self) -> object:
+        """The caller's tracing context. It is called for each record, so it is fast."""
+
+    def record_sent(
+        self, topic: str, key: object, partition: int | None, headers: Headers | None
+    ) -> RecordTrace | Untraced:
+        """Decide about a record. The fields are the caller's, before serialization."""
+
+    def call_started(self, topic: str, headers: Headers | None) -> CallTrace | None:
+        """Decide about a ``send_many()``; None: it is not traced."""
+
+    def batch_ended(self, outcome: BatchOutcome) -> None:
+        """A batch has its outcome."""
+
+    def request_ended(self, outcome: RequestOutcome) -> None:
+        """A produce request has ended."""
+
+    def close(self) -> None:
+        """The producer is closed."""
+
+
+class ObservedProducer(Protocol):
+    """The producer as an observer sees it."""
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def config(self) -> ProducerConfig: ...
+
+    def metrics(self) -> Mapping[str, Mapping[str, object]]:
+        """All metrics as they are now; see :meth:`aioproducer.Producer.metrics`."""
+
+
+ObserverFactory: TypeAlias = Callable[[ObservedProducer], Observer | None]
+
+_default: Final[list[ObserverFactory]] = []
+
+
+def set_default(factory: ObserverFactory | None) -> None:
+    """Let every producer that starts from now on ask ``factory`` for its observer; None: no one."""
+    _default[:] = [] if factory is None else [factory]
+
+
+def default() -> ObserverFactory | None:
+    """The factory of :func:`set_default`."""
+    return _default[0] if _default else None

@@ -1,0 +1,1 @@
+"""Metrics that brokers ask for and get (KIP-714)."""
