@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from inspect import signature
 from typing import Any, Protocol
 
 from aioproducer.model import Header, Headers, ProducerRecord, RecordMetadata
+from aioproducer.observer import ObservedFuture
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +79,11 @@ class Interceptors:
             except Exception:
                 logger.exception("on_acknowledgement of %r failed", interceptor)
 
+    def follow(self, future: Any, record: ProducerRecord) -> ObservedFuture:
+        """The future of ``record``, which gives its outcome to the interceptors first."""
+        told = partial(self.on_acknowledgement, headers=record.headers)
+        return ObservedFuture(future, record.topic, record.partition, told)
+
     def close(self) -> None:
         """Call the interceptors' ``close()``."""
         close_hooks(self._chain)
@@ -112,66 +119,3 @@ def close_hooks(hooks: Iterable[Any]) -> None:
             close()
         except Exception:
             logger.exception("close of %r failed", hook)
-
-
-class InterceptedFuture:
-    """A record's future whose outcome interceptors get first, even if the caller cancelled it."""
-
-    __slots__ = ("_future", "_headers", "_interceptors", "_told", "_topic", "partition")
-
-    def __init__(self, future: Any, interceptors: Interceptors, record: ProducerRecord) -> None:
-        self._future = future
-        self._interceptors = interceptors
-        self._topic = record.topic
-        self._headers = record.headers
-        self.partition = record.partition
-        """The partition that the record names, or that was chosen; None: none yet."""
-        self._told = False
-
-    def done(self) -> bool:
-        """True if the outcome is known; a cancelled future still waits for it."""
-        return self._told
-
-    def cancelled(self) -> bool:
-        """True if the caller gave up."""
-        return bool(self._future.cancelled())
-
-    @property
-    def caller(self) -> Any:
-        """The future that ``send()`` returned."""
-        return self._future
-
-    def set_result(self, metadata: RecordMetadata) -> None:
-        """The record is in the log."""
-        self._told = True
-        self._interceptors.on_acknowledgement(metadata, None, self._headers)
-        if not self._future.done():
-            self._future.set_result(metadata)
-
-    def set_exception(self, error: BaseException) -> None:
-        """The record failed."""
-        self.refused(error)
-        if not self._future.done():
-            self._future.set_exception(error)
-
-    def refused(self, error: BaseException) -> None:
-        """Call the interceptors with an error that the call itself raises."""
-        self._told = True
-        partition = self.partition
-        if type(partition) is not int or partition < 0:
-            partition = -1
-        unknown = RecordMetadata(self._topic, partition, -1, -1, -1, -1)
-        self._interceptors.on_acknowledgement(unknown, error, self._headers)
-
-    def exception(self) -> BaseException | None:
-        """Read the error, so that asyncio does not complain about an ignored one."""
-        if self._future.cancelled():
-            return None
-        error: BaseException | None = self._future.exception()
-        return error
-
-
-def tell_partition(token: Any, partition: int | None) -> None:
-    """Note the partition that the record of ``token`` names, for the interceptors."""
-    if type(token) is InterceptedFuture and partition is not None:
-        token.partition = partition

@@ -9,7 +9,7 @@ the thread that sends. An error of an observer is logged and never breaks the se
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from aioproducer.model import Header, Headers, Node, NodeId, RecordMetadata, TopicPartition
 
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchOutcome",
     "CallTrace",
+    "ObservedFuture",
     "ObservedProducer",
     "Observer",
     "ObserverFactory",
+    "ObserverSlot",
     "RecordTrace",
     "RequestOutcome",
     "Untraced",
     "default",
     "set_default",
+    "tell_partition",
 ]
 
 
@@ -119,6 +122,88 @@ class Observer(Protocol):
         """The producer is closed."""
 
 
+class ObserverSlot:
+    """The place of a producer's observer, for the parts that tell it something."""
+
+    __slots__ = ("observer",)
+
+    def __init__(self) -> None:
+        self.observer: Observer | None = None
+
+
+class ObservedFuture:
+    """A record's future whose outcome ``told`` gets first, even if the caller cancelled it.
+
+    ``told`` gets metadata and an error as :meth:`RecordTrace.ended` does, and raises nothing.
+    """
+
+    __slots__ = ("_done", "_future", "_told", "_topic", "partition")
+
+    def __init__(
+        self,
+        future: Any,
+        topic: str,
+        partition: int | None,
+        told: Callable[[RecordMetadata, BaseException | None], None],
+    ) -> None:
+        self._future = future
+        self._topic = topic
+        self._told = told
+        self.partition = partition
+        """The partition that the record names, or that was chosen; None: none yet."""
+        self._done = False
+
+    def done(self) -> bool:
+        """True if the outcome is known; a cancelled future still waits for it."""
+        return self._done
+
+    def cancelled(self) -> bool:
+        """True if the caller gave up."""
+        return bool(self._future.cancelled())
+
+    @property
+    def caller(self) -> Any:
+        """The future that ``send()`` returned."""
+        future = self._future
+        return future.caller if type(future) is ObservedFuture else future
+
+    def set_result(self, metadata: RecordMetadata) -> None:
+        """The record is in the log."""
+        self._done = True
+        self._told(metadata, None)
+        if not self._future.done():
+            self._future.set_result(metadata)
+
+    def set_exception(self, error: BaseException) -> None:
+        """The record failed."""
+        self.refused(error)
+        if not self._future.done():
+            self._future.set_exception(error)
+
+    def refused(self, error: BaseException) -> None:
+        """Tell an error that the call itself raises."""
+        self._done = True
+        partition = self.partition
+        if type(partition) is not int or partition < 0:
+            partition = -1
+        self._told(RecordMetadata(self._topic, partition, -1, -1, -1, -1), error)
+
+    def exception(self) -> BaseException | None:
+        """Read the error, so that asyncio does not complain about an ignored one."""
+        if self._future.cancelled():
+            return None
+        error: BaseException | None = self._future.exception()
+        return error
+
+
+def tell_partition(token: Any, partition: int | None) -> None:
+    """Note the partition that the record of ``token`` names, for those who are told its outcome."""
+    while type(token) is ObservedFuture:
+        if partition is not None:
+            token.partition = partition
+        token = token._future
+
+
 class ObservedProducer(Protocol):
     """The producer as an observer sees it."""
 
@@ -128,7 +213,7 @@ class ObservedProducer(Protocol):
     @property
     def config(self) -> ProducerConfig: ...
 
-    def metrics(self) -> Mapping[str, Mapping[str, object]]:
+    def metrics(self) -> Mapping[str, Any]:
         """All metrics as they are now; see :meth:`aioproducer.Producer.metrics`."""
 
 

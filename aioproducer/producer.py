@@ -27,7 +27,7 @@ from aioproducer.core.arguments import (
 from aioproducer.core.producer_core import ProducerCore
 from aioproducer.core.send_pipeline import RecordFields
 from aioproducer.errors import ConfigError
-from aioproducer.metrics import MetricsSnapshot
+from aioproducer.metrics import Latencies, MetricsSnapshot
 from aioproducer.model import (
     ConsumerGroupMetadata,
     Headers,
@@ -181,7 +181,7 @@ class Producer:
         if isinstance(topic, ProducerRecord):
             fields = only_argument(topic, *fields[1:])
         future = core.new_future()
-        core.put(fields, future)
+        core.send(fields, future)
         return future
 
     async def drain(self) -> None:
@@ -479,6 +479,10 @@ class Producer:
     def metrics(self) -> MetricsSnapshot:
         """The Java producer's metrics by group and name; see ``docs/reference/metrics.md``."""
         return self._core.metrics()
+
+    def latencies(self) -> Latencies:
+        """Histograms of the times of records, whole and in parts, since the producer's start."""
+        return self._core.latencies()
 
 
 def _joining(config: ProducerConfig, transaction: TransactionHandle) -> ProducerConfig:

@@ -40,6 +40,7 @@ class PendingQueue:
         self._flushes = flushes
         self._wake = wake
         self._on_failed = on_failed
+        self._waits: list[float] = []
 
     def __len__(self) -> int:
         return len(self._records)
@@ -136,7 +137,7 @@ class PendingQueue:
             if self._one_record_each:
                 self._batches.close_batch(partition)
             partition.pop_pending()
-            self.settle(record, batch)
+            self.joined(record, batch, now)
             record = self._first_pending(partition)
         if record is not None:
             self._sizes.filled(partition.growth, batch.count)
@@ -160,6 +161,16 @@ class PendingQueue:
                 return record
             partition.pop_pending()
         return None
+
+    def joined(self, record: PendingRecord, batch: ProducerBatch, now: float) -> None:
+        """Remove ``record``, which has joined ``batch``."""
+        self._waits.append(now - record.sent)
+        self.settle(record, batch)
+
+    def take_waits(self) -> list[float]:
+        """The seconds that each record waited which joined a batch since the last call."""
+        waits, self._waits = self._waits, []
+        return waits
 
     def settle(self, record: PendingRecord, batch: ProducerBatch | None = None) -> None:
         """Remove ``record``, which is in ``batch``, or has its outcome."""

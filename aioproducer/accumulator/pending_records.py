@@ -12,9 +12,9 @@ from itertools import islice, takewhile
 from typing import Protocol
 
 from aioproducer.accumulator.buffer_pool import BufferPool, NodeKey, NodeQuota
-from aioproducer.errors import BufferExhaustedError, ProducerError
-from aioproducer.interceptors import InterceptedFuture, tell_partition
+from aioproducer.errors import BufferExhaustedError, RecordCancelledError
 from aioproducer.model import Header, RecordMetadata
+from aioproducer.observer import ObservedFuture, tell_partition
 
 
 class RecordFuture(Protocol):
@@ -43,7 +43,16 @@ class CancellableFuture(Protocol):
 class SerializedRecord:
     """A checked and serialized record, with the future of its caller."""
 
-    __slots__ = ("headers", "key", "partition", "timestamp_ms", "token", "topic", "value")
+    __slots__ = (
+        "headers",
+        "key",
+        "partition",
+        "sent_ns",
+        "timestamp_ms",
+        "token",
+        "topic",
+        "value",
+    )
 
     def __init__(
         self,
@@ -54,6 +63,8 @@ class SerializedRecord:
         value: bytes | None,
         headers: Sequence[Header],
         token: RecordFuture,
+        *,
+        sent_ns: int = 0,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -64,6 +75,8 @@ class SerializedRecord:
         self.headers = headers
         self.token = token
         """The future that gets the outcome, or its stand-in."""
+        self.sent_ns = sent_ns
+        """The wall clock's nanoseconds at the ``send()``."""
 
 
 class PendingRecord:
@@ -85,8 +98,8 @@ class PendingRecord:
     def __init__(self, record: SerializedRecord, size: int, sent: float, deadline: float) -> None:
         self.record = record
         token = record.token
-        self.caller = token.caller if isinstance(token, InterceptedFuture) else token
-        """The future that the caller may cancel; a token that calls interceptors is another one."""
+        self.caller = token.caller if isinstance(token, ObservedFuture) else token
+        """The future that the caller may cancel; the token of an observed record is another one."""
         self.size = size
         """The bytes that the record counts for: an upper bound of a batch with it alone."""
         self.sent = sent
@@ -134,8 +147,12 @@ class PendingRecord:
             token.exception()
 
     def take_back(self) -> None:
-        """Fail the cancelled record, which calls interceptors."""
-        self.fail(ProducerError("the caller cancelled the record before it was in a batch"))
+        """Fail the cancelled record, for those who follow it."""
+        self.fail(
+            RecordCancelledError(
+                f"topic {self.topic!r}: the caller cancelled the record before it was in a batch"
+            )
+        )
 
 
 class PendingRecords:

@@ -7,10 +7,10 @@ from typing import Any
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.pending_records import SerializedRecord
-from aioproducer.interceptors import tell_partition
 from aioproducer.model import BatchOrder, TopicPartition
+from aioproducer.observer import tell_partition
 from aioproducer.records.acceleration import RecordsBuilder, deliver_records, fail_record
-from aioproducer.records.builder import BATCH_OVERHEAD, batch_size_bound
+from aioproducer.records.builder import BATCH_OVERHEAD, batch_size_bound, sent_times
 from aioproducer.records.bulk_tokens import one_by_one
 from aioproducer.records.compression import Compression
 from aioproducer.records.reader import read_records
@@ -100,6 +100,7 @@ class ProducerBatch:
 
     def append(self, record: SerializedRecord) -> bool:
         """Add ``record``; False: it does not fit, or the batch is closed."""
+        self.builder.mark(record.sent_ns)
         return bool(
             self.builder.append(
                 record.token, record.timestamp_ms, record.key, record.value, record.headers
@@ -167,6 +168,7 @@ class ProducerBatch:
             buffer = bytearray(len(buffer))
         self.builder.tokens = []
         self.builder.runs = []
+        self.builder.marks = []
         self.builder.buffer = bytearray()
         self.compressed = None
         return buffer
@@ -181,11 +183,16 @@ def split_batch(batch: ProducerBatch, size: int) -> list[ProducerBatch]:
     """
     parts: list[ProducerBatch] = []
     tokens = one_by_one(batch.builder.tokens)
-    for token, record in zip(tokens, read_records(batch.builder), strict=True):
+    sent_ns = sent_times(batch.builder.marks, batch.count)
+    for token, sent, record in zip(tokens, sent_ns, read_records(batch.builder), strict=True):
+        if parts:
+            parts[-1].builder.mark(sent)
         if not parts or not parts[-1].builder.append(token, *record):
             part = _part(batch, size)
+            part.builder.mark(sent)
             if not part.builder.append(token, *record):
                 part = _part(batch, batch_size_bound(record.key, record.value, record.headers))
+                part.builder.mark(sent)
                 part.builder.append(token, *record)
                 part.builder.close()
             parts.append(part)

@@ -107,12 +107,12 @@ class RecordAccumulator:
         if number == UNKNOWN:
             return False
         builder = builders.sticky if number == STICKY else builders.partitions[number]
-        if builder is not None and builder.append(
-            record.token, record.timestamp_ms, key, record.value, record.headers
-        ):
-            self.routes.last = builder
-            self.routes.taken += 1
-            return True
+        if builder is not None:
+            builder.mark(record.sent_ns)
+            if builder.append(record.token, record.timestamp_ms, key, record.value, record.headers):
+                self.routes.last = builder
+                self.routes.taken += 1
+                return True
         self.routes.taken += 1
         return self._find_batch(topic, number, record, now) is not None
 
@@ -295,7 +295,7 @@ class RecordAccumulator:
             self.pending.fail([record], error)
             return
         self.batches.expire_by(batch, record.sent + self._delivery_timeout)
-        self.pending.settle(record, batch)
+        self.pending.joined(record, batch, now)
 
     def forget_topic(self, name: str, now: float) -> bool:
         """Drop an unused topic; False while it has records."""

@@ -91,9 +91,11 @@ class ColumnWriter(ValueWriter):
             return 0
         token = BulkToken(self._outcomes, place, order)
         self._routes.last = builder
-        now_ms = self._core.now_ms()
-        headers = rows.headers or ()
-        token.count = builder.append_rows(token, now_ms, rows.columns, rows.base, end, headers)
+        now_ns = self._core.wall_clock_ns()
+        builder.mark(now_ns)
+        token.count = builder.append_rows(
+            token, now_ns // 1_000_000, rows.columns, rows.base, end, rows.headers or ()
+        )
         self._given += token.count
         return token.count
 

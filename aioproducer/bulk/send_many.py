@@ -9,6 +9,7 @@ from aioproducer.bulk.send_report import SendReport
 from aioproducer.bulk.value_sender import ValueSender
 from aioproducer.core.arguments import one_by_one
 from aioproducer.core.producer_core import ProducerCore
+from aioproducer.core.tracing import TracedCall
 from aioproducer.model import Headers
 from aioproducer.records.arrow import is_arrow, read_columns
 from aioproducer.serialization import shared_headers
@@ -22,10 +23,12 @@ async def send_many(
     columns = read_columns(values) if is_arrow(values) else None
     if columns is None and not isinstance(values, AsyncIterable):
         values = one_by_one(values, "an iterable or async iterable")
-    shared = None if headers is None else shared_headers(headers, topic)
+    call = TracedCall(core.tracing, topic, headers)
+    shared = None if call.headers is None else shared_headers(call.headers, topic)
     sender = ValueSender(core)
     with core.hold_commit():
         report: SendReport | None = None
+        raised: BaseException | None = None
         try:
             if columns is None:
                 report = await sender.send_all(topic, values, partition, shared)
@@ -33,8 +36,9 @@ async def send_many(
                 report = await sender.send_columns(topic, columns, partition, shared)
             return report
         except BaseException as error:
-            report = SendReport.of(error)
+            report, raised = SendReport.of(error), error
             raise
         finally:
+            call.ended(report, raised)
             if report is not None and report.first_failure is not None:
                 core.record_failed(report.first_failure)

@@ -126,8 +126,9 @@ class ValueWriter:
             return 0
         token = BulkToken(self._outcomes, index)
         self._routes.last = builder
-        now_ms = self._core.now_ms()
-        token.count = builder.append_values(token, now_ms, values, at, headers or ())
+        now_ns = self._core.wall_clock_ns()
+        builder.mark(now_ns)
+        token.count = builder.append_values(token, now_ns // 1_000_000, values, at, headers or ())
         self._given += token.count
         return token.count
 

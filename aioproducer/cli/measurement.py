@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aioproducer.cli.latency_histogram import LatencyHistogram
+from aioproducer.metrics import LatencyHistogram
 
 __all__ = ["Measurement", "Summary"]
 
@@ -68,13 +68,15 @@ class _Figures:
 
     def merge(self, other: _Figures) -> None:
         self.bytes += other.bytes
-        self.latencies.merge(other.latencies)
+        self.latencies.absorb(other.latencies)
 
     def summary(self, now: float) -> Summary:
         found = self.latencies
-        latency_ms = {"avg": found.mean * 1000, "max": found.max * 1000}
-        for name, percent in _PERCENTILES.items():
-            latency_ms[name] = found.percentile(percent) * 1000
+        latency_ms = dict.fromkeys(("avg", "max", *_PERCENTILES), 0.0)
+        if found.count:
+            latency_ms = {"avg": found.mean * 1000, "max": found.max * 1000}
+            for name, percent in _PERCENTILES.items():
+                latency_ms[name] = found.percentile(percent) * 1000
         return Summary(found.count, self.bytes, max(0.0, now - self.began), latency_ms)
 
 

@@ -209,12 +209,17 @@ def fields(job: PerformanceJob, result: PerformanceResult) -> dict[str, Any]:
         else {
             "committed": commits.count,
             "commit_ms": {
-                "avg": round(commits.mean * 1000, 3),
-                "max": round(commits.max * 1000, 3),
+                "avg": round(_or_zero(commits.mean) * 1000, 3),
+                "max": round(_or_zero(commits.max) * 1000, 3),
             },
         },
     }
     return found | ({"metrics": _without_nan(result.metrics)} if job.with_metrics else {})
+
+
+def _or_zero(seconds: float) -> float:
+    """``seconds``, or 0 for the NaN of no value."""
+    return seconds if isfinite(seconds) else 0.0
 
 
 def _without_nan(metrics: Any) -> Any:
@@ -230,7 +235,8 @@ def lines(result: PerformanceResult) -> Iterator[str]:
     if result.steady_state is not None:
         yield f"Steady state: {result.steady_state.line(percentiles=True)}"
     if result.commits is not None:
-        mean, longest = result.commits.mean * 1000, result.commits.max * 1000
+        mean = _or_zero(result.commits.mean) * 1000
+        longest = _or_zero(result.commits.max) * 1000
         yield (
             f"{result.commits.count} transactions committed, "
             f"{mean:.2f} ms avg commit, {longest:.2f} ms max commit."

@@ -12,7 +12,6 @@ from typing import Any, Final
 from aioproducer.bulk.value_writer import ValueWriter
 from aioproducer.cli.cancellation import closed_if_cancelled
 from aioproducer.cli.delivery_counter import DeliveryCounter
-from aioproducer.cli.latency_histogram import LatencyHistogram
 from aioproducer.cli.measurement import Measurement, Summary
 from aioproducer.cli.payloads import Payloads
 from aioproducer.cli.performance_display import PerformanceDisplay
@@ -22,6 +21,7 @@ from aioproducer.cli.signals import EndSignals
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ProducerError, RecordTooLargeError
+from aioproducer.metrics import LatencyHistogram
 from aioproducer.producer import Producer
 
 __all__ = ["PerformanceJob", "PerformanceResult", "PerformanceRun"]

@@ -14,8 +14,9 @@ from aioproducer.config import ProducerConfig
 from aioproducer.core.cluster_queries import ClusterQueries
 from aioproducer.core.parts import Parts
 from aioproducer.errors import ProducerClosedError, ProducerError, ProducerTimeoutError
-from aioproducer.metrics import MetricsSnapshot
+from aioproducer.metrics import Latencies, MetricsSnapshot
 from aioproducer.model import TransactionHandle
+from aioproducer.observer import ObserverSlot
 from aioproducer.runtime.tasks import TaskOwner
 from aioproducer.sender.drain import drain
 
@@ -43,12 +44,15 @@ class Engine:
         partitioner: Any,
         on_death: Callable[[BaseException], None],
         environment: Environment,
-        joined: TransactionHandle | None = None,
+        joined: TransactionHandle | None,
+        observed: ObserverSlot,
     ) -> None:
         self._config = config
         self._clock = environment.clock
         self._owner = TaskOwner(on_death)
-        self.parts = parts = Parts(config, client_id, partitioner, joined, environment, self._owner)
+        self.parts = parts = Parts(
+            config, client_id, partitioner, joined, environment, self._owner, observed
+        )
         self.accumulator = parts.accumulator
         self.transactions = parts.transactions
         self.queries = ClusterQueries(parts, environment.clock)
@@ -227,6 +231,10 @@ class Engine:
         finally:
             failed += self._sender.give_up(error)
         return failed
+
+    def latencies(self) -> Latencies:
+        """The times of records since the start."""
+        return self._metrics.latencies(self._clock())
 
     def snapshot_metrics(self) -> MetricsSnapshot:
         """All metrics as they are now."""

@@ -19,6 +19,7 @@ from aioproducer.config import ADAPTIVE_LINGER_MS, LARGEST_BATCH, SMALLEST_BATCH
 from aioproducer.errors import ProducerError
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import TransactionHandle
+from aioproducer.observer import ObserverSlot
 from aioproducer.partitioning import (
     ConsistentRandomPartitioner,
     Murmur3Partitioner,
@@ -36,6 +37,7 @@ from aioproducer.sender.batch_sender import (
 )
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.compressor import Compressor
+from aioproducer.sender.delivery_reports import DeliveryReports
 from aioproducer.sender.expiry import BatchExpiry, Expiry, RecordExpiry
 from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.refresher import MetadataRefresher
@@ -59,6 +61,7 @@ class Parts:
         joined: TransactionHandle | None,
         environment: Environment,
         owner: TaskOwner,
+        observed: ObserverSlot,
     ) -> None:
         self._clock = clock = environment.clock
         self._random = environment.random()
@@ -79,6 +82,9 @@ class Parts:
         )
         self._manager = (
             None if transactional_id is None else self._make_manager(transactional_id, joined)
+        )
+        self._reports = DeliveryReports(
+            self.metrics, observed, self.metadata, environment.wall_clock_ns
         )
         self.accumulator = self._make_accumulator(config, partitioner)
         secured = security(config, environment)
@@ -158,7 +164,7 @@ class Parts:
             self.accumulator,
             self.metadata,
             self._sequence_numbers,
-            self.metrics,
+            self._reports,
             self._compressor,
             self._backoff(),
             config.retries,
@@ -201,7 +207,7 @@ class Parts:
             ProduceRequestBuilder(
                 settings, self.metadata, self._compressor, self.metrics, self._manager
             ),
-            ProduceResponses(self.accumulator, self.metadata, completer),
+            ProduceResponses(self.accumulator, self.metadata, completer, self._reports),
             self.wakeup,
         )
 

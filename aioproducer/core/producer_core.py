@@ -8,6 +8,7 @@ import os
 import weakref
 from asyncio import current_task
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -19,14 +20,19 @@ from aioproducer.core.fast_path import FastPath
 from aioproducer.core.hooks import Hooks
 from aioproducer.core.lifecycle import Lifecycle
 from aioproducer.core.send_pipeline import RecordFields, SendPipeline
+from aioproducer.core.tracing import Tracing
+from aioproducer.core.tracing import end as end_trace
 from aioproducer.errors import (
     IllegalStateError,
     ProducerBrokenError,
     ProducerClosedError,
     ProducerError,
 )
-from aioproducer.metrics import MetricsSnapshot
+from aioproducer.interceptors import close_hooks
+from aioproducer.metrics import Latencies, MetricsSnapshot
 from aioproducer.model import PartitionInfo, TransactionHandle
+from aioproducer.observer import ObservedFuture, Observer, ObserverSlot
+from aioproducer.observer import default as default_observer
 from aioproducer.records.acceleration import RouteCache
 
 if TYPE_CHECKING:
@@ -76,6 +82,10 @@ class ProducerCore:
         self.client_id = config.client_id or f"producer-{next(_NUMBERS)}"
         self.hooks = Hooks(config)
         self.fast_path = FastPath()
+        self.observed = ObserverSlot()
+        """The place of the observer; :meth:`observe` sets it."""
+        self.tracing: Tracing | None = None
+        """The traces of records and calls; None: there is no observer."""
         self.routes = RouteCache()
         """The routes of the fast path; empty if hooks rule it out."""
         self.back_pressure: BackPressure = _Unavailable()
@@ -94,12 +104,34 @@ class ProducerCore:
             return "<Producer that is being made>"
         return f"<Producer {self.client_id!r} {self._lifecycle}>"
 
+    # --- the observer ----------------------------------------------------------------------
+
+    def observe(self, observer: Observer | None) -> None:
+        """Let ``observer`` follow the records that are sent from now on; None: nobody."""
+        self.observed.observer = observer
+        self.tracing = None if observer is None else Tracing(observer, self.fast_path)
+        self.fast_path.trace(None if observer is None else observer.context)
+
+    def _ask_default_observer(self) -> None:
+        factory = default_observer()
+        if factory is None or self.observed.observer is not None:
+            return
+        try:
+            self.observe(factory(self))
+        except Exception:
+            logger.exception("%r made no observer for %r", factory, self)
+
+    def _close_observer(self) -> None:
+        if self.observed.observer is not None:
+            close_hooks([self.observed.observer])
+
     # --- life ------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Start the parts on the running loop, and get a transactional producer its epoch."""
         life = self._lifecycle
         life.start()
+        self._ask_default_observer()
         try:
             self._engine = engine = Engine(
                 self.config,
@@ -108,17 +140,19 @@ class ProducerCore:
                 self._on_death,
                 self._environment,
                 self._transaction,
+                self.observed,
             )
             await engine.resolve_bootstrap()
         except BaseException:
             self._engine = None
             life.start_failed()
             self.hooks.close()
+            self._close_observer()
             raise
         if life.closed:
             raise ProducerClosedError(f"the producer {self.client_id!r} was closed as it started")
         self._pipeline = SendPipeline(
-            engine, self.hooks, self._max_block, self._environment.clock, self.now_ms
+            engine, self.hooks, self._max_block, self._environment.clock, self.wall_clock_ns
         )
         self.back_pressure = engine.accumulator.waiters
         engine.start()
@@ -167,6 +201,7 @@ class ProducerCore:
             undelivered = await engine.close(bound, error)
         finally:
             self.hooks.close()
+            self._close_observer()
         if undelivered:
             logger.error(
                 "Producer %r was closed with %d records undelivered", self.client_id, undelivered
@@ -219,10 +254,6 @@ class ProducerCore:
         """A future of the producer's loop."""
         return self._lifecycle.loop.create_future()
 
-    def now_ms(self) -> int:
-        """The timestamp of a record that is sent now, in milliseconds since the epoch."""
-        return self._environment.wall_clock_ns() // 1_000_000
-
     def put(
         self,
         fields: RecordFields,
@@ -230,9 +261,29 @@ class ProducerCore:
         *,
         over_capacity: bool = False,
         caller: object = None,
+        sent_ns: int | None = None,
     ) -> None:
         """Send a record of a running producer; see :meth:`SendPipeline.put`."""
-        self._pipeline.put(fields, token, over_capacity=over_capacity, caller=caller)
+        self._pipeline.put(
+            fields, token, over_capacity=over_capacity, caller=caller, sent_ns=sent_ns
+        )
+
+    def send(self, fields: RecordFields, future: asyncio.Future[Any]) -> None:
+        """Send a record that did not take the fast path; trace it, if it is to be traced."""
+        if self.tracing is None:
+            self._pipeline.put(fields, future)
+            return
+        fields, trace = self.tracing.begin(fields)
+        if trace is None:
+            self._pipeline.put(fields, future)
+            return
+        token = ObservedFuture(future, fields[0], fields[3], partial(end_trace, trace))
+        try:
+            self._pipeline.put(fields, token)
+        except ProducerError as error:
+            if not token.done():
+                token.refused(error)
+            raise
 
     def take_back_cancelled(self) -> None:
         """Take all cancelled records out of the pending ones."""
@@ -286,6 +337,12 @@ class ProducerCore:
         if self._engine is None:
             raise IllegalStateError("the producer was not started, so there are no metrics yet")
         return self._engine.snapshot_metrics()
+
+    def latencies(self) -> Latencies:
+        """The times of records since the start."""
+        if self._engine is None:
+            raise IllegalStateError("the producer was not started, so there are no latencies yet")
+        return self._engine.latencies()
 
     def disown(self) -> None:
         """Refuse every call: this process is a fork of the process that has the producer."""

@@ -17,8 +17,8 @@ from aioproducer.core.arguments import check_partition, check_timestamp, checked
 from aioproducer.core.engine import Engine
 from aioproducer.core.hooks import Hooks
 from aioproducer.errors import ProducerError
-from aioproducer.interceptors import InterceptedFuture, tell_partition
 from aioproducer.model import Headers, ProducerRecord
+from aioproducer.observer import ObservedFuture, tell_partition
 from aioproducer.serialization import checked_headers, serialize
 
 RecordFields: TypeAlias = tuple[Any, Any, Any, int | None, Headers | None, int | None]
@@ -37,7 +37,7 @@ class SendPipeline:
         hooks: Hooks,
         max_block: float,
         clock: Callable[[], float],
-        now_ms: Callable[[], int],
+        wall_clock_ns: Callable[[], int],
     ) -> None:
         accumulator = engine.accumulator
         routes = accumulator.routes
@@ -50,7 +50,7 @@ class SendPipeline:
         self._interceptors = hooks.interceptors
         self._max_block = max_block
         self._clock = clock
-        self._now_ms = now_ms
+        self._wall_clock_ns = wall_clock_ns
         self._withdraw = engine.withdraw
         # Interceptors are called in their caller's context; else all callbacks may share one.
         self._context = None if hooks.interceptors else copy_context()
@@ -62,21 +62,25 @@ class SendPipeline:
         *,
         over_capacity: bool = False,
         caller: object = None,
+        sent_ns: int | None = None,
     ) -> None:
         """Send a record; ``token`` gets its outcome.
 
         ``over_capacity``: the record is not refused for lack of room, because its caller waits for
         room before the next one. ``caller``: the thread that waits then; None: the present task.
+        ``sent_ns``: the wall clock's time of the ``send()``; None: now.
         """
         if self._transactions is not None:
             self._transactions.check_open()
-        intercepted: InterceptedFuture | None = None
+        intercepted: ObservedFuture | None = None
         try:
             if self._interceptors:
-                record = self._interceptors.on_send(ProducerRecord(*fields))
-                fields = record.fields()
-                token = intercepted = InterceptedFuture(token, self._interceptors, record)
-            self._put_intercepted(fields, token, over_capacity, caller)
+                sent = self._interceptors.on_send(ProducerRecord(*fields))
+                fields = sent.fields()
+                token = intercepted = self._interceptors.follow(token, sent)
+            sent_ns = self._wall_clock_ns() if sent_ns is None else sent_ns
+            record = self._serialized(fields, token, sent_ns)
+            self._append_or_enqueue(record, caller, over_capacity=over_capacity)
         except ProducerError as error:
             if intercepted is not None:
                 intercepted.refused(error)
@@ -84,9 +88,9 @@ class SendPipeline:
                 self._transactions.record_refused(error)
             raise
 
-    def _put_intercepted(
-        self, fields: RecordFields, token: RecordFuture, over_capacity: bool, caller: object
-    ) -> None:
+    def _serialized(
+        self, fields: RecordFields, token: RecordFuture, sent_ns: int
+    ) -> SerializedRecord:
         topic, value, key, partition, headers, timestamp_ms = fields
         hooks = self._hooks
         if type(topic) is not str or topic not in self._known_topics:
@@ -97,7 +101,7 @@ class SendPipeline:
             key = serialize(key, hooks.key_serializer, topic, "key")
         pairs = () if headers is None else checked_headers(headers, topic)
         if timestamp_ms is None:
-            timestamp_ms = self._now_ms()
+            timestamp_ms = sent_ns // 1_000_000
         else:
             check_timestamp(timestamp_ms, topic)
         if partition is not None:
@@ -105,8 +109,14 @@ class SendPipeline:
         elif hooks.partitioning:
             partition = self._accumulator.choose_partition(topic, key, value)
             tell_partition(token, partition)
+        return SerializedRecord(
+            topic, partition, timestamp_ms, key, value, pairs, token, sent_ns=sent_ns
+        )
+
+    def _append_or_enqueue(
+        self, record: SerializedRecord, caller: object, *, over_capacity: bool
+    ) -> None:
         now = self._clock()
-        record = SerializedRecord(topic, partition, timestamp_ms, key, value, pairs, token)
         if self._append(record, now):
             return
         deadline = now + self._max_block

@@ -19,6 +19,7 @@
     │   ├── BufferExhaustedError                no memory for the record within ``max_block_ms``
     │   ├── MetadataTimeoutError                no metadata for the topic within ``max_block_ms``
     │   └── RequestTimeoutError                 one request; retried by the producer itself
+    ├── RecordCancelledError                    the caller took the record back; for interceptors
     ├── NetworkError                            (ConnectionError)
     │   ├── BootstrapError                      no bootstrap server answered; each with its reason
     │   ├── BrokerConnectionError               one broker's connection failed or broke
@@ -144,6 +145,7 @@ from aioproducer.errors.client import (
     ProducerError,
     ProducerTimeoutError,
     ProtocolError,
+    RecordCancelledError,
     RecordTooLargeError,
     RequestTimeoutError,
     SerializationError,
@@ -236,6 +238,7 @@ __all__ = [
     "ReassignmentInProgressError",
     "RebootstrapRequiredError",
     "RecordListTooLargeError",
+    "RecordCancelledError",
     "RecordTooLargeError",
     "ReplicaNotAvailableError",
     "RequestTimedOutError",

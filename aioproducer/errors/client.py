@@ -104,6 +104,10 @@ class RequestTimeoutError(ProducerTimeoutError):
     written = Written.MAYBE
 
 
+class RecordCancelledError(ProducerError):
+    """The caller cancelled the record while it was pending; interceptors and traces get this."""
+
+
 class NetworkError(ProducerError, ConnectionError):
     """The root of the errors between the producer and a broker."""
 

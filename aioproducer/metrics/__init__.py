@@ -5,10 +5,17 @@ divides the time, ``stats`` has the counts, and ``snapshot`` computes the values
 is an argument.
 """
 
+from aioproducer.metrics.latency_histogram import Latencies, LatencyHistogram
 from aioproducer.metrics.producer_metrics import (
     MetricsSnapshot,
     ProducerMetrics,
     TransactionCall,
 )
 
-__all__ = ["MetricsSnapshot", "ProducerMetrics", "TransactionCall"]
+__all__ = [
+    "Latencies",
+    "LatencyHistogram",
+    "MetricsSnapshot",
+    "ProducerMetrics",
+    "TransactionCall",
+]

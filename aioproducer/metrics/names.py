@@ -9,11 +9,21 @@ an event loop lacks (``io-*``, ``select-*``), the deprecated ones, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
-from aioproducer.metrics.stats import ClientStats, NodeStats, Summary, TopicStats
-from aioproducer.metrics.windows import Reading
+from aioproducer.metrics.metric_kinds import (
+    MS_PER_SECOND,
+    Gauge,
+    Metric,
+    Whole,
+    average,
+    avg_max,
+    meter,
+    percentiles,
+    time_total,
+    times,
+)
+from aioproducer.metrics.stats import NodeStats, TopicStats
 
 __all__ = [
     "Gauge",
@@ -28,83 +38,6 @@ __all__ = [
 
 _S = TypeVar("_S")
 
-_MS_PER_SECOND: Final = 1e3
-_NS_PER_SECOND: Final = 1e9
-
-
-@dataclass(frozen=True, slots=True)
-class Gauge:
-    """A metric whose value the producer passes to :meth:`ProducerMetrics.snapshot`."""
-
-    name: str
-    unit: str
-    meaning: str
-
-
-@dataclass(frozen=True, slots=True)
-class Metric(Gauge, Generic[_S]):
-    """A metric that is computed from counts."""
-
-    measure: Callable[[Reading[_S]], float]
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """The producer's numbers: its own, and the sums over its topics and nodes."""
-
-    client: ClientStats
-    topics: TopicStats
-    nodes: NodeStats
-
-
-def _meter(
-    name: str, unit: str, what: str, amount: Callable[[_S], float]
-) -> tuple[Metric[_S], Metric[_S]]:
-    return (
-        Metric(
-            f"{name}-rate",
-            f"{unit}/s",
-            f"{what}, per second",
-            lambda reading: amount(reading.recent) / reading.elapsed,
-        ),
-        Metric(
-            f"{name}-total",
-            unit,
-            f"{what}, since the start",
-            lambda reading: amount(reading.ever),
-        ),
-    )
-
-
-def _avg(
-    name: str, unit: str, what: str, of: Callable[[_S], Summary], scale: float = 1.0
-) -> Metric[_S]:
-    return Metric(name, unit, f"Mean {what}", lambda reading: of(reading.recent).mean * scale)
-
-
-def _max(
-    name: str, unit: str, what: str, of: Callable[[_S], Summary], scale: float = 1.0
-) -> Metric[_S]:
-    return Metric(name, unit, f"Greatest {what}", lambda reading: of(reading.recent).max * scale)
-
-
-def _avg_max(
-    name: str, unit: str, what: str, of: Callable[[_S], Summary], scale: float = 1.0
-) -> tuple[Metric[_S], Metric[_S]]:
-    return (
-        _avg(f"{name}-avg", unit, what, of, scale),
-        _max(f"{name}-max", unit, what, of, scale),
-    )
-
-
-def _time_total(name: str, what: str, of: Callable[[_S], Summary]) -> Metric[_S]:
-    return Metric(
-        f"{name}-time-ns-total",
-        "ns",
-        f"{what}, since the start",
-        lambda reading: of(reading.ever).total * _NS_PER_SECOND,
-    )
-
 
 def _compression(name: str, of: Callable[[_S], TopicStats]) -> Metric[_S]:
     return Metric(
@@ -117,19 +50,19 @@ def _compression(name: str, of: Callable[[_S], TopicStats]) -> Metric[_S]:
 
 def _deliveries(of: Callable[[_S], TopicStats]) -> tuple[Metric[_S], ...]:
     return (
-        *_meter(
+        *meter(
             "record-send",
             "records",
             "Records put into produce requests, again with each retry",
             lambda s: of(s).records_sent,
         ),
-        *_meter(
+        *meter(
             "record-retry",
             "records",
             "Records put back for another attempt",
             lambda s: of(s).records_retried,
         ),
-        *_meter(
+        *meter(
             "record-error",
             "records",
             "Records whose future failed",
@@ -140,50 +73,50 @@ def _deliveries(of: Callable[[_S], TopicStats]) -> tuple[Metric[_S], ...]:
 
 def _traffic(of: Callable[[_S], NodeStats]) -> tuple[Metric[_S], ...]:
     return (
-        *_meter("request", "requests", "Requests sent", lambda s: of(s).request_size.count),
-        *_avg_max("request-size", "bytes", "size of a request", lambda s: of(s).request_size),
-        *_meter("outgoing-byte", "bytes", "Bytes sent", lambda s: of(s).request_size.total),
-        *_meter("response", "responses", "Responses received", lambda s: of(s).response_size.count),
-        *_meter("incoming-byte", "bytes", "Bytes received", lambda s: of(s).response_size.total),
-        *_avg_max(
+        *meter("request", "requests", "Requests sent", lambda s: of(s).request_size.count),
+        *avg_max("request-size", "bytes", "size of a request", lambda s: of(s).request_size),
+        *meter("outgoing-byte", "bytes", "Bytes sent", lambda s: of(s).request_size.total),
+        *meter("response", "responses", "Responses received", lambda s: of(s).response_size.count),
+        *meter("incoming-byte", "bytes", "Bytes received", lambda s: of(s).response_size.total),
+        *avg_max(
             "request-latency",
             "ms",
             "time from a produce request to its response",
             lambda s: of(s).latency,
-            _MS_PER_SECOND,
+            MS_PER_SECOND,
         ),
     )
 
 
 _BATCHES: Final[tuple[Metric[Whole], ...]] = (
     *_deliveries(lambda whole: whole.topics),
-    *_avg_max(
+    *avg_max(
         "batch-size",
         "bytes",
         "size of a batch as it is sent",
         lambda whole: whole.client.batch_size,
     ),
     _compression("compression-rate-avg", lambda whole: whole.topics),
-    *_avg_max(
+    *avg_max(
         "record-size",
         "bytes",
         "size of the largest record of a batch",
         lambda whole: whole.client.record_size,
     ),
-    *_avg_max(
+    *avg_max(
         "record-queue-time",
         "ms",
         "time from a batch's creation to the request that carries it",
         lambda whole: whole.client.queue_time,
-        _MS_PER_SECOND,
+        MS_PER_SECOND,
     ),
-    _avg(
+    average(
         "records-per-request-avg",
         "records",
         "number of records in a produce request",
         lambda whole: whole.client.records_per_request,
     ),
-    *_meter(
+    *meter(
         "batch-split",
         "batches",
         "Batches split because the broker found them too large",
@@ -191,8 +124,36 @@ _BATCHES: Final[tuple[Metric[Whole], ...]] = (
     ),
 )
 
+_LATENCIES: Final[tuple[Metric[Whole], ...]] = (
+    *times(
+        "record-latency",
+        "time from the send of a record to its acknowledgement",
+        lambda whole: whole.client.record_latency,
+    ),
+    *times(
+        "record-wait-time",
+        "time that a record waited for metadata or memory, of those that did",
+        lambda whole: whole.client.record_wait,
+    ),
+    *percentiles(
+        "record-queue-time",
+        "time from a batch's creation to the request that carries it",
+        lambda whole: whole.client.queue_time,
+    ),
+    *percentiles(
+        "request-latency",
+        "time from a produce request to its response",
+        lambda whole: whole.client.request_latency,
+    ),
+    *times(
+        "broker-time",
+        "time from a produce request to its response, less the network's (Linux alone)",
+        lambda whole: whole.client.broker_time,
+    ),
+)
+
 _WAITS: Final[tuple[Metric[Whole], ...]] = (
-    *_meter(
+    *meter(
         "buffer-exhausted",
         "records",
         "Records dropped because no memory became free in time",
@@ -204,59 +165,59 @@ _WAITS: Final[tuple[Metric[Whole], ...]] = (
         "Time records waited for memory per time elapsed; over 1 when several wait at once",
         lambda reading: reading.recent.client.buffer_wait.total / reading.elapsed,
     ),
-    _time_total(
+    time_total(
         "bufferpool-wait", "Time records waited for memory", lambda whole: whole.client.buffer_wait
     ),
-    _time_total(
+    time_total(
         "metadata-wait",
         "Time sends waited for metadata of their topic",
         lambda whole: whole.client.metadata_wait,
     ),
-    _time_total("flush", "Time spent in flush()", lambda whole: whole.client.flush),
+    time_total("flush", "Time spent in flush()", lambda whole: whole.client.flush),
 )
 
 _TRANSACTIONS: Final[tuple[Metric[Whole], ...]] = (
-    _time_total(
+    time_total(
         "txn-init", "Time spent in init_transactions()", lambda whole: whole.client.txn_init
     ),
-    _time_total(
+    time_total(
         "txn-begin", "Time spent in begin_transaction()", lambda whole: whole.client.txn_begin
     ),
-    _time_total(
+    time_total(
         "txn-send-offsets",
         "Time spent in send_offsets_to_transaction()",
         lambda whole: whole.client.txn_send_offsets,
     ),
-    _time_total(
+    time_total(
         "txn-commit", "Time spent in commit_transaction()", lambda whole: whole.client.txn_commit
     ),
-    _time_total(
+    time_total(
         "txn-abort", "Time spent in abort_transaction()", lambda whole: whole.client.txn_abort
     ),
 )
 
 _NETWORK: Final[tuple[Metric[Whole], ...]] = (
     *_traffic(lambda whole: whole.nodes),
-    *_meter(
+    *meter(
         "network-io",
         "frames",
         "Requests sent and responses received",
         lambda whole: whole.nodes.request_size.count + whole.nodes.response_size.count,
     ),
-    *_avg_max(
+    *avg_max(
         "produce-throttle-time",
         "ms",
         "time a broker throttled us for, responses without throttling included",
         lambda whole: whole.nodes.throttle_time,
-        _MS_PER_SECOND,
+        MS_PER_SECOND,
     ),
-    *_meter(
+    *meter(
         "connection-creation",
         "connections",
         "Connections opened",
         lambda whole: whole.client.connections_opened.count,
     ),
-    *_meter(
+    *meter(
         "connection-close",
         "connections",
         "Connections closed",
@@ -265,36 +226,36 @@ _NETWORK: Final[tuple[Metric[Whole], ...]] = (
 )
 
 _LOGINS: Final[tuple[Metric[Whole], ...]] = (
-    *_meter(
+    *meter(
         "successful-authentication",
         "connections",
         "Connections that TLS, or a SASL login, has let in",
         lambda whole: whole.client.logins.count,
     ),
-    *_meter(
+    *meter(
         "failed-authentication",
         "connections",
         "Connections whose TLS handshake or SASL login failed for good",
         lambda whole: whole.client.logins_refused.count,
     ),
-    *_meter(
+    *meter(
         "successful-reauthentication",
         "logins",
         "Later SASL logins on open connections (KIP-368)",
         lambda whole: whole.client.logins_renewed.count,
     ),
-    *_meter(
+    *meter(
         "failed-reauthentication",
         "logins",
         "Later SASL logins on open connections that failed for good",
         lambda whole: whole.client.renewals_refused.count,
     ),
-    *_avg_max(
+    *avg_max(
         "reauthentication-latency",
         "ms",
         "time that a later SASL login on an open connection took",
         lambda whole: whole.client.logins_renewed,
-        _MS_PER_SECOND,
+        MS_PER_SECOND,
     ),
 )
 
@@ -309,6 +270,7 @@ GAUGES: Final[tuple[Gauge, ...]] = (
 
 PRODUCER_METRICS: Final[tuple[Metric[Whole], ...]] = (
     *_BATCHES,
+    *_LATENCIES,
     *_WAITS,
     *_TRANSACTIONS,
     *_NETWORK,
@@ -317,11 +279,25 @@ PRODUCER_METRICS: Final[tuple[Metric[Whole], ...]] = (
 
 TOPIC_METRICS: Final[tuple[Metric[TopicStats], ...]] = (
     *_deliveries(lambda topic: topic),
-    *_meter("byte", "bytes", "Bytes of batches sent", lambda topic: topic.bytes_sent),
+    *meter("byte", "bytes", "Bytes of batches sent", lambda topic: topic.bytes_sent),
     _compression("compression-rate", lambda topic: topic),
 )
 
-NODE_METRICS: Final[tuple[Metric[NodeStats], ...]] = _traffic(lambda node: node)
+NODE_METRICS: Final[tuple[Metric[NodeStats], ...]] = (
+    *_traffic(lambda node: node),
+    *meter(
+        "record-retry",
+        "records",
+        "Records put back for another attempt, after one at this broker",
+        lambda node: node.records_retried,
+    ),
+    *meter(
+        "record-error",
+        "records",
+        "Records whose future failed after an attempt at this broker",
+        lambda node: node.records_failed,
+    ),
+)
 
 
 def markdown() -> str:

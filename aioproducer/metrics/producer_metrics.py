@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias, TypedDict
 
+from aioproducer.metrics.latency_histogram import Latencies
 from aioproducer.metrics.windows import Windows
 from aioproducer.model import NodeId
 
-__all__ = ["MetricsSnapshot", "ProducerMetrics", "TransactionCall"]
+__all__ = ["Latencies", "MetricsSnapshot", "ProducerMetrics", "TransactionCall"]
+
+Mark: TypeAlias = tuple[int, int]
+"""The index of a record in its batch, and the wall clock's nanoseconds of its ``send()``."""
 
 TransactionCall: TypeAlias = Literal["init", "begin", "send_offsets", "commit", "abort"]
 
@@ -74,13 +78,36 @@ class ProducerMetrics:
         """A produce request was built, with that many records in all its batches."""
         self._windows.at(now).client.records_per_request.add(records)
 
-    def records_retried(self, topic: str, records: int, now: float) -> None:
-        """A batch was put back for another attempt."""
-        self._windows.at(now).topics.by_key[topic].records_retried += records
+    def records_delivered(self, count: int, marks: Sequence[Mark], now_ns: int, now: float) -> None:
+        """A batch of ``count`` records was delivered, at ``now_ns`` by the wall clock."""
+        latency = self._windows.at(now).client.record_latency
+        end = count
+        for first, sent_ns in reversed(marks):
+            if first < end:
+                latency.add((now_ns - sent_ns) / 1e9, end - first)
+                end = first
 
-    def records_failed(self, topic: str, records: int, now: float) -> None:
-        """Futures failed: all of a batch, or the future of a record without a batch."""
-        self._windows.at(now).topics.by_key[topic].records_failed += records
+    def record_waited(self, seconds: float, now: float) -> None:
+        """A record that waited for metadata or memory has joined a batch."""
+        self._windows.at(now).client.record_wait.add(seconds)
+
+    def records_retried(self, topic: str, records: int, now: float, node: NodeId) -> None:
+        """A batch was put back for another attempt, after one at ``node``."""
+        counts = self._windows.at(now)
+        counts.topics.by_key[topic].records_retried += records
+        counts.nodes.by_key[node].records_retried += records
+
+    def records_failed(
+        self, topic: str, records: int, now: float, node: NodeId | None = None
+    ) -> None:
+        """Futures failed: all of a batch, or the future of a record without a batch.
+
+        ``node``: the broker of the last attempt; None: there was none.
+        """
+        counts = self._windows.at(now)
+        counts.topics.by_key[topic].records_failed += records
+        if node is not None:
+            counts.nodes.by_key[node].records_failed += records
 
     def batch_split(self, now: float) -> None:
         self._windows.at(now).client.batches_split.add(1)
@@ -121,17 +148,26 @@ class ProducerMetrics:
         self._windows.at(now).nodes.by_key[node_id].request_size.add(size)
 
     def response_received(
-        self, node_id: NodeId, size: int, latency: float | None, now: float
+        self,
+        node_id: NodeId,
+        size: int,
+        latency: float | None,
+        now: float,
+        round_trip: float | None = None,
     ) -> None:
         """A response of any kind was read; ``size`` includes the length prefix.
 
         ``latency`` is None unless it is a produce response, as in Kafka's ``Sender``: lookups and
-        handshakes do not count in the latency of records.
+        handshakes do not count in the latency of records. ``round_trip``: that of the connection.
         """
-        stats = self._windows.at(now).nodes.by_key[node_id]
+        counts = self._windows.at(now)
+        stats = counts.nodes.by_key[node_id]
         stats.response_size.add(size)
         if latency is not None:
             stats.latency.add(latency)
+            counts.client.request_latency.add(latency)
+            if round_trip is not None:
+                counts.client.broker_time.add(latency - round_trip)
 
     def throttled(self, node_id: NodeId, throttle_time: float, now: float) -> None:
         """A response had this throttle time. Zeros belong in the average too, as in Kafka."""
@@ -164,6 +200,17 @@ class ProducerMetrics:
     def forget_node(self, node_id: NodeId) -> None:
         """Drop the broker's own metrics; the producer's sums keep what it counted."""
         self._windows.forget_node(node_id)
+
+    def latencies(self, now: float) -> Latencies:
+        """The times since the start; the histograms are the caller's."""
+        client = self._windows.read(now).ever.client
+        return Latencies(
+            record=client.record_latency,
+            wait=client.record_wait,
+            queue=client.queue_time,
+            request=client.request_latency,
+            broker=client.broker_time,
+        )
 
     def snapshot(self, now: float, *, gauges: Mapping[str, float]) -> MetricsSnapshot:
         """All metrics as they stand; the caller may keep and change the result.

@@ -11,40 +11,10 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Self
 
+from aioproducer.metrics.latency_histogram import LatencyHistogram
+from aioproducer.metrics.summary import Summary
+
 __all__ = ["ClientStats", "NodeStats", "Stats", "Summary", "TopicStats"]
-
-
-class Summary:
-    """The number of values, their sum and the greatest of them."""
-
-    __slots__ = ("_greatest", "count", "total")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.total: float = 0
-        self._greatest = -math.inf
-
-    def add(self, value: float) -> None:
-        self.count += 1
-        self.total += value
-        if value > self._greatest:
-            self._greatest = value
-
-    def absorb(self, other: Summary) -> None:
-        self.count += other.count
-        self.total += other.total
-        if other._greatest > self._greatest:
-            self._greatest = other._greatest
-
-    @property
-    def mean(self) -> float:
-        """NaN without values, as Kafka's ``Avg``."""
-        return self.total / self.count if self.count else math.nan
-
-    @property
-    def max(self) -> float:
-        """NaN without values, as Kafka's ``Max``."""
-        return self._greatest if self.count else math.nan
 
 
 @dataclass(slots=True)
@@ -82,6 +52,9 @@ class TopicStats(Stats):
 class NodeStats(Stats):
     """Traffic with one broker, in frames of Kafka's protocol. One value per frame."""
 
+    records_retried: int = 0
+    records_failed: int = 0
+
     request_size: Summary = field(default_factory=Summary)
     """bytes"""
     response_size: Summary = field(default_factory=Summary)
@@ -100,8 +73,16 @@ class ClientStats(Stats):
     """bytes as sent"""
     record_size: Summary = field(default_factory=Summary)
     """bytes of the largest record of a batch"""
-    queue_time: Summary = field(default_factory=Summary)
+    record_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
+    """one value per record delivered"""
+    record_wait: LatencyHistogram = field(default_factory=LatencyHistogram)
+    """one value per record that waited"""
+    queue_time: LatencyHistogram = field(default_factory=LatencyHistogram)
     """one value per batch sent"""
+    request_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
+    """one value per produce response"""
+    broker_time: LatencyHistogram = field(default_factory=LatencyHistogram)
+    """one value per produce response, if the round-trip time is known"""
     records_per_request: Summary = field(default_factory=Summary)
     batches_split: Summary = field(default_factory=Summary)
     records_dropped: Summary = field(default_factory=Summary)

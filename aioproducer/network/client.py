@@ -334,7 +334,10 @@ class NetworkClient:
         latency = now - request.sent
         node = connection.node.id
         produce = request.context.api is Api.PRODUCE
-        self.metrics.response_received(node, size, latency if produce else None, now)
+        if produce:
+            self.metrics.response_received(node, size, latency, now, connection.round_trip())
+        else:
+            self.metrics.response_received(node, size, None, now)
         pause = throttle_seconds(response)
         if pause is not None:
             self.metrics.throttled(node, pause, now)

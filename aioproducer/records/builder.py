@@ -38,6 +38,22 @@ Run: TypeAlias = tuple[int, int, int, int]
 record (the next run's first one ends the run), the timestamp in ms, the sizes (-1 for None)."""
 
 
+Mark: TypeAlias = tuple[int, int]
+"""The index of a record, and the wall clock's nanoseconds when it was sent. The records up to the
+next mark were sent at that time or less than ``MARK_GRANULE_NS`` later."""
+
+MARK_GRANULE_NS: Final = 50_000
+
+
+def sent_times(marks: Sequence[Mark], count: int) -> list[int]:
+    """The nanoseconds at which each of ``count`` records was sent, by the marks of their batch."""
+    times = [0] * count
+    for index, (first, sent_ns) in enumerate(marks):
+        end = marks[index + 1][0] if index + 1 < len(marks) else count
+        times[first:end] = [sent_ns] * (end - first)
+    return times
+
+
 def header_bytes(headers: Sequence[Header]) -> bytes:
     """The headers of a record as they stand behind its value, their count first."""
     parts = [varint(len(headers))]
@@ -86,6 +102,7 @@ class RecordsBuilder:
         "buffer",
         "count",
         "limit",
+        "marks",
         "max_record_size",
         "owner",
         "position",
@@ -105,6 +122,8 @@ class RecordsBuilder:
         """Any object of the caller: the partition's queue."""
         self.base_timestamp_ms = -1
         self.max_record_size = 0
+        self.marks: list[Mark] = []
+        """The times of ``send()``, in the order of the calls of :meth:`mark`."""
         self._last_shape: tuple[int, int, int] | None = None
         """The timestamp and the sizes that make a run."""
 
@@ -117,6 +136,11 @@ class RecordsBuilder:
     def max_timestamp_ms(self) -> int:
         """The latest timestamp among the records, in ms."""
         return max(run[1] for run in self.runs)
+
+    def mark(self, sent_ns: int) -> None:
+        """Note the time of the ``send()`` of the next records, unless it is about the last one."""
+        if not self.marks or not 0 <= sent_ns - self.marks[-1][1] < MARK_GRANULE_NS:
+            self.marks.append((self.count, sent_ns))
 
     def close(self) -> None:
         """Take no more records."""

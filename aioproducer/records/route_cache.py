@@ -14,9 +14,9 @@ from typing import Any, Final
 from aioproducer.partitioning import STICKY, route
 from aioproducer.records.builder import RecordsBuilder
 
-ENTRY: Final = 7
+ENTRY: Final = 8
 """The places of a list that an entry takes: a token, and the fields of its record (topic, value,
-key, partition, headers, timestamp in ms).
+key, partition, headers, timestamp in ms or None, time of the ``send()`` in ns).
 
 The token's ``_state`` is a string, as of the futures of ``concurrent.futures``.
 """
@@ -58,13 +58,26 @@ class RouteCache:
         """The number of records with a future of their own that have joined a batch."""
 
     def append(
-        self, token: Any, timestamp_ms: int, topic: Any, value: Any, key: Any, partition: Any
+        self,
+        token: Any,
+        sent_ns: int,
+        timestamp_ms: int | None,
+        topic: Any,
+        value: Any,
+        key: Any,
+        partition: Any,
     ) -> int:
-        """Append a record without headers; its size in bytes, or 0."""
+        """Append a record without headers; its size in bytes, or 0.
+
+        ``sent_ns``: the time of its ``send()``, which is its timestamp as well if it has none.
+        """
         builder = self.find(topic, value, key, partition)
         if builder is None:
             return 0
         self.last = builder
+        if timestamp_ms is None:
+            timestamp_ms = sent_ns // 1_000_000
+        builder.mark(sent_ns)
         return builder.append(token, timestamp_ms, key, value)
 
     def append_entries(self, entries: Sequence[Any], start: int, stop: int) -> int:
@@ -76,16 +89,16 @@ class RouteCache:
         """
         for place in range(start, stop):
             entry = entries[place * ENTRY : (place + 1) * ENTRY]
-            token, topic, value, key, partition, headers, timestamp_ms = entry
+            token, topic, value, key, partition, headers, timestamp_ms, sent_ns = entry
             if (
                 headers is not None
-                or type(timestamp_ms) is not int
-                or not 0 <= timestamp_ms < _TIMESTAMPS_END
+                or not _is_time(sent_ns)
+                or not (timestamp_ms is None or _is_time(timestamp_ms))
                 or token._state != _PENDING
             ):
                 return place - start
             token._state = _RUNNING
-            if not self.append(token, timestamp_ms, topic, value, key, partition):
+            if not self.append(token, sent_ns, timestamp_ms, topic, value, key, partition):
                 token._state = _PENDING
                 return place - start
         return max(0, stop - start)
@@ -108,3 +121,7 @@ class RouteCache:
         if number >= 0:
             return batches.partitions[number]
         return batches.sticky if number == STICKY else None
+
+
+def _is_time(number: object) -> bool:
+    return type(number) is int and 0 <= number < _TIMESTAMPS_END

@@ -17,6 +17,7 @@ from aioproducer.network.request import Completion
 from aioproducer.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.compressor import Compressor
+from aioproducer.sender.delivery_reports import DeliveryReports
 from aioproducer.sender.outcomes import Deliver, decide, decide_error
 from aioproducer.sender.produce import EncodedBatch, ProduceRequest, ProduceResults
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
@@ -84,17 +85,23 @@ class ProduceResponses:
     """Decides the outcome of each batch from its response."""
 
     def __init__(
-        self, accumulator: RecordAccumulator, metadata: Metadata, completer: BatchCompleter
+        self,
+        accumulator: RecordAccumulator,
+        metadata: Metadata,
+        completer: BatchCompleter,
+        reports: DeliveryReports,
     ) -> None:
         self._accumulator = accumulator
         self._metadata = metadata
         self._completer = completer
+        self._reports = reports
 
     def take(self, request: ProduceRequest, completion: Completion, now: float) -> None:
         """Settle the batches of ``request`` by its response, or by the error in its place."""
         batches = [batch for batch, _ in request.batches]
         for batch in batches:
             batch.in_request = False
+        self._reports.request_ended(request, completion)
         node = completion.node
         if completion.error is not None:
             for batch in batches:

@@ -20,10 +20,10 @@ from aioproducer.errors import (
     ProducerError,
     TransactionAbortedError,
 )
-from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import NodeId, TopicPartition
 from aioproducer.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.sender.compressor import Compressor
+from aioproducer.sender.delivery_reports import DeliveryReports
 from aioproducer.sender.outcomes import (
     Deliver,
     Fail,
@@ -53,7 +53,7 @@ class BatchCompleter:
         accumulator: RecordAccumulator,
         metadata: Metadata,
         sequence_numbers: SequenceNumbers,
-        metrics: ProducerMetrics,
+        reports: DeliveryReports,
         compressor: Compressor,
         backoff: ExponentialBackoff,
         retries: int,
@@ -63,7 +63,7 @@ class BatchCompleter:
         self._pending = accumulator.pending
         self._metadata = metadata
         self._sequence_numbers = sequence_numbers
-        self._metrics = metrics
+        self._reports = reports
         self._compressor = compressor
         self._backoff = backoff
         self._retries = retries
@@ -91,6 +91,7 @@ class BatchCompleter:
         self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, now: float
     ) -> None:
         """Resolve the futures of a batch that is in the log; -1 as in :class:`Deliver`."""
+        self._reports.delivered(batch, now)
         batch.deliver(base_offset, log_append_time_ms)
         self._done(batch, now)
         if self._sequence_numbers.has_breaks:
@@ -147,13 +148,12 @@ class BatchCompleter:
     def _split(self, batch: ProducerBatch, error: ProducerError, now: float) -> None:
         self._compressor.came_out_too_large(batch)
         parts = self._batches.split(batch, now)
-        self._metrics.batch_split(now)
+        self._reports.split(now)
         logger.warning(
             "Splitting a batch for %s into %d smaller ones: %s", batch.topic_partition, parts, error
         )
 
     def _retry(self, batch: ProducerBatch, error: ProducerError, node: NodeId, now: float) -> None:
-        topic = batch.topic_partition.topic
         batch.last_error = error
         batch.uncertain = still_uncertain(batch.uncertain, error)
         # The coordinator still ends the previous transaction, which takes milliseconds (version 2).
@@ -166,7 +166,7 @@ class BatchCompleter:
             batch.attempts + 1,
             error,
         )
-        self._metrics.records_retried(topic, batch.count, now)
+        self._reports.retried(batch, node, now)
         moved = self._batches.leader_of(batch) != node
         delay = self._backoff.soon if soon else self._backoff.delay
         wait = 0.0 if moved else delay(batch.attempts + 1)
@@ -220,8 +220,9 @@ class BatchCompleter:
 
     def _give_up(self, batch: ProducerBatch, error: ProducerError, now: float) -> int:
         count, written = batch.count, self._may_have_been_written(batch)
-        batch.fail(_error_for(error, written, batch.topic_partition))
-        self._metrics.records_failed(batch.topic_partition.topic, count, now)
+        error = _error_for(error, written, batch.topic_partition)
+        batch.fail(error)
+        self._reports.failed(batch, error, now)
         self._note_gap(batch, written)
         self._done(batch, now)
         return count
@@ -241,7 +242,7 @@ class BatchCompleter:
         for place, records_there in waiting.items():
             if place not in errors:
                 errors[place] = _error_for(error, False, place)
-            self._metrics.records_failed(records_there[0].topic, len(records_there), now)
+            self._reports.pending_failed(records_there[0].topic, len(records_there), now)
             failed += self._pending.fail(records_there, errors[place])
         return failed
 
@@ -269,7 +270,7 @@ class BatchCompleter:
             batch.fail(error)
         topic, count = batch.topic_partition.topic, batch.count
         logger.error("A batch of %d records for %s failed: %s", count, topic, error)
-        self._metrics.records_failed(topic, count, now)
+        self._reports.failed(batch, error, now)
         self._note_gap(batch, uncertain)
         self._done(batch, now)
         if self._transactions is not None:

@@ -110,6 +110,8 @@ class Sender:
         """Give returned memory to pending records, then to callers of ``drain()``."""
         for waited in self._pending.admit(now):
             self._metrics.buffer_waited(waited, now)
+        for waited in self._pending.take_waits():
+            self._metrics.record_waited(waited, now)
         return self._waiters.serve(now)
 
     @property

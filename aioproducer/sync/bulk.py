@@ -12,6 +12,7 @@ from aioproducer.bulk.send_report import BulkResult, OneRecord, SendReport, carr
 from aioproducer.core.arguments import one_by_one
 from aioproducer.core.producer_core import ProducerCore
 from aioproducer.core.send_pipeline import RecordFields
+from aioproducer.core.tracing import TracedCall
 from aioproducer.model import Headers, ProducerRecord
 from aioproducer.serialization import shared_headers
 from aioproducer.sync.loop_thread import LoopThread
@@ -48,22 +49,26 @@ def send_values(
         result.listen()
 
     values = one_by_one(values, "an iterable")
-    if headers is not None:
-        headers = shared_headers(headers, topic)
+    call = TracedCall(core.tracing, topic, headers)
+    if call.headers is not None:
+        headers = shared_headers(call.headers, topic)
     result, under_way = thread.ask(begin)
+    error: BaseException | None = None
     try:
         for value in values:
             fields: RecordFields = (topic, value, None, partition, headers, None)
             if isinstance(value, ProducerRecord):
                 fields = value.fields()
-            thread.enter((_BulkRecord(result), *fields))
+            thread.enter((_BulkRecord(result), *fields, core.wall_clock_ns()))
         return thread.ask(finish)
-    except KeyboardInterrupt as error:
+    except KeyboardInterrupt as interrupt:
+        error = interrupt
         carry(error, result)
         result.cancel()
         thread.call_soon(take_back)
         raise
-    except Exception as error:  # the producer's end, or the error of the iterable
+    except Exception as raised:  # the producer's end, or the error of the iterable
+        error = raised
         carry(error, result)
         with suppress(errors.ProducerError):  # closed: all records have their outcome by then
             thread.ask(end)
@@ -71,6 +76,7 @@ def send_values(
         raise
     finally:
         thread.call_soon(under_way.__exit__, None, None, None)
+        call.ended(result.report(), error)
 
 
 def send_together(

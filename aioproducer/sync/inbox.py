@@ -16,8 +16,8 @@ from typing import Any, Final, TypeAlias
 
 from aioproducer.records.route_cache import ENTRY
 
-Entry: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any]
-"""A future, and the fields of its record."""
+Entry: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any, Any]
+"""A future, the fields of its record, and the wall clock's nanoseconds of its ``send()``."""
 
 _CHUNKS: Final = 16
 """A thread reserves one part of this many of the room, ahead of its records."""

@@ -12,7 +12,9 @@ from aioproducer import producer
 from aioproducer.bulk.send_report import SendReport
 from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
 from aioproducer.core.arguments import check_timeout, only_argument
-from aioproducer.metrics import MetricsSnapshot
+from aioproducer.core.send_pipeline import RecordFields
+from aioproducer.core.tracing import end_refused
+from aioproducer.metrics import Latencies, MetricsSnapshot
 from aioproducer.model import (
     ConsumerGroupMetadata,
     Headers,
@@ -27,6 +29,7 @@ from aioproducer.records.arrow import is_arrow
 from aioproducer.sync import bulk
 from aioproducer.sync.loop_thread import LoopThread
 from aioproducer.sync.record_future import RecordFuture
+from aioproducer.sync.traces import end_by_future
 
 if TYPE_CHECKING:
     from aioproducer.core.check import ClusterCheck
@@ -109,11 +112,19 @@ class Producer:
             topic, value, key, partition, headers, timestamp_ms = only_argument(
                 topic, value, key, partition, headers, timestamp_ms
             )
-        if timestamp_ms is None:
-            timestamp_ms = self._wall_clock_ns() // 1_000_000
-        self._thread.enter(
-            (future, topic, value, key, partition, headers, timestamp_ms), self._max_block
-        )
+        sent_ns = self._wall_clock_ns()
+        fields: RecordFields = (topic, value, key, partition, headers, timestamp_ms)
+        tracing, trace = self._core.tracing, None
+        if tracing is not None:
+            fields, trace = tracing.begin(fields)
+        try:
+            self._thread.enter((future, *fields, sent_ns), self._max_block)
+        except BaseException as error:
+            if trace is not None:
+                end_refused(trace, fields, error)
+            raise
+        if trace is not None:
+            future.add_done_callback(partial(end_by_future, trace, fields))
         return future
 
     def send_many(
@@ -251,3 +262,13 @@ class Producer:
             return self._producer.metrics()
 
         return self._producer.metrics() if not self._thread.running else self._thread.ask(metrics)
+
+    def latencies(self) -> Latencies:
+        """The times of records: see :meth:`aioproducer.Producer.latencies`."""
+
+        async def latencies() -> Latencies:
+            return self._producer.latencies()
+
+        if not self._thread.running:
+            return self._producer.latencies()
+        return self._thread.ask(latencies)

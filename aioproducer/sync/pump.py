@@ -125,10 +125,12 @@ class Pump:
 
     def _put_one(self, entry: Entry, thread: Thread) -> None:
         """Put a record into a batch, or let it wait."""
-        future, *fields = entry
+        future, *fields, sent_ns = entry
         if future.set_running_or_notify_cancel():
             try:
-                self._core.put(tuple(fields), future, over_capacity=True, caller=thread)
+                self._core.put(
+                    tuple(fields), future, over_capacity=True, caller=thread, sent_ns=sent_ns
+                )
             except Exception as error:
                 future.set_exception(error)
                 self._core.record_failed(error)

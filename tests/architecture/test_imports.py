@@ -64,6 +64,7 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
             "connection_states",
             "login",
             "resolve",
+            "round_trip",
             "stream",
             "timeouts",
             "transport",

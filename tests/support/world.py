@@ -28,6 +28,7 @@ from aioproducer.model import (
     TransactionHandle,
 )
 from aioproducer.network.client import NetworkClient
+from aioproducer.observer import ObserverSlot
 from aioproducer.partitioning import PartitionFunction
 from aioproducer.records.compression import Compression
 from aioproducer.runtime.tasks import TaskOwner
@@ -39,6 +40,7 @@ from aioproducer.sender.batch_sender import (
 )
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.compressor import Compressor
+from aioproducer.sender.delivery_reports import DeliveryReports
 from aioproducer.sender.expiry import BatchExpiry, Expiry, RecordExpiry
 from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.refresher import MetadataRefresher
@@ -238,12 +240,16 @@ class World:
         return MetadataRefresher(self.metadata, self.client, self.accumulator, self.compressor)
 
     @cached_property
+    def reports(self) -> DeliveryReports:
+        return DeliveryReports(self.metrics, ObserverSlot(), self.metadata, lambda: 0)
+
+    @cached_property
     def completer(self) -> BatchCompleter:
         return BatchCompleter(
             self.accumulator,
             self.metadata,
             self.sequence_numbers,
-            self.metrics,
+            self.reports,
             self.compressor,
             self.backoff,
             self.options.retries,
@@ -284,7 +290,7 @@ class World:
             ProduceRequestBuilder(
                 settings, self.metadata, self.compressor, self.metrics, self.transactions
             ),
-            ProduceResponses(self.accumulator, self.metadata, self.completer),
+            ProduceResponses(self.accumulator, self.metadata, self.completer, self.reports),
             self.wakeup,
         )
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from aioproducer.errors import ProducerError
-from aioproducer.interceptors import InterceptedFuture, Interceptors, tell_partition
+from aioproducer.interceptors import Interceptors
 from aioproducer.model import ProducerRecord, RecordMetadata
+from aioproducer.observer import ObservedFuture, tell_partition
 
 METADATA = RecordMetadata("orders", 0, 42, 0, -1, 1)
 NOWHERE = RecordMetadata("orders", 2, -1, -1, -1, -1)
@@ -130,9 +131,9 @@ def test_the_chain_is_fixed_when_it_is_made() -> None:
 # --- the future that tells the chain ----------------------------------------------------------
 
 
-def intercepted(*hooks: Any) -> tuple[asyncio.Future[RecordMetadata], InterceptedFuture]:
+def intercepted(*hooks: Any) -> tuple[asyncio.Future[RecordMetadata], ObservedFuture]:
     future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-    return future, InterceptedFuture(future, Interceptors(hooks), RECORD)
+    return future, Interceptors(hooks).follow(future, RECORD)
 
 
 async def test_delivery_reaches_the_chain_and_the_caller() -> None:
@@ -222,7 +223,7 @@ async def test_the_partition_of_a_record_that_failed(given: Any, told: int) -> N
     hook = Recorder()
     future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
     record = ProducerRecord("orders", "v", partition=given)
-    InterceptedFuture(future, Interceptors([hook]), record).refused(ERROR)
+    Interceptors([hook]).follow(future, record).refused(ERROR)
     assert hook.fates == [(RecordMetadata("orders", told, -1, -1, -1, -1), ERROR)]
     assert not future.done(), "its caller gets the error at the call"
 

@@ -10,14 +10,17 @@ cdef class RecordsBuilder:
     cdef readonly Py_ssize_t count
     cdef public list tokens
     cdef public list runs
+    cdef public list marks
     cdef public object owner
     cdef readonly int64_t base_timestamp_ms
     cdef readonly Py_ssize_t max_record_size
+    cdef int64_t last_mark_ns
     cdef int64_t last_timestamp_ms
     cdef Py_ssize_t last_key_size
     cdef Py_ssize_t last_value_size
 
-    cdef Py_ssize_t write(self, token, int64_t timestamp, key, value, headers) except -1
+    cdef Py_ssize_t write(self, token, int64_t timestamp, key, value, bytes tail) except -1
+    cpdef int mark(self, int64_t sent_ns) except -1
     cdef Py_ssize_t write_fields(
         self,
         token,

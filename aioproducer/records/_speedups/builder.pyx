@@ -15,9 +15,15 @@ from aioproducer.records._speedups.arrays cimport check_type_code
 from aioproducer.records._speedups.columns cimport BinaryColumn, HeadersColumn, IntColumn
 from aioproducer.records._speedups.varint cimport varint_size, write_field, write_varint
 
-from aioproducer.records.builder import BATCH_OVERHEAD, check_fields, header_bytes
+from aioproducer.records.builder import (
+    BATCH_OVERHEAD,
+    MARK_GRANULE_NS,
+    check_fields,
+    header_bytes,
+)
 
 cdef Py_ssize_t RECORDS_BEGIN = BATCH_OVERHEAD
+cdef int64_t GRANULE_NS = MARK_GRANULE_NS
 
 
 cdef inline Py_ssize_t size_of(bytes field) noexcept:
@@ -38,6 +44,7 @@ cdef class RecordsBuilder:
         self.count = 0
         self.tokens = []
         self.runs = []
+        self.marks = []
         self.owner = None
         self.base_timestamp_ms = -1
         self.max_record_size = 0
@@ -49,6 +56,13 @@ cdef class RecordsBuilder:
     @property
     def max_timestamp_ms(self):
         return max([run[1] for run in self.runs])
+
+    cpdef int mark(self, int64_t sent_ns) except -1:
+        cdef int64_t later = sent_ns - self.last_mark_ns
+        if later < 0 or later >= GRANULE_NS or not self.marks:
+            self.marks.append((self.count, sent_ns))
+            self.last_mark_ns = sent_ns
+        return 0
 
     def close(self):
         self.limit = 0
@@ -63,7 +77,8 @@ cdef class RecordsBuilder:
         cdef int64_t timestamp = timestamp_ms
         if timestamp < 0:
             check_fields(timestamp_ms, key, value)
-        return self.write(token, timestamp, key, value, headers)
+        cdef bytes tail = header_bytes(headers) if headers else b"\0"
+        return self.write(token, timestamp, key, value, tail)
 
     def append_values(
         self, token, timestamp_ms, list values not None, Py_ssize_t start=0, headers=()
@@ -123,10 +138,9 @@ cdef class RecordsBuilder:
                 break
         return self.count - before
 
-    cdef Py_ssize_t write(self, token, int64_t timestamp, key, value, headers) except -1:
+    cdef Py_ssize_t write(self, token, int64_t timestamp, key, value, bytes tail) except -1:
         cdef bytes key_bytes = None if key is None else PyBytes_FromObject(key)
         cdef bytes value_bytes = None if value is None else PyBytes_FromObject(value)
-        cdef bytes tail = header_bytes(headers) if headers else b"\0"
         return self.write_fields(
             token,
             timestamp,

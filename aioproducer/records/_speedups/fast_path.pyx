@@ -28,9 +28,11 @@ cdef extern from "time.h":
 
 from asyncio import Future
 
+from aioproducer.records.builder import header_bytes
 from aioproducer.records.route_cache import ENTRY
 
 cdef Py_ssize_t FIELDS = ENTRY
+cdef bytes NO_HEADERS = b"\0"
 cdef type FUTURE = Future
 
 
@@ -60,11 +62,14 @@ cdef class RouteCache:
         self.is_open = True
         self.topics = {}
 
-    def append(self, token, timestamp_ms, topic, value, key, partition):
+    def append(self, token, int64_t sent_ns, timestamp_ms, topic, value, key, partition):
         cdef RecordsBuilder builder = self.find(topic, value, key, partition)
         if builder is None:
             return 0
         self.last = builder
+        if timestamp_ms is None:
+            timestamp_ms = sent_ns // 1_000_000
+        builder.mark(sent_ns)
         return builder.append(token, timestamp_ms, key, value)
 
     def append_entries(self, list entries not None, Py_ssize_t start, Py_ssize_t stop):
@@ -78,26 +83,26 @@ cdef class RouteCache:
 
     cdef Py_ssize_t append_entry(self, list entries, Py_ssize_t at) except -1:
         cdef RecordsBuilder builder
-        cdef int64_t timestamp
-        cdef int overflow = 0
+        cdef int64_t timestamp, sent
         cdef Py_ssize_t size
         token = entries[at]
         value, key, timestamp_ms = entries[at + 2], entries[at + 3], entries[at + 6]
+        sent = time_of(entries[at + 7])
+        timestamp = sent // 1_000_000 if timestamp_ms is None else time_of(timestamp_ms)
         if (
             entries[at + 5] is not None
-            or type(timestamp_ms) is not int
+            or sent < 0
+            or timestamp < 0
             or token._state != "PENDING"
         ):
-            return 0
-        timestamp = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
-        if overflow or timestamp < 0:
             return 0
         builder = self.find(entries[at + 1], value, key, entries[at + 4])
         if builder is None:
             return 0
         self.last = builder
         token._state = "RUNNING"
-        size = builder.write(token, timestamp, key, value, None)
+        builder.mark(sent)
+        size = builder.write(token, timestamp, key, value, NO_HEADERS)
         if not size:
             token._state = "PENDING"
         return size
@@ -143,10 +148,19 @@ cdef inline object utf8(field):
     return field
 
 
-cdef inline int64_t now_ms() noexcept:
+cdef inline int64_t time_of(number) except? -1:
+    """A time as C has it; -1: it is none."""
+    cdef int overflow = 0
+    if type(number) is not int:
+        return -1
+    cdef int64_t time = PyLong_AsLongLongAndOverflow(number, &overflow)
+    return -1 if overflow or time < 0 else time
+
+
+cdef inline int64_t now_ns() noexcept:
     cdef timespec now
     timespec_get(&now, TIME_UTC)
-    return <int64_t>now.tv_sec * 1000 + now.tv_nsec // 1_000_000
+    return <int64_t>now.tv_sec * 1_000_000_000 + now.tv_nsec
 
 
 @cython.final
@@ -158,6 +172,43 @@ cdef class FastPath:
     cdef object create_future
     cdef dict plain_future
     cdef RouteCache routes
+    cdef object context_of
+    cdef object skipped_in
+    cdef Py_ssize_t to_skip
+    cdef tuple headers
+    cdef bytes tail
+
+    def __init__(self):
+        self.trace(None)
+
+    def trace(self, context_of):
+        self.context_of = context_of
+        self.skipped_in = None
+        self.to_skip = 0
+        self.headers = ()
+        self.tail = NO_HEADERS
+
+    def skip(self, context, Py_ssize_t records, headers):
+        cdef tuple pairs = tuple(headers)
+        self.tail = header_bytes(pairs) if pairs else NO_HEADERS
+        self.headers = pairs
+        self.skipped_in = context
+        self.to_skip = records
+
+    def take_skipped(self, context):
+        if self.to_skip <= 0 or self.skipped_in is not context:
+            return None
+        self.to_skip -= 1
+        return self.headers
+
+    cdef bint must_ask(self) noexcept:
+        """True if it has to be decided whether the record is traced."""
+        if self.to_skip <= 0:
+            return True
+        try:
+            return self.context_of() is not self.skipped_in
+        except Exception:
+            return True
 
     def open(self, loop, RouteCache routes not None):
         self.thread = PyThread_get_thread_ident()
@@ -174,14 +225,20 @@ cdef class FastPath:
 
     def send(self, topic, value, key, partition):
         cdef RecordsBuilder builder
+        cdef int64_t now
         if self.serves():
+            if self.context_of is not None and self.must_ask():
+                return None
             value, key = utf8(value), utf8(key)
             builder = self.routes.find(topic, value, key, partition)
             if builder is not None:
                 self.routes.last = builder
                 future = self.new_future()
-                if builder.write(future, now_ms(), key, value, None):
+                now = now_ns()
+                builder.mark(now)
+                if builder.write(future, now // 1_000_000, key, value, self.tail):
                     self.routes.taken += 1
+                    self.to_skip -= 1
                     return future
         return None
 
@@ -198,10 +255,13 @@ cdef class FastPath:
 
     def append(self, token, topic, value, key, partition):
         cdef RecordsBuilder builder
+        cdef int64_t now
         if self.serves():
             value, key = utf8(value), utf8(key)
             builder = self.routes.find(topic, value, key, partition)
             if builder is not None:
                 self.routes.last = builder
-                return builder.write(token, now_ms(), key, value, None)
+                now = now_ns()
+                builder.mark(now)
+                return builder.write(token, now // 1_000_000, key, value, NO_HEADERS)
         return 0

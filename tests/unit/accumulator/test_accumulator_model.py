@@ -103,7 +103,9 @@ class AccumulatorMachine(RuleBasedStateMachine):
         """What ``Producer.send`` does."""
         token = Token(len(self.tokens))
         accumulator = self.accumulator
-        if accumulator.routes.append(token, self.timestamp_ms, topic, value, key, partition):
+        if accumulator.routes.append(
+            token, self.timestamp_ms * 1_000_000, None, topic, value, key, partition
+        ):
             self.tokens.append(token)
             return
         record = SerializedRecord(topic, partition, self.timestamp_ms, key, value, (), token)

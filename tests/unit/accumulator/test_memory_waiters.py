@@ -12,7 +12,7 @@ from aioproducer.accumulator import SerializedRecord
 from aioproducer.accumulator.memory_quota import STUCK_AFTER, Pressure
 from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.errors import BufferExhaustedError, ProducerClosedError
-from aioproducer.interceptors import InterceptedFuture, Interceptors
+from aioproducer.interceptors import Interceptors
 from aioproducer.model import ProducerRecord, RecordMetadata
 from aioproducer.sender.drain import drain
 from tests.support.world import World
@@ -151,7 +151,7 @@ async def test_a_record_with_interceptors_may_be_taken_back_too() -> None:
     world = DrainingWorld(1)
     world.send()
     future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-    token = InterceptedFuture(future, Interceptors([Hook()]), ProducerRecord("orders"))
+    token = Interceptors([Hook()]).follow(future, ProducerRecord("orders"))
     record = SerializedRecord("orders", 0, 1, None, bytes(900), (), token)
     world.accumulator.enqueue(record, 0.0, 60.0)
     await world.settle()

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 
 from aioproducer.accumulator import SerializedRecord
 from aioproducer.errors import ProducerError
-from aioproducer.interceptors import InterceptedFuture, Interceptors
+from aioproducer.interceptors import Interceptors
 from aioproducer.model import ProducerRecord, RecordMetadata
 from aioproducer.partitioning import murmur2_partition
 from tests.support.tokens import Token
@@ -111,7 +111,7 @@ def test_a_record_is_cancelled_by_its_caller_not_by_its_token() -> None:
             told.append(error)
 
     caller: Future[RecordMetadata] = Future()
-    token = InterceptedFuture(caller, Interceptors([Hook()]), ProducerRecord("t"))
+    token = Interceptors([Hook()]).follow(caller, ProducerRecord("t"))
     record = SerializedRecord("t", 0, TIMESTAMP_MS, None, b"v", (), token)
     pending = world.accumulator.enqueue(record, world.now, world.now + BLOCK)
     assert not pending.cancelled

@@ -45,7 +45,9 @@ def test_the_fast_path_is_closed_while_records_wait() -> None:
     world = AccumulatorWorld(memory=BATCH)
     world.learn(1)
     sent = [world.send(None, size) for size in (FULL, FULL, 10)]
-    assert not world.accumulator.routes.append(Token(), TIMESTAMP_MS, "t", b"", None, None)
+    assert not world.accumulator.routes.append(
+        Token(), TIMESTAMP_MS * 1_000_000, None, "t", b"", None, None
+    )
     assert len(world.pending) == 2
     batch = world.drain_one()
     assert batch.builder.tokens == sent[:1]

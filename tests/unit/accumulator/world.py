@@ -76,7 +76,9 @@ class AccumulatorWorld(World):
     ) -> Token:
         """What ``Producer.send()`` does."""
         token, value, accumulator = Token(), bytes(size), self.accumulator
-        if self.accumulator.routes.append(token, TIMESTAMP_MS, topic, value, key, partition):
+        if self.accumulator.routes.append(
+            token, TIMESTAMP_MS * 1_000_000, None, topic, value, key, partition
+        ):
             return token
         if partition is None:
             partition = accumulator.choose_partition(topic, key, value)

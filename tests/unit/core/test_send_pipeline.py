@@ -105,7 +105,7 @@ class Sends:
             Hooks(ProducerConfig(bootstrap_servers="nowhere:9092", **options)),
             MAX_BLOCK,
             self.world.clock,
-            lambda: NOW_MS,
+            lambda: NOW_MS * 1_000_000,
         )
 
     def put(self, value: Any, topic: Any = "orders", key: Any = None, **named: Any) -> Token:

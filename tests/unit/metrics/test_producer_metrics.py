@@ -54,13 +54,18 @@ def waits(m: ProducerMetrics) -> None:
 
 
 def trouble(m: ProducerMetrics) -> None:
-    m.records_retried("a", 4, START)
-    m.records_failed("b", 6, START)
+    m.records_retried("a", 4, START, 1)
+    m.records_failed("b", 6, START, 1)
     m.batch_split(START)
     m.buffer_exhausted(START)
     m.connection_opened(START)
     m.connection_opened(START)
     m.connection_closed(START)
+
+
+def latencies(m: ProducerMetrics) -> None:
+    m.records_delivered(4, [(0, 1_000_000), (1, 11_000_000)], 21_000_000, START)
+    m.record_waited(0.3, START)
 
 
 def transactions(m: ProducerMetrics) -> None:
@@ -78,6 +83,23 @@ def logins(m: ProducerMetrics) -> None:
     m.login_refused(START, renewal=True)
 
 
+def percentiles(name: str, median: float, highest: float) -> dict[str, float]:
+    return {f"{name}-p50": median} | {f"{name}-{each}": highest for each in ("p95", "p99", "p999")}
+
+
+LATENCIES = {
+    "record-latency-avg": 12.5,
+    "record-latency-max": 20.0,
+    **percentiles("record-latency", 10.0, 20.0),
+    "record-wait-time-avg": 300.0,
+    "record-wait-time-max": 300.0,
+    **percentiles("record-wait-time", 300.0, 300.0),
+}
+BROKER_TIMES = {
+    "broker-time-avg": 15.0,
+    "broker-time-max": 20.0,
+    **percentiles("broker-time", 10.0, 20.0),
+}
 BATCHES = {
     "record-send-total": 30,
     "record-send-rate": 30 / 40,
@@ -89,6 +111,7 @@ BATCHES = {
     "record-queue-time-avg": 4.0,
     "record-queue-time-max": 6.0,
     "records-per-request-avg": 30,
+    **percentiles("record-queue-time", 2.0, 6.0),
 }
 REQUESTS = {
     "request-total": 2,
@@ -105,6 +128,7 @@ REQUESTS = {
     "network-io-rate": 4 / 40,
     "request-latency-avg": 25.0,
     "request-latency-max": 25.0,
+    **percentiles("request-latency", 25.0, 25.0),
     "produce-throttle-time-avg": 250.0,
     "produce-throttle-time-max": 500.0,
 }
@@ -158,6 +182,7 @@ TROUBLE = {
         (transactions, TRANSACTIONS),
         (trouble, TROUBLE),
         (logins, LOGINS),
+        (latencies, LATENCIES),
     ],
 )
 def test_what_each_event_counts_in(record: Record, expected: dict[str, float]) -> None:
@@ -165,7 +190,7 @@ def test_what_each_event_counts_in(record: Record, expected: dict[str, float]) -
     untouched = read(counted, 10)["producer-metrics"]
     record(counted)
     values = read(counted, 10)["producer-metrics"]
-    assert {name: values[name] for name in expected} == pytest.approx(expected)
+    assert {name: values[name] for name in expected} == pytest.approx(expected, rel=0.01)
     others = values.keys() - expected.keys()
     assert {n: values[n] for n in others} == pytest.approx(
         {n: untouched[n] for n in others}, nan_ok=True
@@ -173,7 +198,7 @@ def test_what_each_event_counts_in(record: Record, expected: dict[str, float]) -
 
 
 def test_all_computed_metrics_are_covered_by_the_table_above() -> None:
-    tables = (BATCHES, REQUESTS, WAITS, TRANSACTIONS, TROUBLE, LOGINS)
+    tables = (BATCHES, REQUESTS, WAITS, TRANSACTIONS, TROUBLE, LOGINS, LATENCIES, BROKER_TIMES)
     covered = {name for table in tables for name in table}
     assert read(metrics())["producer-metrics"].keys() == covered | ZERO_GAUGES.keys()
 
@@ -216,6 +241,7 @@ def test_topics_have_their_own_values() -> None:
 def test_nodes_have_their_own_values() -> None:
     counted = metrics()
     two_requests(counted)
+    trouble(counted)
     nodes = read(counted, 10)["producer-node-metrics"]
     assert set(nodes) == {"node-1", "node--1"}
     assert nodes["node-1"] == pytest.approx(
@@ -232,6 +258,10 @@ def test_nodes_have_their_own_values() -> None:
             "incoming-byte-total": 40,
             "request-latency-avg": 25.0,
             "request-latency-max": 25.0,
+            "record-retry-rate": 4 / 40,
+            "record-retry-total": 4,
+            "record-error-rate": 6 / 40,
+            "record-error-total": 6,
         }
     )
     assert math.isnan(nodes["node--1"]["request-latency-avg"])
@@ -239,10 +269,29 @@ def test_nodes_have_their_own_values() -> None:
 
 def test_without_values_averages_are_nan_and_rates_and_totals_are_zero() -> None:
     for name, value in read(metrics())["producer-metrics"].items():
-        if name.endswith(("-avg", "-max")):
+        if name.endswith(("-avg", "-max", "-p50", "-p95", "-p99", "-p999")):
             assert math.isnan(value), name
         else:
             assert value == 0.0, name
+
+
+def test_the_time_of_the_broker_is_the_latency_less_the_round_trip() -> None:
+    counted = metrics()
+    counted.response_received(1, 40, 0.030, START, 0.010)
+    counted.response_received(1, 40, 0.012, START, 0.002)
+    counted.response_received(1, 40, 0.500, START)
+    values = read(counted)["producer-metrics"]
+    assert {name: values[name] for name in BROKER_TIMES} == pytest.approx(BROKER_TIMES, rel=0.01)
+
+
+def test_latencies_are_kept_since_the_start() -> None:
+    counted = metrics()
+    latencies(counted)
+    two_requests(counted)
+    found = counted.latencies(START + 3600)
+    assert [each.count for each in found] == [4, 1, 0, 1, 0]
+    assert found.record.count_up_to(0.010) == 3
+    assert found.record.count_up_to(0.020) == 4
 
 
 def test_a_latency_of_zero_counts_and_none_does_not() -> None:

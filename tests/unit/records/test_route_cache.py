@@ -29,6 +29,8 @@ speedups = pytest.importorskip(
     "aioproducer.records._speedups", reason="installed without a compiler", exc_type=ImportError
 )
 
+NOW_NS: Final = NOW * 1_000_000
+
 SHORT_WAYS: Final = [
     (route_cache.RouteCache, route_cache.OpenBuilders, reference.RecordsBuilder),
     (speedups.RouteCache, speedups.OpenBuilders, speedups.RecordsBuilder),
@@ -79,9 +81,18 @@ topics = st.sampled_from(["t"] * 8 + ["new", "other", Topic("t"), b"t", None, 7]
 partitions_named = st.sampled_from([None] * 4 + [0, 1, 2, -1, True, 2.0, "1", 2**70])
 exact = st.sampled_from([None, b"", b"a", b"key-of-a-record", b"bc" * 40])
 way_fields = exact | fields | bad_fields
+sent_times = st.integers(0, 2**62) | st.integers(NOW_NS, NOW_NS + 200_000)
 appended = st.tuples(
-    st.integers(), timestamps | bad_timestamps, topics, way_fields, way_fields, partitions_named
-) | st.tuples(st.integers(), timestamps, st.just("t"), exact, exact, st.none())
+    st.integers(),
+    sent_times,
+    timestamps | bad_timestamps,
+    topics,
+    way_fields,
+    way_fields,
+    partitions_named,
+) | st.tuples(
+    st.integers(), sent_times, timestamps | st.none(), st.just("t"), exact, exact, st.none()
+)
 
 
 @given(
@@ -105,10 +116,10 @@ def test_both_route_every_record_alike(
 def test_the_fast_path_is_found() -> None:
     """The twins do not agree on doing nothing at all."""
     sent: list[tuple[Any, ...]] = [
-        (1, NOW, "t", b"value", None, None),
-        (2, NOW, "t", b"value", b"key", None),
-        (3, NOW, "t", None, b"key", 1),
-        (4, NOW, "t", b"value", None, 0),
+        (1, NOW_NS, None, "t", b"value", None, None),
+        (2, NOW_NS, None, "t", b"value", b"key", None),
+        (3, NOW_NS, None, "t", None, b"key", 1),
+        (4, NOW_NS, None, "t", b"value", None, 0),
     ]
     assert all(check_short_ways(sent, ["large"] * 2, "large"))
 
@@ -116,7 +127,7 @@ def test_the_fast_path_is_found() -> None:
 @given(st.binary(max_size=40) | st.binary(min_size=200, max_size=300), st.integers(1, 300))
 def test_a_key_belongs_to_the_partition_of_its_hash(key: bytes, count: int) -> None:
     for way, builders in short_ways(["large"] * count, "none"):
-        assert way.append(0, NOW, "t", b"", key, None)
+        assert way.append(0, NOW_NS, None, "t", b"", key, None)
         (chosen,) = (number for number, each in enumerate(builders) if each and each.count)
         assert chosen == murmur2_partition(key, count)
 
@@ -136,8 +147,9 @@ entries = st.tuples(
     way_fields,
     partitions_named,
     st.sampled_from([None] * 6 + [(), (("h", b"1"),)]),
-    timestamps | bad_timestamps,
-) | st.tuples(states, st.just("t"), exact, exact, st.none(), st.none(), timestamps)
+    timestamps | bad_timestamps | st.none(),
+    sent_times | st.sampled_from([-1, None, 2**70, 1.5]),
+) | st.tuples(states, st.just("t"), exact, exact, st.none(), st.none(), timestamps, sent_times)
 
 
 @given(
@@ -177,7 +189,7 @@ def test_entries_are_appended() -> None:
         tokens = [StatefulToken("PENDING") for _ in range(4)]
         flat: list[Any] = []
         for token in tokens:
-            flat += (token, "t", b"value", None, None, None, NOW)
+            flat += (token, "t", b"value", None, None, None, None, NOW_NS)
         assert way.append_entries(flat, 1, 3) == 2
         assert [token._state for token in tokens] == ["PENDING", "RUNNING", "RUNNING", "PENDING"]
         assert sum(builder.count for builder in builders if builder is not None) == 2

@@ -17,7 +17,7 @@ ONE, TWO, THREE = Thread(name="one"), Thread(name="two"), Thread(name="three")
 
 
 def entry(number: int = 0) -> Entry:
-    return (Future(), number, None, None, None, None, None)
+    return (Future(), number, None, None, None, None, None, 1)
 
 
 def put(inbox: Inbox, thread: Thread, number: int = 0, size: int = SIZE) -> None:

@@ -1,0 +1,97 @@
+"""The reports of what became of batches and requests: to the metrics, and to the observer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from aioproducer.accumulator import ProducerBatch
+from aioproducer.cluster.metadata import Metadata
+from aioproducer.metrics import ProducerMetrics
+from aioproducer.model import Node, NodeId
+from aioproducer.network.request import Completion
+from aioproducer.observer import BatchOutcome, ObserverSlot, RequestOutcome
+from aioproducer.sender.produce import ProduceRequest
+
+logger = logging.getLogger(__name__)
+
+
+class DeliveryReports:
+    """Counts outcomes, and tells them to the observer, whose errors are logged."""
+
+    def __init__(
+        self,
+        metrics: ProducerMetrics,
+        observed: ObserverSlot,
+        metadata: Metadata,
+        wall_clock_ns: Callable[[], int],
+    ) -> None:
+        self._metrics = metrics
+        self._observed = observed
+        self._metadata = metadata
+        self._wall_clock_ns = wall_clock_ns
+
+    def delivered(self, batch: ProducerBatch, now: float) -> None:
+        """``batch`` is in the log, and its futures are about to be resolved."""
+        self._metrics.records_delivered(
+            batch.count, batch.builder.marks, self._wall_clock_ns(), now
+        )
+        if self._observed.observer is not None:
+            self._tell_batch(batch, None, now)
+
+    def retried(self, batch: ProducerBatch, node: NodeId, now: float) -> None:
+        """``batch`` is put back, after an attempt at ``node``."""
+        self._metrics.records_retried(batch.topic_partition.topic, batch.count, now, node)
+
+    def split(self, now: float) -> None:
+        """A batch was split."""
+        self._metrics.batch_split(now)
+
+    def failed(self, batch: ProducerBatch, error: BaseException, now: float) -> None:
+        """``batch`` has failed for good, and still has its records."""
+        node = batch.node if batch.node >= 0 else None
+        self._metrics.records_failed(batch.topic_partition.topic, batch.count, now, node)
+        if self._observed.observer is not None:
+            self._tell_batch(batch, error, now)
+
+    def pending_failed(self, topic: str, records: int, now: float) -> None:
+        """Pending records for ``topic`` have failed."""
+        self._metrics.records_failed(topic, records, now)
+
+    def request_ended(self, request: ProduceRequest, completion: Completion) -> None:
+        """A produce request has its response, or failed as a whole."""
+        observer = self._observed.observer
+        if observer is not None:
+            node = completion.node
+            known = self._metadata.snapshot.brokers.get(node) if isinstance(node, int) else None
+            outcome = RequestOutcome(
+                known or Node(int(node), "", -1),
+                {
+                    batch.topic_partition: (batch.count, len(data))
+                    for batch, data in request.batches
+                },
+                completion.latency,
+                completion.error,
+            )
+            _guarded(partial(observer.request_ended, outcome))
+
+    def _tell_batch(self, batch: ProducerBatch, error: BaseException | None, now: float) -> None:
+        observer = self._observed.observer
+        if observer is not None:
+            outcome = BatchOutcome(
+                batch.topic_partition,
+                batch.node,
+                batch.count,
+                batch.size,
+                now - batch.created,
+                error,
+            )
+            _guarded(partial(observer.batch_ended, outcome))
+
+
+def _guarded(tell: Callable[[], None]) -> None:
+    try:
+        tell()
+    except Exception:
+        logger.exception("the observer failed: %r", tell)
