@@ -80,16 +80,22 @@ class TransactionDriver(Requester):
 
     @property
     def idle(self) -> bool:
-        """True if no transaction is being ended."""
+        """True if no transaction is being ended, and none is to be."""
         ending = (TransactionState.COMMITTING, TransactionState.ABORTING)
-        return self._manager.state not in ending
+        return self._manager.state not in ending and not self._must_abort
+
+    @property
+    def _must_abort(self) -> bool:
+        """True if a transaction can only be aborted, and no caller is left to do it."""
+        failed = self._manager.state is TransactionState.ABORTABLE_ERROR
+        return failed and self._accumulator.closing and not self._manager.joined
 
     def step(self, now: float) -> float | None:
         """Send the next requests, discard records of aborts. Returns the time of the next round."""
         manager = self._manager
         manager.offered_version = self._client.features.transaction_version
-        if self._accumulator.closing and not manager.joined:
-            manager.abort_if_failed()  # no caller is left to abort it
+        if self._must_abort:
+            manager.abort_failed()
         discard_error = manager.discard_error
         if discard_error is not None:
             self._completer.abort(discard_error, now, unsent_only=True)

@@ -130,11 +130,10 @@ class TransactionManager(RequestSource):
         self.ending = Ending(committed=False)
         return self.ending
 
-    def abort_if_failed(self) -> None:
+    def abort_failed(self) -> None:
         """Abort a transaction that can only be aborted, and whose producer is closed."""
-        if self.state is State.ABORTABLE_ERROR:
-            logger.error("%s: closed when its transaction had failed: %s", self, self.error)
-            self.abort().acknowledged = True
+        logger.error("%s: closed when its transaction had failed: %s", self, self.error)
+        self.abort().acknowledged = True
 
     def hand_out(self, *, over: bool = False) -> TransactionHandle:
         """The open transaction, for others to write into it.

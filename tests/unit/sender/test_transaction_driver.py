@@ -6,6 +6,7 @@ import pytest
 
 from aioproducer.errors import (
     BrokerConnectionError,
+    ProducerError,
     ProducerFencedError,
     RequestTimeoutError,
     UnsupportedVersionError,
@@ -276,6 +277,17 @@ async def test_a_failure_is_reported_at_once_though_a_request_is_on_its_way() ->
         await world.answer(sent, code=TOO_LARGE)
         assert ending.error is not None
         assert world.changes > changes
+
+
+async def test_a_commit_that_fails_while_the_producer_closes_is_aborted_before_its_end() -> None:
+    async with transactional() as world:
+        world.manager.begin()
+        await written(world)
+        world.manager.commit()
+        world.accumulator.close()
+        world.manager.batch_failed(ProducerError("refused"))
+        assert world.manager.state is S.ABORTABLE_ERROR
+        assert not requester(world).idle, "the abort is still to be sent"
 
 
 async def test_a_producer_that_is_fenced_sends_nothing_any_more() -> None:
