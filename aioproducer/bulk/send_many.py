@@ -23,8 +23,10 @@ async def send_many(
     columns = read_columns(values) if is_arrow(values) else None
     if columns is None and not isinstance(values, AsyncIterable):
         values = one_by_one(values, "an iterable or async iterable")
-    call = TracedCall(core.tracing, topic, headers)
-    shared = None if call.headers is None else shared_headers(call.headers, topic)
+    shared = None if headers is None else shared_headers(headers, topic)
+    call = TracedCall(core.tracing, topic, shared)
+    if columns is None or all(each.headers is None for each in columns):
+        shared = call.headers
     sender = ValueSender(core)
     with core.hold_commit():
         report: SendReport | None = None

@@ -10,6 +10,7 @@ from aioproducer.core.fast_path import PythonFastPath
 from aioproducer.core.send_pipeline import RecordFields
 from aioproducer.model import Header, RecordMetadata
 from aioproducer.observer import CallTrace, Observer, RecordTrace, Untraced
+from aioproducer.serialization import SharedHeaders, shared_headers
 
 logger = logging.getLogger(__name__)
 
@@ -95,11 +96,11 @@ class TracedCall:
     ``headers``: of all its records; :attr:`headers` has those of its context, too.
     """
 
-    def __init__(self, tracing: Tracing | None, topic: Any, headers: Any) -> None:
+    def __init__(self, tracing: Tracing | None, topic: str, headers: SharedHeaders | None) -> None:
         self._trace = None if tracing is None else tracing.begin_call(topic, headers)
-        self.headers = (
-            headers if self._trace is None else joined_headers(headers, self._trace.headers)
-        )
+        self.headers = headers
+        if self._trace is not None and self._trace.headers:
+            self.headers = shared_headers(joined_headers(headers, self._trace.headers), topic)
 
     def ended(self, report: CallReport | None, error: BaseException | None) -> None:
         """Take the outcome; ``error``: the one that the call raises."""

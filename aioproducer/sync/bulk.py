@@ -49,14 +49,13 @@ def send_values(
         result.listen()
 
     values = one_by_one(values, "an iterable")
-    call = TracedCall(core.tracing, topic, headers)
-    if call.headers is not None:
-        headers = shared_headers(call.headers, topic)
+    shared = None if headers is None else shared_headers(headers, topic)
     result, under_way = thread.ask(begin)
+    call = TracedCall(core.tracing, topic, shared)
     error: BaseException | None = None
     try:
         for value in values:
-            fields: RecordFields = (topic, value, None, partition, headers, None)
+            fields: RecordFields = (topic, value, None, partition, call.headers, None)
             if isinstance(value, ProducerRecord):
                 fields = value.fields()
             thread.enter((_BulkRecord(result), *fields, core.wall_clock_ns()))

@@ -14,6 +14,7 @@ from aioproducer.core.fast_path import PythonFastPath
 from aioproducer.records import builder as reference
 from aioproducer.records import route_cache
 from aioproducer.records.builder import RecordsBuilder
+from aioproducer.records.reader import read_records
 
 speedups = pytest.importorskip(
     "aioproducer.records._speedups", reason="installed without a compiler", exc_type=ImportError
@@ -151,3 +152,78 @@ async def test_strings_come_in_as_utf_8_and_others_take_the_long_way(make: Any) 
         assert not fast_path.append(object(), "t", value, None, None)
         assert fast_path.send("t", b"v", value, None) is None
     assert bytes(builder.records) == records
+
+
+# --- a traced producer ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", FAST_PATHS)
+async def test_a_record_takes_it_while_a_decision_not_to_trace_holds(make: Any) -> None:
+    fast_path, builder = opened(make, asyncio.get_running_loop())
+    context: list[object] = [object()]
+    fast_path.trace(lambda: context[0])
+    assert fast_path.send("t", b"v", None, None) is None, "nothing is decided"
+    fast_path.skip(context[0], 2, ())
+    assert fast_path.send("other", b"v", None, None) is None, "which does not count"
+    assert fast_path.send("t", b"v", None, None)
+    first, context[0] = context[0], object()
+    assert fast_path.send("t", b"v", None, None) is None, "another context"
+    context[0] = first
+    assert fast_path.send("t", b"v", None, None)
+    assert fast_path.send("t", b"v", None, None) is None, "the decision is used up"
+    fast_path.trace(None)
+    assert fast_path.send("t", b"v", None, None)
+    assert builder.count == 3
+
+
+@pytest.mark.parametrize("make", FAST_PATHS)
+async def test_the_headers_of_the_context_are_in_each_record(make: Any) -> None:
+    fast_path, builder = opened(make, asyncio.get_running_loop())
+    context = object()
+    fast_path.trace(lambda: context)
+    headers = (("traceparent", b"00-1"), ("tracestate", None))
+    fast_path.skip(context, 10, list(headers))
+    assert fast_path.send("t", b"v", None, None)
+    assert fast_path.take_skipped(context) == headers
+    assert fast_path.take_skipped(object()) is None
+    fast_path.trace(None)
+    assert fast_path.send("t", b"w", None, None)
+    assert [record[1:] for record in read_records(builder)] == [
+        (None, b"v", headers),
+        (None, b"w", ()),
+    ]
+
+
+@pytest.mark.parametrize("make", FAST_PATHS)
+async def test_records_that_were_taken_count(make: Any) -> None:
+    fast_path, _ = opened(make, asyncio.get_running_loop())
+    context = object()
+    fast_path.trace(lambda: context)
+    fast_path.skip(context, 2, ())
+    assert fast_path.take_skipped(context) == ()
+    assert fast_path.send("t", b"v", None, None)
+    assert fast_path.take_skipped(context) is None
+
+
+@pytest.mark.parametrize("make", FAST_PATHS)
+async def test_a_context_that_raises_sends_the_record_the_long_way(make: Any) -> None:
+    def context() -> object:
+        raise ValueError("no context")
+
+    fast_path, builder = opened(make, asyncio.get_running_loop())
+    fast_path.trace(context)
+    fast_path.skip(object(), 2, ())
+    assert fast_path.send("t", b"v", None, None) is None
+    assert builder.count == 0
+
+
+@pytest.mark.parametrize("make", FAST_PATHS)
+async def test_records_are_marked_with_the_time_of_their_send(make: Any) -> None:
+    fast_path, builder = opened(make, asyncio.get_running_loop())
+    before = time.time_ns()
+    fast_path.send("t", b"v", None, None)
+    time.sleep(0.001)
+    fast_path.append(object(), "t", b"v", None, None)
+    (first, at), (second, later) = builder.marks
+    assert (first, second) == (0, 1)
+    assert before <= at <= later - 1_000_000 <= time.time_ns()

@@ -58,6 +58,7 @@ def state(builder: RecordsBuilder) -> tuple[Any, ...]:
         builder.count,
         list(builder.tokens),
         list(builder.runs),
+        list(builder.marks),
         builder.max_record_size,
         builder.base_timestamp_ms,
         builder.max_timestamp_ms if builder.count else None,

@@ -1,0 +1,30 @@
+"""The kernel's round-trip time."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import pytest
+
+from aioproducer.network.round_trip import round_trip
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
+def test_a_connection_of_this_machine_has_a_short_one() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+        server.accept()[0] as accepted,
+    ):
+        client.sendall(b"x")
+        assert accepted.recv(1) == b"x"
+        found = round_trip(client)
+        assert found is not None
+        assert 0 < found < 1
+
+
+def test_no_socket_or_one_of_another_kind_has_none() -> None:
+    assert round_trip(None) is None
+    with socket.socket(socket.AF_UNIX) as other:
+        assert round_trip(other) is None
