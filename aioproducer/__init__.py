@@ -58,6 +58,7 @@ from aioproducer.version import __version__
 if TYPE_CHECKING:
     from aioproducer.bulk.send_report import OffsetRange, SendReport
     from aioproducer.core.check import ClusterCheck, TopicCheck
+    from aioproducer.core.health import BrokerHealth, Health
     from aioproducer.interceptors import ProducerInterceptor
     from aioproducer.partitioning import (
         ConsistentRandomPartitioner,
@@ -72,8 +73,10 @@ __accelerated__ = acceleration.ACCELERATED
 """True if the compiled innermost loops are in use."""
 
 _MODULES = {
+    "BrokerHealth": "aioproducer.core.health",
     "ClusterCheck": "aioproducer.core.check",
     "ConsistentRandomPartitioner": "aioproducer.partitioning",
+    "Health": "aioproducer.core.health",
     "Murmur3Partitioner": "aioproducer.partitioning",
     "OffsetRange": "aioproducer.bulk.send_report",
     "Partitioner": "aioproducer.partitioning",
@@ -103,6 +106,7 @@ __all__ = [
     "AbortableTransactionError",
     "AuthenticationError",
     "BootstrapError",
+    "BrokerHealth",
     "BrokerConnectionError",
     "BufferExhaustedError",
     "CommitUnconfirmedError",
@@ -112,6 +116,7 @@ __all__ = [
     "ConsumerGroupMetadata",
     "DeliveryTimeoutError",
     "FatalTransactionError",
+    "Health",
     "IllegalStateError",
     "InvalidOffsetError",
     "InvalidPartitionError",

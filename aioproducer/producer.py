@@ -42,6 +42,7 @@ from aioproducer.model import (
 if TYPE_CHECKING:
     from aioproducer.bulk.send_report import SendReport
     from aioproducer.core.check import ClusterCheck
+    from aioproducer.core.health import Health
 
 
 class Producer:
@@ -475,6 +476,14 @@ class Producer:
         return self._core.transactions.share(over=hand_over)
 
     # --- observation -----------------------------------------------------------------------
+
+    def health(self) -> Health:
+        """Whether the producer can write now, and the reasons if not; for health checks.
+
+        The call never waits and never raises: it reads the known facts. Any thread may call it, in
+        every state of the producer. :meth:`check` asks the cluster.
+        """
+        return self._core.health()
 
     def metrics(self) -> MetricsSnapshot:
         """The Java producer's metrics by group and name; see ``docs/reference/metrics.md``."""

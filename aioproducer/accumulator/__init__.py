@@ -7,16 +7,20 @@ rooms import from this package, and from none of its modules.
 """
 
 from aioproducer.accumulator.batch_queue import BatchQueue
+from aioproducer.accumulator.memory_quota import LeaderView
 from aioproducer.accumulator.memory_waiters import MemoryWaiters
 from aioproducer.accumulator.pending_queue import PendingQueue
 from aioproducer.accumulator.pending_records import PendingRecord, RecordFuture, SerializedRecord
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.settings import AccumulatorSettings
+from aioproducer.accumulator.topic_outcomes import FailingTopic, TopicOutcomes
 
 __all__ = [
     "AccumulatorSettings",
     "BatchQueue",
+    "FailingTopic",
+    "LeaderView",
     "MemoryWaiters",
     "PendingQueue",
     "PendingRecord",
@@ -24,4 +28,5 @@ __all__ = [
     "RecordAccumulator",
     "RecordFuture",
     "SerializedRecord",
+    "TopicOutcomes",
 ]

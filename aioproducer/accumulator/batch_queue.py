@@ -59,6 +59,15 @@ class BatchQueue:
     def __iter__(self) -> Iterator[ProducerBatch]:
         return iter(self._batches)
 
+    @property
+    def oldest(self) -> ProducerBatch | None:
+        """The batch that was opened first, but for parts of split batches; any thread may ask."""
+        return next(iter(self._batches), None)
+
+    def sent_since(self, batch: ProducerBatch) -> float:
+        """The time of the ``send()`` of its oldest record, in clock seconds."""
+        return batch.deadline - self.delivery_timeout
+
     # --- batches begin -----------------------------------------------------------------------
 
     def open(

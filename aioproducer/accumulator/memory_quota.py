@@ -55,6 +55,17 @@ class Grant(NamedTuple):
     """Seconds."""
 
 
+class LeaderView(NamedTuple):
+    """A broker that leads partitions, as parts outside of the accumulator see it."""
+
+    node: int
+    partitions: int
+    has_records: bool
+    """True if it has records without an outcome."""
+    silent_since: float
+    """The time of its last delivery, or of its first record after it had none; clock seconds."""
+
+
 class MemoryQuota:
     """Shares ``pool`` and ``pending`` among nodes, and grants memory to partitions that wait.
 
@@ -75,7 +86,7 @@ class MemoryQuota:
         self.futures = NodeQuota(pool.total // (2 * FUTURE_BYTES), guarantees=pool.quota.guarantees)
         """The futures of records in full batches."""
         self._quotas = (pool.quota, pending.quota, self.futures)
-        self._led: dict[NodeKey, int] = {}
+        self._led: dict[int, int] = {}
         """The number of partitions that each node leads."""
         self._silent_since: dict[NodeKey, float] = {}
         """The time of each node's last delivery, or of its first record."""
@@ -117,7 +128,7 @@ class MemoryQuota:
         for partition in partitions:
             self._join(partition.leader)
 
-    def _join(self, node: NodeKey) -> None:
+    def _join(self, node: int | None) -> None:
         if node is not None:
             if node not in self._led:
                 self._led[node] = 0
@@ -125,13 +136,21 @@ class MemoryQuota:
                     quota.join(node)
             self._led[node] += 1
 
-    def _leave(self, node: NodeKey) -> None:
+    def _leave(self, node: int | None) -> None:
         if node is not None:
             self._led[node] -= 1
             if not self._led[node]:
                 del self._led[node]
                 for quota in self._quotas:
                     quota.leave(node)
+
+    def leaders(self) -> list[LeaderView]:
+        """The brokers that lead partitions."""
+        used = self._pool.quota.used_by, self._pending.quota.used_by
+        return [
+            LeaderView(node, led, any(each(node) for each in used), self.silent_since(node))
+            for node, led in tuple(self._led.items())
+        ]
 
     def record_came(self, node: NodeKey, now: float) -> None:
         """Note a record for ``node``: the first one starts the clock of the node's deliveries."""

@@ -48,6 +48,15 @@ class PendingQueue:
     def __iter__(self) -> Iterator[PendingRecord]:
         return iter(self._records)
 
+    @property
+    def oldest_sent(self) -> float | None:
+        """The time of the ``send()`` of the oldest record, in clock seconds; None: there is none.
+
+        Any thread may ask.
+        """
+        oldest = next(iter(self._records), None)
+        return None if oldest is None else oldest.sent
+
     def expired(self, now: float, most: int | None = None) -> list[PendingRecord]:
         """The records whose deadline has passed, or the first ``most`` of them."""
         return self._records.expired(now, most)

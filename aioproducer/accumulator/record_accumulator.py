@@ -16,7 +16,7 @@ from aioproducer.accumulator.batch_queue import BatchQueue
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.dispatch import Dispatch
 from aioproducer.accumulator.flushes import Flushes, FlushFuture
-from aioproducer.accumulator.memory_quota import MemoryQuota
+from aioproducer.accumulator.memory_quota import LeaderView, MemoryQuota
 from aioproducer.accumulator.memory_waiters import MemoryWaiters
 from aioproducer.accumulator.partition import Partition
 from aioproducer.accumulator.pending_queue import PendingQueue
@@ -24,6 +24,7 @@ from aioproducer.accumulator.pending_records import PendingRecord, PendingRecord
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.settings import AccumulatorSettings, BatchSizes
 from aioproducer.accumulator.topic import StickyChoice, Topic
+from aioproducer.accumulator.topic_outcomes import TopicOutcomes
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.errors import InvalidPartitionError, ProducerError
 from aioproducer.model import TopicPartition
@@ -54,6 +55,8 @@ class RecordAccumulator:
     ) -> None:
         self.closing = False
         """See :meth:`close`."""
+        self.outcomes = TopicOutcomes()
+        """Delivered and failed records; the sender notes them."""
         self.routes = RouteCache(ignore_keys=settings.ignore_keys)
         """The fast path into open batches that records have joined by :meth:`append`."""
         self._delivery_timeout = settings.delivery_timeout
@@ -307,6 +310,7 @@ class RecordAccumulator:
                 self._move(partition, None, now)
             del self._topics[name], self.routes.topics[name]
             self._sizes.forget(name)
+        self.outcomes.forget(name)
         return True
 
     # --- time, flushes, the end ------------------------------------------------------------
@@ -320,6 +324,11 @@ class RecordAccumulator:
     def free_memory(self) -> int:
         """Unused bytes."""
         return self._pool.available + self._records.free
+
+    @property
+    def leaders(self) -> list[LeaderView]:
+        """The brokers that lead partitions of known topics; any thread may ask."""
+        return self._memory_quota.leaders()
 
     def next_deadline(self) -> float | None:
         """The next time when a batch or a pending record expires; None: there are no records."""

@@ -107,6 +107,11 @@ class Metadata:
             self._partial.request(topic, new=True)
         self._last_used[topic] = now
 
+    @property
+    def topic_count(self) -> int:
+        """The number of topics in use."""
+        return len(self._last_used)
+
     def idle_topics(self, now: float) -> frozenset[str]:
         """The topics that nobody has used for ``metadata_max_idle_ms``."""
         return frozenset(

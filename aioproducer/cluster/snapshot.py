@@ -41,19 +41,34 @@ class TopicInfo(NamedTuple):
 class ClusterView:
     """Brokers by id (none before the first answer) and topics by name, as they are now."""
 
-    __slots__ = ("_brokers", "_topics", "topics")
+    __slots__ = ("_brokers", "_leaderless", "_topics", "topics")
 
     topics: Mapping[str, TopicInfo]
 
     def __init__(self, brokers: Mapping[int, Node], topics: Iterable[TopicInfo] = ()) -> None:
         self._brokers = dict(brokers)
         self._topics = {info.name: info for info in topics}
+        self._leaderless: dict[str, int] = {}
+        for info in self._topics.values():
+            self._count_leaderless(info)
         self.topics = MappingProxyType(self._topics)
 
     @property
     def brokers(self) -> Mapping[int, Node]:
         """The brokers of the last answer, and leaders that were named since."""
         return MappingProxyType(self._brokers)
+
+    @property
+    def leaderless(self) -> Mapping[str, int]:
+        """The topics that have partitions without a leader, and their number."""
+        return MappingProxyType(self._leaderless)
+
+    def _count_leaderless(self, info: TopicInfo) -> None:
+        count = sum([each.leader is None for each in info.partitions])
+        if count:
+            self._leaderless[info.name] = count
+        else:
+            self._leaderless.pop(info.name, None)
 
     def leader(self, topic: str, partition: int) -> Node | None:
         """The broker that leads a partition, if both are known."""
@@ -98,6 +113,7 @@ class Cluster(ClusterView):
             if known == news:
                 return None
         self._topics[news.name] = news
+        self._count_leaderless(news)
         return news
 
     def take_hints(
@@ -117,6 +133,7 @@ class Cluster(ClusterView):
                 moved.setdefault(name, list(info.partitions))[partition] = hint
         for name, partitions in moved.items():
             self._topics[name] = self._topics[name]._replace(partitions=tuple(partitions))
+            self._count_leaderless(self._topics[name])
         if moved:
             self._brokers.update(nodes)
 
@@ -124,6 +141,7 @@ class Cluster(ClusterView):
         """Know nothing of ``topics`` any more."""
         for topic in topics:
             self._topics.pop(topic, None)
+            self._leaderless.pop(topic, None)
             self._doubts.pop(topic, None)
 
 

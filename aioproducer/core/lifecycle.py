@@ -47,6 +47,11 @@ class Lifecycle:
         """The error of all calls, once a part of the producer has died."""
         return self._broken
 
+    @property
+    def forked(self) -> bool:
+        """True in a process that is not the producer's own, but a fork of it."""
+        return os.getpid() != self._process
+
     def __str__(self) -> str:
         if self._broken is not None:
             return "broken"
@@ -106,7 +111,7 @@ class Lifecycle:
         raise self._other_loop()
 
     def _check_process(self) -> None:
-        if os.getpid() != self._process:
+        if self.forked:
             raise WrongLoopError(
                 f"the producer {self._client_id!r} was made in another process (before a fork); "
                 "make a new one in each process"

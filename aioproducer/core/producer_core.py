@@ -36,6 +36,8 @@ from aioproducer.observer import default as default_observer
 from aioproducer.records.acceleration import RouteCache
 
 if TYPE_CHECKING:
+    from aioproducer.core.health import Health
+    from aioproducer.core.health_source import HealthSource
     from aioproducer.core.transaction_api import TransactionApi
 
 logger = logging.getLogger(__name__)
@@ -97,6 +99,7 @@ class ProducerCore:
         self._environment = environment
         self._max_block = min(config.max_block_ms, config.delivery_timeout_ms) / 1000
         self._engine: Engine | None = None
+        self._health_source: HealthSource | None = None
         self._pipeline: SendPipeline
 
     def __repr__(self) -> str:
@@ -343,6 +346,16 @@ class ProducerCore:
         if self._engine is None:
             raise IllegalStateError("the producer was not started, so there are no latencies yet")
         return self._engine.latencies()
+
+    def health(self) -> Health:
+        """The health as it is now; any thread may ask, in every state."""
+        from aioproducer.core.health_source import HealthSource, health_of
+
+        source, engine = self._health_source, self._engine
+        if source is None and engine is not None:
+            source = HealthSource(self.config, engine.parts, self._environment.clock)
+            self._health_source = source
+        return health_of(self.client_id, self._lifecycle, source)
 
     def disown(self) -> None:
         """Refuse every call: this process is a fork of the process that has the producer."""

@@ -29,6 +29,7 @@ from aioproducer.network.connection import (
     ConnectionState,
 )
 from aioproducer.network.connection_states import ClientSettings, NodeConnectionState, is_final
+from aioproducer.network.connection_view import ConnectionView
 from aioproducer.network.frames import read_response
 from aioproducer.network.in_flight import InFlightRequest
 from aioproducer.network.lazy_metadata import LazyMetadataResponse
@@ -169,6 +170,10 @@ class NetworkClient:
             return self.settings.max_in_flight
         return None
 
+    def connections(self) -> list[ConnectionView]:
+        """The connection of each broker; any thread may ask."""
+        return [state.view(node) for node, state in tuple(self._nodes.items())]
+
     def failures(self) -> dict[NodeId, ProducerError]:
         """The last error of each node without a connection."""
         return {
@@ -210,7 +215,7 @@ class NetworkClient:
         backoff = ExponentialBackoff(
             self.settings.setup_timeout, self.settings.setup_timeout_max, self.random
         )
-        state.connection = connection = self.connect_to(
+        connection = self.connect_to(
             node,
             self.settings.connection,
             self._events,
@@ -218,6 +223,7 @@ class NetworkClient:
             clock=self.clock,
             random=self.random,
         )
+        state.tries(connection, now)
         self.owner.start(self._run(state, connection), name=f"aioproducer-connection-{node.id}")
 
     def send(self, node: NodeId, request: Request) -> None:
@@ -299,8 +305,8 @@ class NetworkClient:
         self._on_disconnect(state, connection, reason)
 
     def _on_ready(self, connection: Connection) -> None:
-        state = self._nodes[connection.node.id]
-        state.opened()
+        state, now = self._nodes[connection.node.id], self.clock()
+        state.opened(now)
         self._refused.discard(connection.node.id)
         self._refusals = 0
         self.features = max(
@@ -308,7 +314,6 @@ class NetworkClient:
             key=lambda features: features.epoch,
         )
         self._timeouts.connection_opened(connection.last_used)
-        now = self.clock()
         self.metrics.connection_opened(now)
         if self.settings.connection.authenticates:
             self.metrics.logged_in(now)

@@ -15,8 +15,10 @@ from aioproducer.errors import (
     ProducerError,
     UsageError,
 )
+from aioproducer.model import NodeId, Peer
 from aioproducer.network.apis import Api
 from aioproducer.network.connection import Connection, ConnectionSettings, ConnectionState
+from aioproducer.network.connection_view import ConnectionView
 
 _FINAL: Final = (AuthenticationError, UsageError)
 """Errors that no retry can mend: a broker's refusal, an unreadable certificate's file, an extra
@@ -58,6 +60,12 @@ class NodeConnectionState:
     """The APIs without a common version, as the previous connection found."""
     anomalies: set[str] = field(default_factory=set)
     """The anomalies that were logged."""
+    peer: Peer | None = None
+    """The address of the last attempt to connect."""
+    since: float = 0.0
+    """The time of the last change: connected, lost, or first attempt to connect."""
+    failing_since: float | None = None
+    """The beginning of the first attempt that failed since it was connected."""
 
     @property
     def is_ready(self) -> bool:
@@ -70,11 +78,36 @@ class NodeConnectionState:
         """The error of the last attempt to connect or to log in; None if it succeeded."""
         return self.last_error if self.setup_failures or self.refused else None
 
-    def opened(self) -> None:
+    def view(self, node: NodeId) -> ConnectionView:
+        """The state as it is now."""
+        connection = self.connection
+        return ConnectionView(
+            node,
+            self.peer,
+            self.is_ready,
+            connection is not None and connection.state is ConnectionState.CONNECTING,
+            self.since,
+            self.failing_since,
+            self.not_before,
+            self.refused,
+            self.last_error,
+            0.0 if connection is None else connection.throttled_until,
+            0 if connection is None else len(connection.in_flight),
+        )
+
+    def tries(self, connection: Connection, now: float) -> None:
+        """An attempt to connect begins."""
+        self.connection = connection
+        self.peer = connection.node
+        if self.failing_since is None:
+            self.since = now
+
+    def opened(self, now: float) -> None:
         """The connection was established, and the login succeeded."""
         self.failures = self.setup_failures = 0
         self.refused = False
         self.last_error = None
+        self.since, self.failing_since = now, None
 
     def ended(
         self,
@@ -91,8 +124,13 @@ class NodeConnectionState:
         backoff grows with refusals at any of them.
         """
         assert self.connection is not None
-        self.setup_failures += not self.connection.was_ready
+        was_ready = self.connection.was_ready
+        self.setup_failures += not was_ready
         self.connection = None
+        if was_ready:
+            self.since = now
+        if self.failing_since is None and (is_final(reason) or not was_ready):
+            self.failing_since = self.since
         self.last_error = reason
         self.failures += 1
         first, longest = settings.reconnect_backoff, settings.reconnect_backoff_max

@@ -61,6 +61,7 @@ class BatchCompleter:
     ) -> None:
         self._batches = accumulator.batches
         self._pending = accumulator.pending
+        self._outcomes = accumulator.outcomes
         self._metadata = metadata
         self._sequence_numbers = sequence_numbers
         self._reports = reports
@@ -93,6 +94,7 @@ class BatchCompleter:
         """Resolve the futures of a batch that is in the log; -1 as in :class:`Deliver`."""
         self._reports.delivered(batch, now)
         batch.deliver(base_offset, log_append_time_ms)
+        self._outcomes.delivered(batch.topic_partition.topic, batch.count)
         self._done(batch, now)
         if self._sequence_numbers.has_breaks:
             self._sequence_numbers.delivered(batch.topic_partition, batch.order)
@@ -223,6 +225,7 @@ class BatchCompleter:
         error = _error_for(error, written, batch.topic_partition)
         batch.fail(error)
         self._reports.failed(batch, error, now)
+        self._outcomes.failed(batch.topic_partition.topic, count, error, now)
         self._note_gap(batch, written)
         self._done(batch, now)
         return count
@@ -242,7 +245,9 @@ class BatchCompleter:
         for place, records_there in waiting.items():
             if place not in errors:
                 errors[place] = _error_for(error, False, place)
-            self._reports.pending_failed(records_there[0].topic, len(records_there), now)
+            topic, count = records_there[0].topic, len(records_there)
+            self._reports.pending_failed(topic, count, now)
+            self._outcomes.failed(topic, count, error, now)
             failed += self._pending.fail(records_there, errors[place])
         return failed
 
@@ -271,6 +276,7 @@ class BatchCompleter:
         topic, count = batch.topic_partition.topic, batch.count
         logger.error("A batch of %d records for %s failed: %s", count, topic, error)
         self._reports.failed(batch, error, now)
+        self._outcomes.failed(topic, count, error, now)
         self._note_gap(batch, uncertain)
         self._done(batch, now)
         if self._transactions is not None:

@@ -75,6 +75,7 @@ class RecordExpiry:
         metrics: ProducerMetrics,
     ) -> None:
         self._pending = accumulator.pending
+        self._outcomes = accumulator.outcomes
         self._metadata = metadata
         self._refresher = refresher
         self._metrics = metrics
@@ -87,6 +88,7 @@ class RecordExpiry:
             error = self._why(record, now)
             self._pending.fail([record], error)
             self._metrics.records_failed(record.topic, 1, now)
+            self._outcomes.failed(record.topic, 1, error, now)
             count, _ = self._unreported.get(record.topic, (0, error))
             self._unreported[record.topic] = count + 1, error
 

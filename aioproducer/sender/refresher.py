@@ -61,6 +61,7 @@ class MetadataRefresher(Requester):
         self._client = client
         self._accumulator = accumulator
         self._pending = accumulator.pending
+        self._outcomes = accumulator.outcomes
         self._compressor = compressor
         self._refusal: ProducerError | None = None
         """The last request's error, if a broker has sent it; else None."""
@@ -112,6 +113,7 @@ class MetadataRefresher(Requester):
         for topic in list(self._pending.awaited_topics):
             failed = self._pending.fail(self._pending.awaiting(topic), anew(refusal))
             self._client.metrics.records_failed(topic, failed, self._now)
+            self._outcomes.failed(topic, failed, refusal, self._now)
         self._metadata.tell_waiting(refusal)
         self._on_refusal(refusal)
 
@@ -196,6 +198,7 @@ class MetadataRefresher(Requester):
         failed = self._pending.fail(waiting, error)
         if failed:
             self._client.metrics.records_failed(topic, failed, self._now)
+            self._outcomes.failed(topic, failed, error, self._now)
             logger.error("%d pending records for %s failed: %s", failed, topic, error)
 
     def _failed(self, error: ProducerError) -> None:

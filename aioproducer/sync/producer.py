@@ -33,6 +33,7 @@ from aioproducer.sync.traces import end_by_future
 
 if TYPE_CHECKING:
     from aioproducer.core.check import ClusterCheck
+    from aioproducer.core.health import Health
 
 
 class Producer:
@@ -254,6 +255,10 @@ class Producer:
             await call()
 
         self._thread.ask(caught_up)
+
+    def health(self) -> Health:
+        """The producer's health, from any thread: see :meth:`aioproducer.Producer.health`."""
+        return self._core.health()
 
     def metrics(self) -> MetricsSnapshot:
         """The metrics of the producer: see :meth:`aioproducer.Producer.metrics`."""
