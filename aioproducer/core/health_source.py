@@ -28,8 +28,14 @@ class HealthSource:
 
     def __init__(self, config: ProducerConfig, parts: Parts, clock: Callable[[], float]) -> None:
         self._config = config
-        self._parts = parts
         self._clock = clock
+        self._client = parts.client
+        self._metadata = parts.metadata
+        self._accumulator = accumulator = parts.accumulator
+        self._batches = accumulator.batches
+        self._pending = accumulator.pending
+        self._outcomes = accumulator.outcomes
+        self._manager = None if parts.transactions is None else parts.transactions.manager
 
     def health(self, client_id: str, state: str) -> Health:
         """The health of the producer, which is ``started`` or ``closing``."""
@@ -41,13 +47,10 @@ class HealthSource:
         return Health(client_id, state, None, problems=("the health can't be read at present",))
 
     def _facts(self, client_id: str, state: str) -> HealthFacts:
-        parts, config = self._parts, self._config
-        accumulator, metadata = parts.accumulator, parts.metadata
-        oldest = accumulator.batches.oldest
-        sent = [accumulator.pending.oldest_sent]
+        config, metadata, manager = self._config, self._metadata, self._manager
+        oldest, sent = self._batches.oldest, [self._pending.oldest_sent]
         if oldest is not None:
-            sent.append(accumulator.batches.sent_since(oldest))
-        manager = None if parts.transactions is None else parts.transactions.manager
+            sent.append(self._batches.sent_since(oldest))
         failed = manager is not None and manager.state is TransactionState.ABORTABLE_ERROR
         problem: tuple[str, ...] = ()
         if manager is not None and manager.state is TransactionState.FATAL_ERROR:
@@ -57,20 +60,20 @@ class HealthSource:
             client_id=client_id,
             state=state,
             unusable=problem or ((_UNUSABLE[state],) if state in _UNUSABLE else ()),
-            connections=parts.client.connections(),
-            leaders=accumulator.leaders,
+            connections=self._client.connections(),
+            leaders=self._accumulator.leaders,
             brokers=metadata.snapshot.brokers,
             peers=tuple(metadata.peers),
             topics=metadata.topic_count,
-            failing=accumulator.outcomes.failing,
+            failing=self._outcomes.failing,
             topic_errors=metadata.errors,
             leaderless=metadata.snapshot.leaderless,
             oldest_sent=min((each for each in sent if each is not None), default=None),
             oldest_error=None if oldest is None else oldest.last_error,
             abortable=manager.error if failed and manager is not None else None,
-            batches=len(accumulator.batches),
-            pending_records=len(accumulator.pending),
-            memory_used=1 - accumulator.free_memory / config.buffer_memory,
+            batches=len(self._batches),
+            pending_records=len(self._pending),
+            memory_used=1 - self._accumulator.free_memory / config.buffer_memory,
             metadata_updated=metadata.last_full_update,
             stalled_after=stalled_after(linger, config.delivery_timeout_ms / 1000),
         )
