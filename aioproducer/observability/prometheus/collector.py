@@ -1,0 +1,154 @@
+"""The collector of prometheus_client."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from aioproducer.errors import MissingExtraError
+from aioproducer.observability.prometheus.messages import to_bytes
+from aioproducer.observability.prometheus.workers import OtherWorkers, WorkerSocket
+from aioproducer.observability.series import (
+    LATENCY_BUCKETS,
+    Families,
+    Family,
+    SeriesOptions,
+    SeriesSource,
+)
+from aioproducer.observability.series.producer import all_families
+from aioproducer.observability.watched import WatchedProducers
+
+try:
+    from prometheus_client import REGISTRY, CollectorRegistry
+    from prometheus_client.metrics_core import Metric
+    from prometheus_client.registry import Collector
+except ImportError as error:
+    raise MissingExtraError(
+        "the collector needs prometheus_client: pip install 'aioproducer[prometheus]'"
+    ) from error
+
+__all__ = ["ProducerCollector"]
+
+_SILENT: Final = (
+    "aioproducer_workers_silent",
+    "Processes of this server that did not answer in time; their series are missing",
+)
+
+
+class ProducerCollector(Collector):
+    """Shows Prometheus the metrics, the latencies and the health of producers.
+
+    The collector holds no producer: one that is closed, or that nobody has any more, leaves. Any
+    thread may call the methods, and a scrape never waits for an event loop. Producers that share a
+    ``client_id`` are told apart by a number: ``web``, ``web-2``.
+
+    Args:
+        registry: The registry that it joins; None: none.
+        max_topics: The topics of a producer that get series of their own, the first that come.
+            ``aioproducer_topics_left_out`` has the number of the others; the producer's own series
+            have them all.
+        max_nodes: The same for brokers.
+        rates: Also rates and percentiles over the producer's own windows. Prometheus computes them
+            from totals and histograms.
+        buckets: The upper bounds of the buckets of latencies, in seconds, ascending.
+        workers: A folder that the processes of a server share: each answers for all, by the label
+            ``pid``. Default: ``$PROMETHEUS_MULTIPROC_DIR``; without it, a process answers for
+            itself.
+
+    Raises:
+        ConfigError: a bound is below 0, or buckets do not ascend; :meth:`add` raises it for
+            ``workers`` that can't be used.
+    """
+
+    def __init__(
+        self,
+        *,
+        registry: CollectorRegistry | None = REGISTRY,
+        max_topics: int = 500,
+        max_nodes: int = 500,
+        rates: bool = False,
+        buckets: Iterable[float] = LATENCY_BUCKETS,
+        workers: str | os.PathLike[str] | None = None,
+    ) -> None:
+        options = SeriesOptions(max_topics, max_nodes, rates, tuple(buckets))
+        self._watched = WatchedProducers(options)
+        folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR") if workers is None else workers
+        self._folder = Path(folder) if folder else None
+        self._socket: WorkerSocket | None = None
+        _ALL.add(self)
+        if registry is not None:
+            registry.register(self)
+
+    def add(self, producer: SeriesSource) -> None:
+        """Show ``producer``, a ``Producer`` or a ``sync.Producer``, until it is closed."""
+        if self._folder is not None and self._socket is None:
+            self._socket = WorkerSocket(self._folder, self._message)
+        self._watched.add(producer)
+
+    def remove(self, producer: SeriesSource) -> None:
+        """Show ``producer`` no more."""
+        self._watched.remove(producer)
+
+    def describe(self) -> Iterator[Metric]:
+        """The metrics that there may be, without values. prometheus_client calls it."""
+        families = all_families()
+        families.family(_SILENT[0], "gauge", _SILENT[1])
+        yield from map(_metric, families)
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics as they are now. prometheus_client calls it for each scrape."""
+        own = self._watched.families()
+        yield from map(_metric, own if self._folder is None else _of_all(own, self._folder))
+
+    def _message(self) -> bytes:
+        return to_bytes(self._watched.families())
+
+    def _forked(self) -> None:
+        """Leave the parent's socket to it."""
+        self._watched.renew_locks()
+        if self._socket is not None:
+            self._socket.leave()
+            self._socket = None
+
+    def _at_exit(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+
+
+def _of_all(own: Families, folder: Path) -> Families:
+    """The series of this process and of the others, by ``pid``."""
+    families = Families()
+    families.merge(own, {"pid": str(os.getpid())})
+    others = OtherWorkers(folder).ask()
+    for process, found in others.families.items():
+        families.merge(found, {"pid": process})
+    families.add(_SILENT[0], "gauge", _SILENT[1], {}, others.silent)
+    return families
+
+
+def _metric(family: Family) -> Metric:
+    metric = Metric(family.name, family.meaning, family.kind)
+    for name, labels, value in family.samples:
+        metric.add_sample(name, dict(labels), value)
+    return metric
+
+
+_ALL: Final[weakref.WeakSet[ProducerCollector]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for collector in list(_ALL):
+        collector._forked()
+
+
+def _at_exit() -> None:
+    for collector in list(_ALL):
+        collector._at_exit()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)
