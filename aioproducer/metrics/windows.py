@@ -26,6 +26,9 @@ _S = TypeVar("_S", bound=Stats)
 _T = TypeVar("_T")
 
 _SHORTEST_SPAN: Final = 0.001
+_ATTEMPTS: Final = 100_000
+"""The spin of a reading while counts move: longer than the interpreter's interval of 5 ms, after
+which the moving thread goes on."""
 
 
 class Breakdown(Generic[_K, _S]):
@@ -45,7 +48,7 @@ class Breakdown(Generic[_K, _S]):
 
     def absorb(self, other: Breakdown[_K, _S]) -> None:
         self._forgotten.absorb(other._forgotten)
-        for key, stats in other.by_key.items():
+        for key, stats in list(other.by_key.items()):
             self.by_key[key].absorb(stats)
 
     def whole(self) -> _S:
@@ -82,13 +85,18 @@ class Reading(NamedTuple, Generic[_T]):
 
 
 class Windows:
-    """The live windows and the past. Times are seconds of one monotonic clock."""
+    """The live windows and the past. Times are seconds of one monotonic clock.
+
+    One thread counts, and any thread reads. The counting thread never waits: a reading that meets a
+    move of counts from one place to another is taken again.
+    """
 
     __slots__ = (
         "_current",
         "_ends",
         "_index",
         "_live",
+        "_moves",
         "_num_samples",
         "_origin",
         "_past",
@@ -99,6 +107,8 @@ class Windows:
         self._num_samples = num_samples
         self._width = sample_window
         self._origin = now
+        self._moves = 0
+        """Odd while counts move."""
         self._past = Counts()
         self._live: deque[tuple[int, Counts]] = deque()
         self._open(0)
@@ -111,21 +121,34 @@ class Windows:
 
     def read(self, now: float) -> Reading[Counts]:
         """The live windows and all since the start, as copies for the caller to keep."""
-        self.at(now)
+        for _ in range(_ATTEMPTS):
+            moves = self._moves
+            if moves % 2 == 0:
+                reading = self._copy(now)
+                if moves == self._moves:
+                    return reading
+        return self._copy(now)
+
+    def _copy(self, now: float) -> Reading[Counts]:
+        index = self._index_at(now)
         recent, ever = Counts(), Counts()
-        for _, window in self._live:
-            recent.absorb(window)
         ever.absorb(self._past)
+        for opened, window in list(self._live):
+            (ever if opened < index - self._num_samples else recent).absorb(window)
         ever.absorb(recent)
-        return Reading(recent, ever, self._elapsed(now))
+        return Reading(recent, ever, self._elapsed(now, index))
 
     def forget_topic(self, topic: str) -> None:
+        self._moves += 1
         for counts in self._all():
             counts.topics.forget(topic)
+        self._moves += 1
 
     def forget_node(self, node_id: NodeId) -> None:
+        self._moves += 1
         for counts in self._all():
             counts.nodes.forget(node_id)
+        self._moves += 1
 
     def _all(self) -> list[Counts]:
         return [self._past, *(window for _, window in self._live)]
@@ -136,15 +159,22 @@ class Windows:
         self._current = Counts()
         self._live.append((index, self._current))
 
-    def _advance(self, now: float) -> None:
+    def _index_at(self, now: float) -> int:
+        if now < self._ends:
+            return self._index
         # The division may round down to the window that has just ended.
-        self._open(max(self._index + 1, int((now - self._origin) // self._width)))
+        return max(self._index + 1, int((now - self._origin) // self._width))
+
+    def _advance(self, now: float) -> None:
+        self._moves += 1
+        self._open(self._index_at(now))
         while self._live[0][0] < self._index - self._num_samples:
             self._past.absorb(self._live.popleft()[1])
+        self._moves += 1
 
-    def _elapsed(self, now: float) -> float:
+    def _elapsed(self, now: float, index: int) -> float:
         """Kafka's ``Rate.windowSize``: the period of a rate is at least ``num_samples - 1`` full
         windows, so the first records of a producer do not give an extreme rate."""
-        full = max(min(self._index, self._num_samples), self._num_samples - 1)
-        started = self._origin + self._index * self._width
+        full = max(min(index, self._num_samples), self._num_samples - 1)
+        started = self._origin + index * self._width
         return max(full * self._width + now - started, _SHORTEST_SPAN)

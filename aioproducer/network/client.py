@@ -100,9 +100,10 @@ class NetworkClient:
     def total_in_flight(self) -> int:
         """The number of requests that wait for a response."""
         total = 0
-        for state in self._nodes.values():
-            if state.connection is not None:
-                total += len(state.connection.in_flight)
+        for state in list(self._nodes.values()):
+            connection = state.connection
+            if connection is not None:
+                total += len(connection.in_flight)
         return total
 
     def reaches(self, nodes: Iterable[Peer]) -> bool:
@@ -112,7 +113,7 @@ class NetworkClient:
 
     def connection_count(self) -> int:
         """The number of connections that are ready."""
-        return sum(1 for state in self._nodes.values() if state.is_ready)
+        return sum(1 for state in list(self._nodes.values()) if state.is_ready)
 
     def can_send(self, node: NodeId, now: float) -> bool:
         """True if ``node`` can take a request now."""

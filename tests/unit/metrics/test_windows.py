@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+import threading
 from dataclasses import dataclass
 
 import pytest
@@ -150,3 +152,42 @@ def test_forgetting_a_topic_keeps_the_whole(events: list[Event], forgotten: str)
     for was, stays in ((before.recent, after.recent), (before.ever, after.ever)):
         assert was.topics.whole() == stays.topics.whole()
         assert forgotten not in stays.topics.by_key
+
+
+def test_a_reading_moves_no_window() -> None:
+    row = windows()
+    row.at(START).topics.by_key["orders"].records_sent += 1
+    assert row.read(START + 1e6).recent.topics.whole().records_sent == 0
+    before = row.read(START)
+    assert (before.recent.topics.whole().records_sent, before.elapsed) == (1, 30.0)
+
+
+def test_any_thread_reads_while_counts_move() -> None:
+    """Totals never go back, and no reading fails."""
+    row = windows()
+    row.at(START).topics.by_key["orders"].records_sent += 1
+    done = threading.Event()
+    readings: list[int] = []
+
+    def read() -> None:
+        while not done.is_set():
+            now = START + len(readings) * WIDTH
+            readings.append(row.read(now).ever.topics.whole().records_sent)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for step in range(1, 3_000):
+            row.at(START + step * WIDTH).topics.by_key[f"orders-{step}"].records_sent += 1
+            if step % 3 == 0:
+                row.forget_topic(f"orders-{step - 1}")
+            while len(readings) < step // 100:
+                assert reader.is_alive()
+    finally:
+        done.set()
+        reader.join()
+        sys.setswitchinterval(interval)
+    assert readings == sorted(readings)
+    assert row.read(START).ever.topics.whole().records_sent == 3_000
