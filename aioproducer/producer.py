@@ -486,7 +486,10 @@ class Producer:
         return self._core.health()
 
     def metrics(self) -> MetricsSnapshot:
-        """The Java producer's metrics by group and name; see ``docs/reference/metrics.md``."""
+        """The Java producer's metrics by group and name; see ``docs/reference/metrics.md``.
+
+        Any thread may ask.
+        """
         return self._core.metrics()
 
     def latencies(self) -> Latencies:

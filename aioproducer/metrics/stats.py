@@ -42,6 +42,15 @@ class TopicStats(Stats):
     compression_ratios: float = 0.0
     """the sum over the batches sent"""
 
+    def absorb(self, other: Self) -> None:
+        # Without a call in between, so that no other thread counts while these are read.
+        self.batches_sent += other.batches_sent
+        self.records_sent += other.records_sent
+        self.records_retried += other.records_retried
+        self.records_failed += other.records_failed
+        self.bytes_sent += other.bytes_sent
+        self.compression_ratios += other.compression_ratios
+
     @property
     def compression_ratio(self) -> float:
         """The mean over the batches sent; NaN without batches."""

@@ -262,18 +262,8 @@ class Producer:
 
     def metrics(self) -> MetricsSnapshot:
         """The metrics of the producer: see :meth:`aioproducer.Producer.metrics`."""
-
-        async def metrics() -> MetricsSnapshot:
-            return self._producer.metrics()
-
-        return self._producer.metrics() if not self._thread.running else self._thread.ask(metrics)
+        return self._producer.metrics()
 
     def latencies(self) -> Latencies:
         """The times of records: see :meth:`aioproducer.Producer.latencies`."""
-
-        async def latencies() -> Latencies:
-            return self._producer.latencies()
-
-        if not self._thread.running:
-            return self._producer.latencies()
-        return self._thread.ask(latencies)
+        return self._producer.latencies()
