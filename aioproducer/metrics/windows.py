@@ -13,7 +13,8 @@ the rates of all topics add up to the rate of the producer.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from aioproducer.metrics.stats import ClientStats, NodeStats, Stats, TopicStats
@@ -26,9 +27,9 @@ _S = TypeVar("_S", bound=Stats)
 _T = TypeVar("_T")
 
 _SHORTEST_SPAN: Final = 0.001
-_ATTEMPTS: Final = 100_000
-"""The spin of a reading while counts move: longer than the interpreter's interval of 5 ms, after
-which the moving thread goes on."""
+_ATTEMPTS: Final = 10_000_000
+"""The spin of a reading while counts move, some tenths of a second: the moving thread goes on after
+each of the interpreter's intervals of 5 ms."""
 
 
 class Breakdown(Generic[_K, _S]):
@@ -124,7 +125,10 @@ class Windows:
         for _ in range(_ATTEMPTS):
             moves = self._moves
             if moves % 2 == 0:
-                reading = self._copy(now)
+                try:
+                    reading = self._copy(now)
+                except RuntimeError:
+                    continue  # garbage was collected while a list was made, and a topic was added
                 if moves == self._moves:
                     return reading
         return self._copy(now)
@@ -139,16 +143,22 @@ class Windows:
         return Reading(recent, ever, self._elapsed(now, index))
 
     def forget_topic(self, topic: str) -> None:
-        self._moves += 1
-        for counts in self._all():
-            counts.topics.forget(topic)
-        self._moves += 1
+        with self._moving():
+            for counts in self._all():
+                counts.topics.forget(topic)
 
     def forget_node(self, node_id: NodeId) -> None:
+        with self._moving():
+            for counts in self._all():
+                counts.nodes.forget(node_id)
+
+    @contextmanager
+    def _moving(self) -> Iterator[None]:
         self._moves += 1
-        for counts in self._all():
-            counts.nodes.forget(node_id)
-        self._moves += 1
+        try:
+            yield
+        finally:
+            self._moves += 1
 
     def _all(self) -> list[Counts]:
         return [self._past, *(window for _, window in self._live)]
@@ -166,11 +176,10 @@ class Windows:
         return max(self._index + 1, int((now - self._origin) // self._width))
 
     def _advance(self, now: float) -> None:
-        self._moves += 1
-        self._open(self._index_at(now))
-        while self._live[0][0] < self._index - self._num_samples:
-            self._past.absorb(self._live.popleft()[1])
-        self._moves += 1
+        with self._moving():
+            self._open(self._index_at(now))
+            while self._live[0][0] < self._index - self._num_samples:
+                self._past.absorb(self._live.popleft()[1])
 
     def _elapsed(self, now: float, index: int) -> float:
         """Kafka's ``Rate.windowSize``: the period of a rate is at least ``num_samples - 1`` full
