@@ -38,7 +38,10 @@ class RecordTrace(Protocol):
 
     @property
     def headers(self) -> Sequence[Header]:
-        """The headers that carry its context; they are added to the record's own."""
+        """The headers that carry its context; they are added to the record's own.
+
+        The observer has seen the record's own headers, so no key of these repeats one of them.
+        """
 
     def ended(self, metadata: RecordMetadata, error: BaseException | None) -> None:
         """Take the outcome, once: delivered if ``error`` is None.
@@ -53,7 +56,12 @@ class Untraced(NamedTuple):
 
     records: int = 1
     """The number of records that the decision is about, this record included, while the context
-    stays the same object."""
+    stays the same object.
+
+    The decision holds for records without headers of their own. A producer keeps the newest one,
+    whichever thread sends: the next question in its context about such a record says that it is
+    used up. The observer is asked about each record with headers, whose decision is about it alone.
+    """
     headers: Sequence[Header] = ()
     """The headers to add to each of these records: they carry the context of the caller."""
 
@@ -63,7 +71,7 @@ class CallTrace(Protocol):
 
     @property
     def headers(self) -> Sequence[Header]:
-        """The headers to add to each record."""
+        """The headers to add to each record; no key of these repeats one of the call's headers."""
 
     def ended(self, records: int, failed: int, error: BaseException | None) -> None:
         """Take the outcome: of ``records``, ``failed`` were not delivered.
@@ -113,13 +121,13 @@ class Observer(Protocol):
         """Decide about a ``send_many()``; None: it is not traced."""
 
     def batch_ended(self, outcome: BatchOutcome) -> None:
-        """A batch has its outcome."""
+        """A batch has its outcome. The call follows that of the request that carried it."""
 
     def request_ended(self, outcome: RequestOutcome) -> None:
-        """A produce request has ended."""
+        """A produce request has ended. The call precedes the outcomes of its records."""
 
     def close(self) -> None:
-        """The producer is closed."""
+        """The producer is closed, or has another observer. Records on their way still end."""
 
 
 class ObserverSlot:
@@ -214,7 +222,7 @@ class ObservedProducer(Protocol):
     def config(self) -> ProducerConfig: ...
 
     def metrics(self) -> Mapping[str, Any]:
-        """All metrics as they are now; see :meth:`aioproducer.Producer.metrics`."""
+        """All metrics as they are now; any thread may call it."""
 
 
 ObserverFactory: TypeAlias = Callable[[ObservedProducer], Observer | None]
