@@ -1,0 +1,28 @@
+"""Traces and metrics by OpenTelemetry; the extra ``otel``.
+
+::
+
+    from aioproducer.observability.otel import instrument
+
+    producer = Producer(bootstrap_servers="localhost:9092")
+    instrument(producer)
+
+:class:`AioproducerInstrumentor` instruments all producers of a process;
+``opentelemetry-instrument`` finds it by itself.
+"""
+
+from __future__ import annotations
+
+from aioproducer.errors import MissingExtraError
+
+try:
+    from opentelemetry import instrumentation, trace  # noqa: F401
+except ImportError as error:
+    raise MissingExtraError(
+        "OpenTelemetry is not installed: pip install 'aioproducer[otel]'"
+    ) from error
+
+from aioproducer.observability.otel.instrumentation import AioproducerInstrumentor
+from aioproducer.observability.otel.options import Options
+
+__all__ = ["AioproducerInstrumentor", "Options"]

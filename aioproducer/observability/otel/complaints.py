@@ -1,0 +1,27 @@
+"""The log of errors that samplers, propagators and processors raise."""
+
+from __future__ import annotations
+
+import logging
+
+__all__ = ["Complaints"]
+
+logger = logging.getLogger("aioproducer.observability.otel")
+
+
+class Complaints:
+    """Logs the first error as WARNING with its traceback, and later ones as DEBUG."""
+
+    def __init__(self) -> None:
+        self._first = True
+
+    def log(self, about: str) -> None:
+        """Log the exception that is being handled."""
+        level = logging.WARNING if self._first else logging.DEBUG
+        self._first = False
+        logger.log(
+            level,
+            "OpenTelemetry failed on %s, which is sent all the same; later errors are DEBUG",
+            about,
+            exc_info=True,
+        )

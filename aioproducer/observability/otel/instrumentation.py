@@ -1,0 +1,109 @@
+"""Instrumentation of one producer, and of all producers of a process."""
+
+from __future__ import annotations
+
+import random
+import weakref
+from collections.abc import Collection
+from typing import Any, Final, Unpack
+
+from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-defined]
+    BaseInstrumentor,
+)
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import TracerProvider
+
+from aioproducer import observer
+from aioproducer.observability.otel.batch_metrics import BatchMetrics
+from aioproducer.observability.otel.complaints import Complaints
+from aioproducer.observability.otel.conventions import Conventions
+from aioproducer.observability.otel.deliveries import Deliveries
+from aioproducer.observability.otel.instruments import instruments_of
+from aioproducer.observability.otel.observer import OtelObserver, RequestTracing
+from aioproducer.observability.otel.options import Options, OptionsAsKeywords, emits_old_names
+from aioproducer.observability.otel.record_tracing import RecordTracing
+from aioproducer.observability.otel.tracers import TracerSource
+from aioproducer.observer import ObservedProducer
+
+__all__ = ["AioproducerInstrumentor", "observer_of"]
+
+
+def observer_of(
+    producer: ObservedProducer,
+    options: Options,
+    *,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+    rng: random.Random | None = None,
+) -> OtelObserver:
+    """An observer of ``producer``, to which its metrics belong until it is closed."""
+    conventions = Conventions(
+        producer.client_id,
+        old=emits_old_names(),
+        record_key=options.record_key,
+        body_size=options.body_size,
+    )
+    tracers, deliveries, complaints = TracerSource(tracer_provider), Deliveries(), Complaints()
+    records = requests = batches = None
+    if options.traces:
+        records = RecordTracing(
+            options, conventions, tracers, deliveries, complaints, rng or random.Random()
+        )
+        if options.request_spans:
+            requests = RequestTracing(conventions, tracers, complaints)
+    key = object()
+    instruments = None
+    if options.metrics:
+        instruments = instruments_of(meter_provider)
+        instruments.producers.add(key, producer, options.max_topics)
+        batches = BatchMetrics(instruments.batches, options.max_topics)
+
+    def closing() -> None:
+        if instruments is not None:
+            instruments.producers.remove(key)
+
+    return OtelObserver(
+        records,
+        requests,
+        batches,
+        deliveries,
+        complaints,
+        calls=options.send_many_spans,
+        closing=closing,
+    )
+
+
+class AioproducerInstrumentor(BaseInstrumentor):  # type: ignore[misc]
+    """Instruments every producer that starts from now on.
+
+    ``instrument()`` takes ``tracer_provider``, ``meter_provider`` and :class:`Options` as keywords.
+    ``uninstrument()`` ends the instrumentation of the running producers as well.
+    """
+
+    _observers: Final[weakref.WeakSet[OtelObserver]] = weakref.WeakSet()
+
+    def instrumentation_dependencies(self) -> Collection[str]:
+        """See ``BaseInstrumentor``: this package itself."""
+        return ("aioproducer",)
+
+    def _instrument(
+        self,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        **options: Unpack[OptionsAsKeywords],
+    ) -> None:
+        chosen = Options(**options)
+
+        def factory(producer: ObservedProducer) -> OtelObserver:
+            made = observer_of(
+                producer, chosen, tracer_provider=tracer_provider, meter_provider=meter_provider
+            )
+            self._observers.add(made)
+            return made
+
+        observer.set_default(factory)
+
+    def _uninstrument(self, **kwargs: Any) -> None:
+        observer.set_default(None)
+        for made in list(self._observers):
+            made.close()

@@ -1,0 +1,72 @@
+"""The context of a record in its headers, by OpenTelemetry's global propagator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from opentelemetry import propagate, trace
+from opentelemetry.context import Context
+from opentelemetry.propagators.textmap import Getter, Setter
+
+from aioproducer.model import Header, Headers
+
+__all__ = ["OwnContext", "inject", "own_context"]
+
+_BAGGAGE: Final = "baggage"
+
+
+class OwnContext(NamedTuple):
+    """The context that the caller has put into a record's headers."""
+
+    keys: frozenset[str]
+    """The propagator's keys among them."""
+    span: trace.SpanContext | None
+    """The span that they name."""
+
+    @property
+    def replaces(self) -> bool:
+        """True if the record needs no other context than its own."""
+        return bool(self.keys - {_BAGGAGE})
+
+
+class _Append(Setter[list[Header]]):
+    def set(self, carrier: list[Header], key: str, value: str) -> None:
+        carrier.append((key, value.encode()))
+
+
+class _Find(Getter[list[Header]]):
+    def get(self, carrier: list[Header], key: str) -> list[str] | None:
+        found = [value for name, value in carrier if name == key and value is not None]
+        return [bytes(value).decode(errors="replace") for value in found] or None
+
+    def keys(self, carrier: list[Header]) -> list[str]:
+        return [name for name, _ in carrier]
+
+
+_APPEND: Final = _Append()
+_FIND: Final = _Find()
+_NONE: Final = OwnContext(frozenset(), None)
+
+
+def inject(context: Context, without: frozenset[str] = frozenset()) -> tuple[Header, ...]:
+    """The headers that carry ``context``, but for keys in ``without``."""
+    carrier: list[Header] = []
+    propagate.inject(carrier, context=context, setter=_APPEND)
+    if without:
+        carrier = [header for header in carrier if header[0] not in without]
+    return tuple(carrier)
+
+
+def own_context(headers: Headers | None) -> OwnContext:
+    """The context in the caller's headers. An iterator is left to the producer."""
+    if not headers or not isinstance(headers, Mapping | Sequence):
+        return _NONE
+    pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
+    fields = propagate.get_global_textmap().fields
+    keys = frozenset(name for name, _ in pairs if name in fields)
+    if not keys:
+        return _NONE
+    extracted = propagate.extract(pairs, context=Context(), getter=_FIND)
+    span = trace.get_current_span(extracted).get_span_context()
+    return OwnContext(keys, span if span.is_valid else None)

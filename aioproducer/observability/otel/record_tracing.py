@@ -1,0 +1,157 @@
+"""Decisions about records and calls: a span, or the number of records without one."""
+
+from __future__ import annotations
+
+import random
+from typing import Final, NamedTuple
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Tracer
+
+from aioproducer.model import Header, Headers
+from aioproducer.observability.otel.complaints import Complaints
+from aioproducer.observability.otel.conventions import DESTINATION, Attributes, Conventions
+from aioproducer.observability.otel.deliveries import Deliveries
+from aioproducer.observability.otel.options import Options
+from aioproducer.observability.otel.propagation import inject, own_context
+from aioproducer.observability.otel.sampling import (
+    ALL,
+    Known,
+    Ratio,
+    records_until_sample,
+    tracer_of_sample,
+    verdict,
+)
+from aioproducer.observability.otel.spans import CallSpan, RecordSpan, UntracedCall
+from aioproducer.observability.otel.tracers import TracerSource
+from aioproducer.observer import CallTrace, RecordTrace, Untraced
+
+__all__ = ["RecordTracing"]
+
+_EVERY: Final = Untraced(ALL)
+_NO_KEYS: Final[frozenset[str]] = frozenset()
+
+
+class _Caller(NamedTuple):
+    """The place of a new span among those of its caller."""
+
+    context: Context
+    """The context that the span has as its parent."""
+    parent: SpanContext | None
+    link: SpanContext | None
+
+
+class RecordTracing:
+    """Makes the spans of one producer's records and calls."""
+
+    def __init__(
+        self,
+        options: Options,
+        conventions: Conventions,
+        tracers: TracerSource,
+        deliveries: Deliveries,
+        complaints: Complaints,
+        rng: random.Random,
+    ) -> None:
+        self._options = options
+        self._conventions = conventions
+        self._tracers = tracers
+        self._deliveries = deliveries
+        self._complaints = complaints
+        self._rng = rng
+        self._due: Context | None = None
+        """The context whose next record is the one that a ratio records."""
+
+    def record(
+        self, topic: str, key: object, partition: int | None, headers: Headers | None
+    ) -> RecordTrace | Untraced:
+        """Decide about a record, and about those behind it in the same context."""
+        context = otel_context.get_current()
+        due, self._due = self._due is context, None
+        if not is_instrumentation_enabled():
+            return _EVERY
+        tracer = self._tracers.get()
+        if tracer is None:
+            return Untraced(1 if self._tracers.may_come else ALL, self._inject(context))
+        caller = self._caller(context)
+        decision = verdict(tracer, caller.parent)
+        if decision is Known.DROP:
+            return Untraced(ALL, self._inject(caller.context))
+        if isinstance(decision, Ratio):
+            spared = 0 if due else records_until_sample(decision, self._rng)
+            if spared:
+                self._due = context if spared < ALL else None
+                return Untraced(spared, self._inject(caller.context))
+            tracer = tracer_of_sample(tracer, decision, self._rng)
+        attributes = self._conventions.record(topic, key, partition)
+        span, added = self._start(tracer, caller, topic, attributes, headers)
+        if not span.is_recording():
+            return Untraced(1, added)
+        return RecordSpan(span, added, self._conventions, self._deliveries, self._complaints)
+
+    def call(self, topic: str, headers: Headers | None) -> CallTrace | None:
+        """Decide about a ``send_many()``."""
+        if not is_instrumentation_enabled():
+            return None
+        context = otel_context.get_current()
+        tracer = self._tracers.get()
+        caller = self._caller(context)
+        decision = Known.DROP if tracer is None else verdict(tracer, caller.parent)
+        added: tuple[Header, ...]
+        if tracer is None or decision is Known.DROP:
+            added = self._inject(context if tracer is None else caller.context)
+        else:
+            attributes = self._conventions.operation()
+            attributes[DESTINATION] = topic
+            span, added = self._start(tracer, caller, topic, attributes, headers)
+            if span.is_recording():
+                return CallSpan(span, added, self._complaints)
+            if isinstance(decision, Ratio):
+                added = self._inject(caller.context)
+        return UntracedCall(added) if added else None
+
+    def _caller(self, context: Context) -> _Caller:
+        span = trace.get_current_span(context).get_span_context()
+        if not span.is_valid:
+            return _Caller(context, None, None)
+        if not self._options.link:
+            return _Caller(context, span, None)
+        return _Caller(trace.set_span_in_context(trace.INVALID_SPAN, context), None, span)
+
+    def _start(
+        self,
+        tracer: Tracer,
+        caller: _Caller,
+        topic: str,
+        attributes: Attributes,
+        headers: Headers | None,
+    ) -> tuple[Span, tuple[Header, ...]]:
+        """A span that has begun, and the headers with its context.
+
+        By the conventions a span whose context the record carries is of the kind PRODUCER, and a
+        span beside the caller's own context in the headers is of the kind CLIENT, and links to it.
+        """
+        own = own_context(headers)
+        creates = self._options.propagate and not own.replaces
+        span = tracer.start_span(
+            f"send {topic}",
+            context=caller.context,
+            kind=SpanKind.PRODUCER if creates else SpanKind.CLIENT,
+            attributes=attributes,
+            links=[Link(each) for each in (caller.link, own.span) if each is not None],
+        )
+        if not creates:
+            return span, ()
+        return span, self._inject(trace.set_span_in_context(span, caller.context), own.keys)
+
+    def _inject(self, context: Context, without: frozenset[str] = _NO_KEYS) -> tuple[Header, ...]:
+        if not self._options.propagate:
+            return ()
+        try:
+            return inject(context, without)
+        except Exception:
+            self._complaints.log("the headers of a record")
+            return ()
