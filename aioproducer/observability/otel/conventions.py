@@ -115,7 +115,7 @@ class Conventions:
 
 def add_server(attributes: Attributes, node: Node | None) -> None:
     """Add the broker's address, if it is known."""
-    if node is not None:
+    if node is not None and node.host:
         attributes[SERVER_ADDRESS] = node.host
         attributes[SERVER_PORT] = node.port
 

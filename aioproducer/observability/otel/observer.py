@@ -57,7 +57,7 @@ class RequestTracing:
             attributes[DESTINATION] = topics.pop()
         add_server(attributes, outcome.node)
         span = tracer.start_span(
-            f"produce {outcome.node.address}",
+            f"produce {outcome.node.address}" if outcome.node.host else "produce",
             context=Context(),
             kind=SpanKind.CLIENT,
             attributes=attributes,

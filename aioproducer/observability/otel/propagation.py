@@ -49,7 +49,7 @@ _FIND: Final = _Find()
 _NONE: Final = OwnContext(frozenset(), None)
 
 
-def inject(context: Context, without: frozenset[str] = frozenset()) -> tuple[Header, ...]:
+def inject(context: Context, without: frozenset[str]) -> tuple[Header, ...]:
     """The headers that carry ``context``, but for keys in ``without``."""
     carrier: list[Header] = []
     propagate.inject(carrier, context=context, setter=_APPEND)

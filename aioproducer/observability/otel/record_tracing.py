@@ -16,7 +16,7 @@ from aioproducer.observability.otel.complaints import Complaints
 from aioproducer.observability.otel.conventions import DESTINATION, Attributes, Conventions
 from aioproducer.observability.otel.deliveries import Deliveries
 from aioproducer.observability.otel.options import Options
-from aioproducer.observability.otel.propagation import inject, own_context
+from aioproducer.observability.otel.propagation import OwnContext, inject, own_context
 from aioproducer.observability.otel.sampling import (
     ALL,
     Known,
@@ -32,7 +32,6 @@ from aioproducer.observer import CallTrace, RecordTrace, Untraced
 __all__ = ["RecordTracing"]
 
 _EVERY: Final = Untraced(ALL)
-_NO_KEYS: Final[frozenset[str]] = frozenset()
 
 
 class _Caller(NamedTuple):
@@ -63,54 +62,74 @@ class RecordTracing:
         self._complaints = complaints
         self._rng = rng
         self._due: Context | None = None
-        """The context whose next record is the one that a ratio records."""
+        """The context in which the record behind the newest decision is the one to record."""
 
     def record(
         self, topic: str, key: object, partition: int | None, headers: Headers | None
     ) -> RecordTrace | Untraced:
-        """Decide about a record, and about those behind it in the same context."""
+        """Decide about a record; without headers of its own, about those behind it as well."""
         context = otel_context.get_current()
-        due, self._due = self._due is context, None
+        alone = headers is not None
+        due = not alone and self._due is context
+        try:
+            decision, due_in = self._decide(context, due, (topic, key, partition, headers))
+        except Exception:
+            self._due = None
+            raise
+        if due or not (alone or isinstance(decision, RecordSpan)):
+            self._due = due_in
+        if alone and isinstance(decision, Untraced):
+            return Untraced(1, decision.headers)
+        return decision
+
+    def _decide(
+        self, context: Context, due: bool, record: tuple[str, object, int | None, Headers | None]
+    ) -> tuple[RecordSpan | Untraced, Context | None]:
+        """The decision, and the context of the record behind it that a ratio records."""
+        topic, key, partition, headers = record
         if not is_instrumentation_enabled():
-            return _EVERY
-        tracer = self._tracers.get()
+            return _EVERY, None
+        tracer, own = self._tracers.get(), own_context(headers)
         if tracer is None:
-            return Untraced(1 if self._tracers.may_come else ALL, self._inject(context))
+            records = 1 if self._tracers.may_come else ALL
+            return Untraced(records, self._inject(context, own)), None
         caller = self._caller(context)
         decision = verdict(tracer, caller.parent)
         if decision is Known.DROP:
-            return Untraced(ALL, self._inject(caller.context))
+            return Untraced(ALL, self._inject(caller.context, own)), None
         if isinstance(decision, Ratio):
             spared = 0 if due else records_until_sample(decision, self._rng)
             if spared:
-                self._due = context if spared < ALL else None
-                return Untraced(spared, self._inject(caller.context))
+                due_in = context if spared < ALL else None
+                return Untraced(spared, self._inject(caller.context, own)), due_in
             tracer = tracer_of_sample(tracer, decision, self._rng)
         attributes = self._conventions.record(topic, key, partition)
-        span, added = self._start(tracer, caller, topic, attributes, headers)
+        span, added = self._start(tracer, caller, topic, attributes, own)
         if not span.is_recording():
-            return Untraced(1, added)
-        return RecordSpan(span, added, self._conventions, self._deliveries, self._complaints)
+            return Untraced(1, added), None
+        return (
+            RecordSpan(span, added, self._conventions, self._deliveries, self._complaints),
+            None,
+        )
 
     def call(self, topic: str, headers: Headers | None) -> CallTrace | None:
         """Decide about a ``send_many()``."""
         if not is_instrumentation_enabled():
             return None
-        context = otel_context.get_current()
+        context, own = otel_context.get_current(), own_context(headers)
         tracer = self._tracers.get()
         caller = self._caller(context)
         decision = Known.DROP if tracer is None else verdict(tracer, caller.parent)
-        added: tuple[Header, ...]
         if tracer is None or decision is Known.DROP:
-            added = self._inject(context if tracer is None else caller.context)
+            added = self._inject(context if tracer is None else caller.context, own)
         else:
             attributes = self._conventions.operation()
             attributes[DESTINATION] = topic
-            span, added = self._start(tracer, caller, topic, attributes, headers)
+            span, added = self._start(tracer, caller, topic, attributes, own)
             if span.is_recording():
                 return CallSpan(span, added, self._complaints)
             if isinstance(decision, Ratio):
-                added = self._inject(caller.context)
+                added = self._inject(caller.context, own)
         return UntracedCall(added) if added else None
 
     def _caller(self, context: Context) -> _Caller:
@@ -127,14 +146,13 @@ class RecordTracing:
         caller: _Caller,
         topic: str,
         attributes: Attributes,
-        headers: Headers | None,
+        own: OwnContext,
     ) -> tuple[Span, tuple[Header, ...]]:
         """A span that has begun, and the headers with its context.
 
         By the conventions a span whose context the record carries is of the kind PRODUCER, and a
         span beside the caller's own context in the headers is of the kind CLIENT, and links to it.
         """
-        own = own_context(headers)
         creates = self._options.propagate and not own.replaces
         span = tracer.start_span(
             f"send {topic}",
@@ -143,15 +161,14 @@ class RecordTracing:
             attributes=attributes,
             links=[Link(each) for each in (caller.link, own.span) if each is not None],
         )
-        if not creates:
-            return span, ()
-        return span, self._inject(trace.set_span_in_context(span, caller.context), own.keys)
+        return span, self._inject(trace.set_span_in_context(span, caller.context), own)
 
-    def _inject(self, context: Context, without: frozenset[str] = _NO_KEYS) -> tuple[Header, ...]:
-        if not self._options.propagate:
+    def _inject(self, context: Context, own: OwnContext) -> tuple[Header, ...]:
+        """The headers that carry ``context``, unless the record has a context of its own."""
+        if own.replaces or not self._options.propagate:
             return ()
         try:
-            return inject(context, without)
+            return inject(context, own.keys)
         except Exception:
             self._complaints.log("the headers of a record")
             return ()

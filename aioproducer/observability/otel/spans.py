@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Sequence
 
 from opentelemetry.trace import Span, SpanContext, Status, StatusCode
@@ -102,7 +101,7 @@ def end(
             span.add_link(request)
         if error is not None:
             attributes |= error_attributes(error)
-            span.set_status(Status(StatusCode.ERROR, _description(error)))
+            span.set_status(Status(StatusCode.ERROR, str(error)))
         span.set_attributes(attributes)
     except Exception:
         complaints.log("the attributes of a span")
@@ -110,9 +109,3 @@ def end(
         span.end(end_time)
     except Exception:
         complaints.log("the end of a span")
-
-
-def _description(error: BaseException) -> str:
-    if isinstance(error, CancelledError):
-        return "the record was cancelled by its caller before it was sent"
-    return str(error)

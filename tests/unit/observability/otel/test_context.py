@@ -158,6 +158,17 @@ def test_an_unsampled_caller_is_propagated() -> None:
 
 
 @pytest.mark.usefixtures("_in_unsampled")
+def test_an_unsampled_caller_and_the_records_own_context() -> None:
+    traced = Traced(DEFAULT_ON)
+    assert traced.send(headers={"traceparent": MINE}) == (1, ())
+    assert traced.observer.call_started("orders", {"traceparent": MINE}) is None
+    decision = traced.send(headers={"other": b"1"})
+    assert isinstance(decision, Untraced)
+    assert decision.records == 1
+    assert [key for key, _ in decision.headers] == ["traceparent"]
+
+
+@pytest.mark.usefixtures("_in_unsampled")
 def test_an_unsampled_caller_that_is_linked_to_decides_nothing() -> None:
     traced = Traced(DEFAULT_ON, link=True)
     assert not isinstance(traced.send(), Untraced)

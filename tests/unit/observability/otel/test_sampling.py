@@ -205,23 +205,27 @@ def test_the_rarest_and_the_most_frequent(bound: int, gap: int) -> None:
     assert records_until_sample(Ratio(bound), random.Random(1)) == gap
 
 
-def core(traced: Traced, records: int, enter: Callable[[int], Any] | None = None) -> list[int]:
+def core(
+    traced: Traced,
+    records: int,
+    enter: Callable[[int], Any] | None = None,
+    headers: Callable[[int], Any] = lambda number: None,
+) -> list[int]:
     """The numbers of the records that are traced, as a producer asks."""
     sampled, left, known = [], 0, None
     for number in range(records):
         if enter is not None:
             enter(number)
-        present = traced.observer.context()
-        if present is known and left:
+        present, own = traced.observer.context(), headers(number)
+        if own is None and present is known and left > 0:
             left -= 1
             continue
-        decision = traced.send()
-        if isinstance(decision, Untraced):
-            known, left = present, decision.records - 1
-        else:
-            known, left = None, 0
+        decision = traced.send(headers=own)
+        if not isinstance(decision, Untraced):
             sampled.append(number)
             decision.ended(DELIVERED, None)
+        elif own is None:
+            known, left = present, decision.records - 1
     return sampled
 
 
@@ -268,11 +272,25 @@ def test_contexts_that_alternate_keep_the_rate() -> None:
             tokens.append(context.attach(others[number % 3]))
 
     try:
-        sampled = core(traced, records, enter)
+        sampled = core(traced, records, enter, lambda number: None if number % 5 else {})
     finally:
         context.detach(tokens.pop())
-    deviation = math.sqrt(records * rate * (1 - rate))
-    assert abs(len(sampled) - records * rate) < 4.75 * deviation
+    alone = sum(number % 5 == 0 for number in sampled)
+    for count, of in ((alone, records / 5), (len(sampled) - alone, records * 4 / 5)):
+        assert abs(count - of * rate) < 4.75 * math.sqrt(of * rate * (1 - rate))
+
+
+@pytest.mark.parametrize("sampled", [True, False])
+def test_a_decision_holds_until_another_replaces_it(sampled: bool) -> None:
+    """A sampled record elsewhere replaces none, so that the next question says: used up."""
+    traced = Traced(ParentBasedTraceIdRatio(2**-20))
+    assert isinstance(traced.send(), Untraced)
+    span = NonRecordingSpan(parent(sampled=sampled))
+    token = context.attach(trace.set_span_in_context(span))
+    assert isinstance(traced.send(), Untraced) is not sampled
+    context.detach(token)
+    assert isinstance(traced.send(headers={}), Untraced)
+    assert isinstance(traced.send(), Untraced) is not sampled
 
 
 def test_a_decision_without_an_end_is_drawn_again() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from typing import Any
 
 import pytest
@@ -10,7 +9,12 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 from opentelemetry.trace import SpanKind, StatusCode
 
-from aioproducer.errors import DeliveryTimeoutError, NotEnoughReplicasError, ProducerClosedError
+from aioproducer.errors import (
+    DeliveryTimeoutError,
+    NotEnoughReplicasError,
+    ProducerClosedError,
+    RecordCancelledError,
+)
 from aioproducer.model import Node, RecordMetadata, TopicPartition
 from aioproducer.observer import RequestOutcome, Untraced
 from tests.unit.observability.otel.tracing import DELIVERED, LOST, Traced, context_of
@@ -70,7 +74,7 @@ def test_a_span_ends_once() -> None:
         (DeliveryTimeoutError("not acknowledged in 2 s"), "DeliveryTimeoutError", "not ack"),
         (NotEnoughReplicasError("2 of 3"), "NOT_ENOUGH_REPLICAS", "2 of 3"),
         (ProducerClosedError("closed"), "ProducerClosedError", "closed"),
-        (CancelledError(), "CancelledError", "cancelled by its caller"),
+        (RecordCancelledError("the caller"), "RecordCancelledError", "the caller"),
     ],
 )
 def test_a_failed_record(error: BaseException, kind: str, description: str) -> None:
@@ -241,6 +245,16 @@ def test_a_request_that_fails() -> None:
     (span,) = traced.spans()
     assert span.status.status_code is StatusCode.ERROR
     assert attributes(span)["error.type"] == "ConnectionResetError"
+
+
+def test_a_broker_without_an_address() -> None:
+    traced = Traced(request_spans=True)
+    record = traced.sent()
+    traced.observer.request_ended(request()._replace(node=Node(2, "", -1)))
+    record.ended(DELIVERED, None)
+    carrier, span = traced.spans()
+    assert carrier.name == "produce"
+    assert "server.address" not in attributes(span)
 
 
 def test_no_spans_of_requests_by_default() -> None:
