@@ -111,9 +111,11 @@ class ProducerCore:
 
     def observe(self, observer: Observer | None) -> None:
         """Let ``observer`` follow the records that are sent from now on; None: nobody."""
-        self.observed.observer = observer
+        former, self.observed.observer = self.observed.observer, observer
         self.tracing = None if observer is None else Tracing(observer, self.fast_path)
         self.fast_path.trace(None if observer is None else observer.context)
+        if former is not None:
+            close_hooks([former])
 
     def _ask_default_observer(self) -> None:
         factory = default_observer()

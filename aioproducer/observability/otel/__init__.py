@@ -22,7 +22,11 @@ except ImportError as error:
         "OpenTelemetry is not installed: pip install 'aioproducer[otel]'"
     ) from error
 
-from aioproducer.observability.otel.instrumentation import AioproducerInstrumentor
+from aioproducer.observability.otel.instrumentation import (
+    AioproducerInstrumentor,
+    instrument,
+    uninstrument,
+)
 from aioproducer.observability.otel.options import Options
 
-__all__ = ["AioproducerInstrumentor", "Options"]
+__all__ = ["AioproducerInstrumentor", "Options", "instrument", "uninstrument"]

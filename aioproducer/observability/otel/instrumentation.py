@@ -13,7 +13,7 @@ from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-de
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from aioproducer import observer
+from aioproducer import Producer, observer, sync
 from aioproducer.observability.otel.batch_metrics import BatchMetrics
 from aioproducer.observability.otel.complaints import Complaints
 from aioproducer.observability.otel.conventions import Conventions
@@ -25,7 +25,40 @@ from aioproducer.observability.otel.record_tracing import RecordTracing
 from aioproducer.observability.otel.tracers import TracerSource
 from aioproducer.observer import ObservedProducer
 
-__all__ = ["AioproducerInstrumentor", "observer_of"]
+__all__ = ["AioproducerInstrumentor", "instrument", "observer_of", "uninstrument"]
+
+
+def instrument(
+    producer: Producer | sync.Producer,
+    *,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+    **options: Unpack[OptionsAsKeywords],
+) -> None:
+    """Trace the records that ``producer`` sends from now on, and show its metrics.
+
+    It replaces an earlier instrumentation of the producer. Call it before or after the start.
+
+    Args:
+        producer: of either shell.
+        tracer_provider: makes the spans; None: the global one.
+        meter_provider: takes the metrics; None: the global one.
+        options: see :class:`Options`.
+    """
+    core = producer._core
+    core.observe(
+        observer_of(
+            core,
+            Options(**options),
+            tracer_provider=tracer_provider,
+            meter_provider=meter_provider,
+        )
+    )
+
+
+def uninstrument(producer: Producer | sync.Producer) -> None:
+    """Trace no further records of ``producer``. Spans that have begun still end."""
+    producer._core.observe(None)
 
 
 def observer_of(

@@ -23,7 +23,8 @@ from opentelemetry.trace import (
 from aioproducer.observability.otel.instrumentation import observer_of
 from aioproducer.observability.otel.options import Options
 from aioproducer.observer import Untraced
-from tests.unit.observability.otel.tracing import DELIVERED, StandIn, Traced, context_of
+from tests.support.otel import context_of
+from tests.unit.observability.otel.tracing import DELIVERED, StandIn, Traced
 
 UNSAMPLED = SpanContext(0xABC, 0xDEF, is_remote=False, trace_flags=TraceFlags(0))
 SAMPLED = SpanContext(0xABC, 0xDEF, is_remote=False, trace_flags=TraceFlags(1))
@@ -215,7 +216,7 @@ def test_a_provider_that_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
         StandIn(), Options(metrics=False), tracer_provider=trace.get_tracer_provider()
     )
     assert proxied.record_sent("orders", None, None, None) == (1, ())
-    monkeypatch.setattr(trace, "_TRACER_PROVIDER", Traced(ALWAYS_ON).provider)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", Traced(ALWAYS_ON).tracers)
     for each in (observer, proxied):
         assert not isinstance(each.record_sent("orders", None, None, None), Untraced)
 

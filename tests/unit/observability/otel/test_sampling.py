@@ -36,7 +36,8 @@ from aioproducer.observability.otel.sampling import (
     verdict,
 )
 from aioproducer.observer import Untraced
-from tests.unit.observability.otel.tracing import DELIVERED, Traced, context_of
+from tests.support.otel import context_of
+from tests.unit.observability.otel.tracing import DELIVERED, Traced
 
 DROP, ASK = Known.DROP, Known.ASK
 HALF = Ratio(1 << 63)

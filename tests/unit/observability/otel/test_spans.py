@@ -17,7 +17,8 @@ from aioproducer.errors import (
 )
 from aioproducer.model import Node, RecordMetadata, TopicPartition
 from aioproducer.observer import RequestOutcome, Untraced
-from tests.unit.observability.otel.tracing import DELIVERED, LOST, Traced, context_of
+from tests.support.otel import attributes, context_of
+from tests.unit.observability.otel.tracing import DELIVERED, LOST, Traced
 
 BROKER = Node(2, "kafka-2.example", 9092)
 
@@ -25,10 +26,6 @@ BROKER = Node(2, "kafka-2.example", 9092)
 def request(error: BaseException | None = None) -> RequestOutcome:
     batches = {TopicPartition("orders", 3): (7, 700)}
     return RequestOutcome(BROKER, batches, 0.25, error)
-
-
-def attributes(span: ReadableSpan) -> dict[str, Any]:
-    return dict(span.attributes or {})
 
 
 def test_a_delivered_record() -> None:
@@ -270,7 +267,7 @@ class Broken(SpanProcessor):
 
 def test_a_broken_processor_stops_no_record(caplog: pytest.LogCaptureFixture) -> None:
     traced = Traced()
-    traced.provider.add_span_processor(Broken())
+    traced.tracers.add_span_processor(Broken())
     traced.sent().ended(DELIVERED, None)
     assert "the end of a span" in caplog.text
 
@@ -282,7 +279,7 @@ class BrokenStart(SpanProcessor):
 
 def test_errors_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     traced = Traced()
-    traced.provider.add_span_processor(BrokenStart())
+    traced.tracers.add_span_processor(BrokenStart())
     assert [traced.send() for _ in range(3)] == [(1, ()), (1, ()), (1, ())]
     assert [each.levelname for each in caplog.records] == ["WARNING"]
 
