@@ -1,0 +1,402 @@
+"""Spans of real producers: from the call to the delivery, each ended once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.sampling import DEFAULT_ON, ParentBasedTraceIdRatio
+from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceFlags
+
+from aioproducer import (
+    DeliveryTimeoutError,
+    KafkaError,
+    Producer,
+    ProducerClosedError,
+    ProducerError,
+    ProducerRecord,
+    RecordTooLargeError,
+    SerializationError,
+    sync,
+)
+from aioproducer.observability.otel import AioproducerInstrumentor, instrument, uninstrument
+from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+from tests.mock_cluster.started import started
+from tests.support.otel import InMemorySdk, attributes, context_of
+from tests.support.read_back import ReadRecord, read_topic
+
+PRODUCE = 0
+TOPIC_AUTHORIZATION_FAILED = 29
+NOT_ENOUGH_REPLICAS = 19
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def orders() -> Iterator[MockCluster]:
+    with MockCluster(brokers=2, topics={"orders": 2}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def sdk() -> InMemorySdk:
+    return InMemorySdk()
+
+
+async def traced(orders: MockCluster, sdk: InMemorySdk, **options: Any) -> Producer:
+    """A producer that knows the topic, and is traced from now on."""
+    producer = await started(orders, **options)
+    instrument(producer, **sdk.providers)
+    return producer
+
+
+def written(cluster: MockCluster) -> list[ReadRecord]:
+    """All records but the first ones."""
+    return [each for each in read_topic(cluster, "orders") if each.value != b"first"]
+
+
+def parent_of(record: ReadRecord) -> str:
+    """The span id in the record's headers."""
+    (value,) = [value for key, value in record.headers or () if key == "traceparent"]
+    assert value is not None
+    return value.decode().split("-")[2]
+
+
+def span_id(span: ReadableSpan) -> str:
+    return f"{context_of(span).span_id:016x}"
+
+
+async def test_a_span_for_each_record(orders: MockCluster, sdk: InMemorySdk) -> None:
+    producer = await traced(orders, sdk)
+    headers: list[Any] = [None, {"a": b"1"}, [("a", b"1")], (("a", b"1"), ("a", None)), {}]
+    with sdk.tracer.start_as_current_span("request") as request:
+        futures = [
+            producer.send("orders", b"%d" % number, key=f"k{number}", headers=each)
+            for number, each in enumerate(headers)
+        ]
+        record = ProducerRecord("orders", None, "gone", headers={"b": b"2"})
+        futures.append(producer.send(record))
+    delivered = await asyncio.gather(*futures)
+    await producer.close()
+    spans = sdk.spans("send orders")
+    assert len(spans) == len(futures)
+    by_offset = {(each.partition, each.offset): each for each in written(orders)}
+    for span in spans:
+        found = attributes(span)
+        place = (int(found["messaging.destination.partition.id"]), found["messaging.kafka.offset"])
+        read = by_offset.pop(place)
+        assert parent_of(read) == span_id(span)
+        assert found["messaging.kafka.message.key"] == (read.key or b"").decode()
+        assert found.get("messaging.kafka.message.tombstone", False) is (read.value is None)
+        assert span.parent == request.get_span_context()
+        assert span.kind is SpanKind.PRODUCER
+        leader = orders.broker_address(_leader_of(span))
+        assert (found["server.address"], found["server.port"]) == leader
+    assert by_offset == {}
+    assert [each.serialized_value_size for each in delivered][-1] == -1
+
+
+def _leader_of(span: ReadableSpan) -> int:
+    return {"0": 1, "1": 2}[attributes(span)["messaging.destination.partition.id"]]
+
+
+async def test_a_span_lasts_until_the_delivery(orders: MockCluster, sdk: InMemorySdk) -> None:
+    producer = await traced(orders, sdk)
+    orders.set_broker_rtt(ALL_BROKERS, 200)
+    future = producer.send("orders", b"v")
+    assert sdk.spans() == []
+    await future
+    (span,) = sdk.spans()
+    assert (span.end_time or 0) - (span.start_time or 0) > 150_000_000
+    await producer.close()
+
+
+async def test_interceptors_and_serializers_run_once(orders: MockCluster, sdk: InMemorySdk) -> None:
+    calls: list[str] = []
+
+    class Interceptor:
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            calls.append("send")
+            return record
+
+        def on_acknowledgement(self, metadata: Any, error: Any) -> None:
+            calls.append("acknowledgement")
+
+    def serializer(value: str) -> bytes:
+        calls.append("serializer")
+        return value.encode()
+
+    producer = Producer(
+        bootstrap_servers=orders.bootstrap_servers,
+        interceptor_classes=[Interceptor()],
+        value_serializer=serializer,
+    )
+    instrument(producer, **sdk.providers)
+    async with producer:
+        await producer.send("orders", "v")
+    assert calls == ["send", "serializer", "acknowledgement"]
+    assert len(sdk.spans()) == 1
+    assert attributes(sdk.spans()[0])["messaging.kafka.offset"] == 0
+
+
+async def test_a_retry_is_no_error(orders: MockCluster, sdk: InMemorySdk) -> None:
+    producer = await traced(orders, sdk)
+    orders.push_request_errors(PRODUCE, NOT_ENOUGH_REPLICAS)
+    await producer.send("orders", b"v")
+    (span,) = sdk.spans()
+    assert span.status.status_code is StatusCode.UNSET
+    assert "error.type" not in attributes(span)
+    await producer.close()
+
+
+async def test_an_error_of_a_broker(orders: MockCluster, sdk: InMemorySdk) -> None:
+    producer = await traced(orders, sdk)
+    orders.push_request_errors(PRODUCE, TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(KafkaError):
+        await producer.send("orders", b"v", partition=1)
+    (span,) = sdk.spans()
+    found = attributes(span)
+    assert span.status.status_code is StatusCode.ERROR
+    assert found["error.type"] == "TOPIC_AUTHORIZATION_FAILED"
+    assert found["messaging.destination.partition.id"] == "1"
+    assert "messaging.kafka.offset" not in found
+    assert "server.address" in found
+    await producer.close()
+
+
+async def test_a_record_that_is_not_delivered_in_time(
+    orders: MockCluster, sdk: InMemorySdk
+) -> None:
+    producer = await traced(orders, sdk, delivery_timeout_ms=400, request_timeout_ms=300)
+    orders.set_broker_down(ALL_BROKERS)
+    with pytest.raises(DeliveryTimeoutError):
+        await producer.send("orders", b"v")
+    (span,) = sdk.spans()
+    assert attributes(span)["error.type"] == "DeliveryTimeoutError"
+    assert span.status.status_code is StatusCode.ERROR
+    assert span.status.description
+    await producer.close(0)
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "error"),
+    [(b"x" * 2_000_000, None, RecordTooLargeError), (object(), None, SerializationError)],
+)
+async def test_a_record_that_is_refused(
+    orders: MockCluster, sdk: InMemorySdk, value: Any, key: Any, error: type[ProducerError]
+) -> None:
+    producer = await traced(orders, sdk)
+    with pytest.raises(error):
+        producer.send("orders", value, key=key, partition=1)
+    (span,) = sdk.spans()
+    assert attributes(span)["error.type"] == error.__name__
+    assert attributes(span)["messaging.destination.partition.id"] == "1"
+    await producer.close()
+    assert len(sdk.spans()) == 1
+
+
+async def test_a_record_cancelled_before_its_batch(orders: MockCluster, sdk: InMemorySdk) -> None:
+    orders.set_broker_rtt(ALL_BROKERS, 100)
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        instrument(producer, **sdk.providers)
+        future = producer.send("orders", b"v")
+        future.cancel()
+    (span,) = sdk.spans()
+    assert attributes(span)["error.type"] == "RecordCancelledError"
+    assert written(orders) == []
+
+
+async def test_a_record_cancelled_in_its_batch(orders: MockCluster, sdk: InMemorySdk) -> None:
+    producer = await traced(orders, sdk, linger_ms=5_000)
+    future = producer.send("orders", b"v", partition=0)
+    future.cancel()
+    await asyncio.sleep(0)
+    assert sdk.spans() == []
+    await producer.flush(PATIENCE)
+    (span,) = sdk.spans()
+    assert span.status.status_code is StatusCode.UNSET
+    assert attributes(span)["messaging.kafka.offset"] == 1
+    await producer.close()
+
+
+async def test_no_span_is_open_after_close(orders: MockCluster, sdk: InMemorySdk) -> None:
+    producer = await traced(orders, sdk)
+    orders.set_broker_down(ALL_BROKERS)
+    futures = [producer.send("orders", b"%d" % n) for n in range(10)]
+    futures += [producer.send(f"unknown-{n}", b"v") for n in range(10)]
+    many = asyncio.create_task(producer.send_many("orders", [b"v"] * 10))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await producer.close(0)
+    outcomes = await asyncio.gather(*futures, many, return_exceptions=True)
+    assert all(isinstance(each, Exception) for each in outcomes[:20])
+    spans = sdk.spans()
+    assert len(spans) == 21
+    assert {attributes(span)["error.type"] for span in spans} == {"ProducerClosedError"}
+    with pytest.raises(ProducerClosedError):
+        producer.send("orders", b"late")
+
+
+async def test_send_many(orders: MockCluster, sdk: InMemorySdk) -> None:
+    producer = await traced(orders, sdk)
+    with sdk.tracer.start_as_current_span("job") as job:
+        report = await producer.send_many("orders", [b"%d" % n for n in range(100)])
+    await producer.close()
+    assert report.delivered == 100
+    (span,) = sdk.spans("send orders")
+    assert span.parent == job.get_span_context()
+    assert attributes(span)["messaging.batch.message_count"] == 100
+    records = written(orders)
+    assert {parent_of(record) for record in records} == {span_id(span)}
+    assert len(records) == 100
+
+
+async def test_requests(orders: MockCluster, sdk: InMemorySdk) -> None:
+    producer = await started(orders)
+    instrument(producer, request_spans=True, **sdk.providers)
+    orders.push_request_errors(PRODUCE, NOT_ENOUGH_REPLICAS)
+    await asyncio.gather(*(producer.send("orders", b"v", partition=0) for _ in range(5)))
+    await producer.close()
+    sends, requests = sdk.spans("send orders"), sdk.spans()
+    carriers = {context_of(span).span_id: span for span in requests if span not in sends}
+    assert len(carriers) == 2
+    host, port = orders.broker_address(_leader_of(sends[0]))
+    for span in carriers.values():
+        assert span.name == f"produce {host}:{port}"
+        assert attributes(span)["messaging.batch.message_count"] == 5
+    (link,) = {link.context.span_id for span in sends for link in span.links}
+    assert link in carriers
+
+
+async def test_an_unsampled_request(orders: MockCluster) -> None:
+    """Its records take the fast path, with the caller's context in their headers."""
+    sdk = InMemorySdk(DEFAULT_ON)
+    producer = await traced(orders, sdk)
+    unsampled = SpanContext(0xABC, 0xDEF, is_remote=True, trace_flags=TraceFlags(0))
+    with trace.use_span(NonRecordingSpan(unsampled)):
+        for n in range(50):
+            producer.send("orders", b"%d" % n)
+        producer.send("orders", b"with headers", headers={"a": b"1"})
+        await producer.send_many("orders", [b"many"])
+    await producer.close()
+    assert sdk.spans() == []
+    for record in written(orders):
+        assert dict(record.headers or ())["traceparent"] == (
+            f"00-{0xABC:032x}-{0xDEF:016x}-00".encode()
+        )
+
+
+async def test_a_ratio(orders: MockCluster) -> None:
+    sdk = InMemorySdk(ParentBasedTraceIdRatio(0.05))
+    producer = await traced(orders, sdk)
+    count = 4_000
+    for n in range(count):
+        producer.send("orders", b"%d" % n)
+        await producer.drain()
+    await producer.close()
+    sampled = [record for record in written(orders) if record.headers]
+    spans = sdk.spans()
+    assert abs(len(spans) - 200) < 4.75 * (count * 0.05 * 0.95) ** 0.5
+    assert sorted(map(parent_of, sampled)) == sorted(map(span_id, spans))
+
+
+# --- instrumentation -----------------------------------------------------------------------
+
+
+async def test_all_producers(orders: MockCluster, sdk: InMemorySdk) -> None:
+    instrumentor = AioproducerInstrumentor()
+    instrumentor.instrument(skip_dep_check=True, **sdk.providers)
+    try:
+        async with Producer(bootstrap_servers=orders.bootstrap_servers, client_id="one") as one:
+            await one.send("orders", b"v")
+            instrumentor.instrument(skip_dep_check=True, **sdk.providers)
+            instrument(one, record_key=False, **sdk.providers)
+            await one.send("orders", b"v", key=b"k")
+            found = [attributes(span) for span in sdk.spans()]
+            assert [each["messaging.client.id"] for each in found] == ["one", "one"]
+            assert "messaging.kafka.message.key" not in found[1]
+            assert _clients(sdk) == {"one"}
+            uninstrument(one)
+            await one.send("orders", b"v")
+            assert len(sdk.spans()) == 2
+            assert _clients(sdk) == set()
+        assert len(sdk.spans()) == 2
+        async with Producer(bootstrap_servers=orders.bootstrap_servers, client_id="two") as two:
+            await two.send("orders", b"v")
+            assert len(sdk.spans()) == 3
+            instrumentor.uninstrument()
+            await two.send("orders", b"v")
+            await two.send_many("orders", [b"v"])
+            assert len(sdk.spans()) == 3
+    finally:
+        instrumentor.uninstrument()
+    async with Producer(bootstrap_servers=orders.bootstrap_servers) as three:
+        await three.send("orders", b"v")
+    assert len(sdk.spans()) == 3
+
+
+def _clients(sdk: InMemorySdk) -> set[str]:
+    metric = sdk.metrics().get("aioproducer.record_send")
+    points = () if metric is None else metric.data.data_points
+    return {point.attributes["messaging.client.id"] for point in points}
+
+
+async def test_metrics_of_a_run(orders: MockCluster, sdk: InMemorySdk) -> None:
+    producer = await traced(orders, sdk, client_id="tests")
+    await producer.send_many("orders", [b"%d" % n for n in range(100)], partition=1)
+    metrics = sdk.metrics()
+    (sent,) = metrics["messaging.client.sent.messages"].data.data_points
+    assert sent.value == 100
+    assert sent.attributes["messaging.destination.partition.id"] == "1"
+    assert sent.attributes["server.port"] == orders.broker_address(2)[1]
+    (point,) = metrics["aioproducer.record_send"].data.data_points
+    assert (point.value, point.attributes) == (102, {"messaging.client.id": "tests"})
+    assert "aioproducer.record_latency_p99" in metrics
+    await producer.close()
+    assert "aioproducer.record_send" not in sdk.metrics()
+
+
+# --- the blocking shell --------------------------------------------------------------------
+
+
+def test_threads_have_contexts_of_their_own(orders: MockCluster, sdk: InMemorySdk) -> None:
+    with sync.Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        instrument(producer, **sdk.providers)
+
+        def request(name: str) -> None:
+            with sdk.tracer.start_as_current_span(name):
+                futures = [producer.send("orders", name.encode(), key=name) for _ in range(20)]
+                producer.send_many("orders", [name.encode()] * 5)
+                for future in futures:
+                    future.result(PATIENCE)
+
+        threads = [threading.Thread(target=request, args=(f"request-{n}",)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert _clients(sdk)
+    requests = {context_of(span).span_id: span.name for span in sdk.spans() if not span.parent}
+    sends = sdk.spans("send orders")
+    assert len(sends) == 4 * 21
+    names = {span_id(span): requests[span.parent.span_id] for span in sends if span.parent}
+    records = written(orders)
+    assert len(records) == 100
+    assert all(names[parent_of(record)].encode() == record.value for record in records)
+
+
+def test_failed_records_of_threads(orders: MockCluster, sdk: InMemorySdk) -> None:
+    with sync.Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+        instrument(producer, **sdk.providers)
+        producer.send("orders", b"v").result(PATIENCE)
+        with pytest.raises(RecordTooLargeError):
+            producer.send("orders", b"x" * 2_000_000).result(PATIENCE)
+        orders.push_request_errors(PRODUCE, TOPIC_AUTHORIZATION_FAILED)
+        with pytest.raises(KafkaError):
+            producer.send("orders", b"v").result(PATIENCE)
+    kinds = [attributes(span).get("error.type") for span in sdk.spans()]
+    assert kinds == [None, "RecordTooLargeError", "TOPIC_AUTHORIZATION_FAILED"]
