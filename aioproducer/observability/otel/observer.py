@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -10,6 +9,7 @@ from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext, SpanKind
 
+from aioproducer.client.environment import SYSTEM
 from aioproducer.model import Headers
 from aioproducer.observability.otel.batch_metrics import BatchMetrics
 from aioproducer.observability.otel.complaints import Complaints
@@ -48,7 +48,7 @@ class RequestTracing:
         tracer = self._tracers.get()
         if tracer is None:
             return None
-        now = time.time_ns()
+        now = SYSTEM.wall_clock_ns()
         attributes = self._conventions.operation("produce")
         attributes[BATCH_COUNT] = sum(records for records, _ in outcome.batches.values())
         attributes[REQUEST_SIZE] = sum(size for _, size in outcome.batches.values())
