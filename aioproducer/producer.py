@@ -40,6 +40,8 @@ from aioproducer.model import (
 )
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from aioproducer.bulk.send_report import SendReport
     from aioproducer.core.check import ClusterCheck
     from aioproducer.core.health import Health
@@ -495,6 +497,28 @@ class Producer:
     def latencies(self) -> Latencies:
         """Histograms of the times of records, whole and in parts, since the producer's start."""
         return self._core.latencies()
+
+    async def client_instance_id(self, timeout: float | None = None) -> UUID:
+        """The id that a broker has assigned to this producer, for the metrics that it pushes.
+
+        The id does not change as long as the producer lives (KIP-714). Brokers name it in Kafka's
+        own form, base64 without padding::
+
+            base64.urlsafe_b64encode(client_instance_id.bytes).decode().rstrip("=")
+
+        ``timeout``: seconds until an id is assigned, None for ``max_block_ms``, 0 for not at all.
+        The producer connects to a broker if it is not connected. Source: ``clientInstanceId``.
+
+        Raises:
+            IllegalStateError: ``enable_metrics_push`` is False, or the producer was not started.
+            UnsupportedVersionError: the brokers take no metrics of clients.
+            ProducerTimeoutError: no broker has assigned an id in time.
+            AuthenticationError: every broker refuses the login.
+            KafkaError: the broker refuses to assign an id.
+            ProducerClosedError, ProducerBrokenError, WrongLoopError: see :meth:`drain`.
+        """
+        check_timeout(timeout)
+        return await self._core.client_instance_id(timeout)
 
 
 def _joining(config: ProducerConfig, transaction: TransactionHandle) -> ProducerConfig:

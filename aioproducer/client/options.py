@@ -18,6 +18,7 @@ OF_PRODUCERS: Final = frozenset(
         "compression_type",
         "compression_zstd_level",
         "enable_idempotence",
+        "enable_metrics_push",
         "interceptor_classes",
         "key_serializer",
         "linger_ms",

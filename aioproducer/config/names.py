@@ -152,6 +152,7 @@ class ProducerOptions(LoginKeywords, total=False):
     transaction_timeout_ms: int
     metrics_num_samples: int
     metrics_sample_window_ms: int
+    enable_metrics_push: bool
 
 
 BY_JAVA_NAME: Final = {option.java_name: option for option in OPTIONS.values()}
@@ -164,7 +165,6 @@ WITHOUT_EFFECT: Final = {
     "auto.include.jmx.reporter": "there is no JMX; read Producer.metrics()",
     "basic.auth.credentials.source": _REGISTRY,
     "basic.auth.user.info": _REGISTRY,
-    "enable.metrics.push": "metrics are not pushed to brokers (KIP-714); read Producer.metrics()",
     "metric.reporters": "Java classes cannot be loaded; read Producer.metrics()",
     "metrics.recording.level": "every metric is always recorded",
     "sasl.kerberos.kinit.cmd": _KINIT,

@@ -262,6 +262,10 @@ class OptionTable(TokenOptions):
     metrics_sample_window_ms: int = option(Milliseconds(0, LONG_MAX), 30000, Group.METRICS)
     """The time that one sample covers."""
 
+    enable_metrics_push: bool = option(Boolean(), True, Group.METRICS)
+    """Push metrics to the brokers if their operators have subscribed to them (KIP-714). No
+    connection is opened for this."""
+
 
 OPTIONS: Final = options_of(OptionTable)
 """The rows by Python name."""

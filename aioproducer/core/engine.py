@@ -51,7 +51,14 @@ class Engine:
         self._clock = environment.clock
         self._owner = TaskOwner(on_death)
         self.parts = parts = Parts(
-            config, client_id, partitioner, joined, environment, self._owner, observed
+            config,
+            client_id,
+            partitioner,
+            joined,
+            environment,
+            self._owner,
+            observed,
+            self.snapshot_metrics,
         )
         self.accumulator = parts.accumulator
         self.transactions = parts.transactions
@@ -162,6 +169,8 @@ class Engine:
                 self._waiters.close(closed)
                 self._metadata.tell_waiting(closed)
                 self.parts.ad_hoc.close(closed)
+                if self.parts.telemetry is not None:
+                    self.parts.telemetry.close(closed)
                 self._client.close()
                 self.accumulator.close_memory()
                 await self._owner.close()
@@ -201,6 +210,8 @@ class Engine:
             steps.callback(self._waiters.close, error)
             steps.callback(self._metadata.tell_waiting, error)
             steps.callback(self.parts.ad_hoc.close, error)
+            if self.parts.telemetry is not None:
+                steps.callback(self.parts.telemetry.close, error)
             if self.transactions is not None:
                 steps.callback(self.transactions.close, error)
             steps.callback(self.accumulator.fail_flushes, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.config import ADAPTIVE_LINGER_MS, LARGEST_BATCH, SMALLEST_BATCH, ProducerConfig
 from aioproducer.errors import ProducerError
-from aioproducer.metrics import ProducerMetrics
+from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
 from aioproducer.model import TransactionHandle
 from aioproducer.observer import ObserverSlot
 from aioproducer.partitioning import (
@@ -42,11 +43,14 @@ from aioproducer.sender.expiry import BatchExpiry, Expiry, RecordExpiry
 from aioproducer.sender.producer_id import ProducerIdRequester
 from aioproducer.sender.refresher import MetadataRefresher
 from aioproducer.sender.sender import Sender
+from aioproducer.telemetry.requester import TelemetryRequester
+from aioproducer.telemetry.states import TelemetryStates
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
 
 if TYPE_CHECKING:  # a producer without logins and transactions imports no part of them
     from aioproducer.core.transaction_api import TransactionApi
     from aioproducer.sender.transaction_driver import TransactionDriver
+    from aioproducer.telemetry.payload_maker import PayloadMaker
     from aioproducer.transactions.manager import TransactionManager
 
 
@@ -62,6 +66,7 @@ class Parts:
         environment: Environment,
         owner: TaskOwner,
         observed: ObserverSlot,
+        snapshot: Callable[[], MetricsSnapshot],
     ) -> None:
         self._clock = clock = environment.clock
         self._random = environment.random()
@@ -105,6 +110,11 @@ class Parts:
             self.metadata, self.client, self.accumulator, self._compressor, self._login_refused
         )
         self.ad_hoc = AdHocRequests(self.client, self.metadata)
+        self.telemetry = (
+            self._make_telemetry(config, environment, snapshot)
+            if config.enable_metrics_push
+            else None
+        )
         self.sender = self._make_sender(config)
 
     def _login_refused(self, error: ProducerError) -> None:
@@ -190,6 +200,7 @@ class Parts:
             (
                 self._make_requester(config, completer),
                 self.ad_hoc,
+                *(() if self.telemetry is None else (self.telemetry,)),
                 self._make_batch_sender(config, completer),
             ),
             self.metrics,
@@ -208,6 +219,32 @@ class Parts:
                 settings, self.metadata, self._compressor, self.metrics, self._manager
             ),
             ProduceResponses(self.accumulator, self.metadata, completer, self._reports),
+            self.wakeup,
+        )
+
+    def _make_telemetry(
+        self,
+        config: ProducerConfig,
+        environment: Environment,
+        snapshot: Callable[[], MetricsSnapshot],
+    ) -> TelemetryRequester:
+        started_ns = environment.wall_clock_ns()
+        name = config.transactional_id
+        resource = {} if name is None else {"transactional_id": name}
+
+        def new_maker() -> PayloadMaker:
+            from aioproducer.telemetry.payload_maker import MetricsSource, PayloadMaker
+
+            source = MetricsSource(snapshot, environment.wall_clock_ns, started_ns, resource)
+            return PayloadMaker(source, self.compression_threads.run)
+
+        return TelemetryRequester(
+            TelemetryStates(self._random),
+            new_maker,
+            self.client,
+            self.metadata,
+            self.accumulator,
+            self._owner,
             self.wakeup,
         )
 

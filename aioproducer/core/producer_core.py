@@ -36,6 +36,8 @@ from aioproducer.observer import default as default_observer
 from aioproducer.records.acceleration import RouteCache
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from aioproducer.core.health import Health
     from aioproducer.core.health_source import HealthSource
     from aioproducer.core.transaction_api import TransactionApi
@@ -336,6 +338,16 @@ class ProducerCore:
     async def partition_infos_for(self, topic: str) -> tuple[PartitionInfo, ...]:
         """The topic's partitions as the cluster has them now."""
         return await self.engine.queries.partition_infos(topic, self._max_block)
+
+    async def client_instance_id(self, timeout: float | None) -> UUID:
+        """The id that a broker has assigned to this producer (KIP-714)."""
+        telemetry = self.engine.parts.telemetry
+        if telemetry is None:
+            raise IllegalStateError(
+                f"the producer {self.client_id!r} has no client instance id, because "
+                "enable_metrics_push is False"
+            )
+        return await telemetry.client_instance_id(self._max_block if timeout is None else timeout)
 
     def metrics(self) -> MetricsSnapshot:
         """All metrics as they are now."""

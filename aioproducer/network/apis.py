@@ -45,6 +45,8 @@ class Api(IntEnum):
     CREATE_PARTITIONS = 37
     INCREMENTAL_ALTER_CONFIGS = 44
     CONSUMER_GROUP_DESCRIBE = 69
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
 
 
 SUPPORTED: Final[Mapping[Api, tuple[int, int]]] = {
@@ -72,6 +74,8 @@ SUPPORTED: Final[Mapping[Api, tuple[int, int]]] = {
     Api.LIST_GROUPS: (0, 5),
     Api.DESCRIBE_GROUPS: (0, 6),
     Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
+    Api.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0),
+    Api.PUSH_TELEMETRY: (0, 0),
 }
 """The lowest and highest version of each request that this client can express."""
 
@@ -117,6 +121,12 @@ class BrokerVersions:
         """The highest version that the broker supports."""
         versions = self._ranges.get(api)
         return None if versions is None else versions[1]
+
+    def supports(self, api: Api) -> bool:
+        """True if there is a version that both sides speak."""
+        lowest, highest = SUPPORTED[api]
+        theirs = self._ranges.get(api)
+        return theirs is not None and max(lowest, theirs[0]) <= min(highest, theirs[1])
 
     def check(self, api: Api) -> None:
         """Raise :class:`ProtocolError` if the broker names versions that no broker can have."""

@@ -111,6 +111,18 @@ class NetworkClient:
         states = (self._nodes.get(node.id) for node in nodes)
         return any(state is not None and state.is_ready for state in states)
 
+    def supporting(self, api: Api, nodes: Iterable[Peer]) -> list[NodeId]:
+        """Those of ``nodes`` that are connected and support ``api``."""
+        states = ((node.id, self._nodes.get(node.id)) for node in nodes)
+        return [
+            node
+            for node, state in states
+            if state is not None
+            and state.is_ready
+            and state.connection is not None
+            and state.connection.versions.supports(api)
+        ]
+
     def connection_count(self) -> int:
         """The number of connections that are ready."""
         return sum(1 for state in list(self._nodes.values()) if state.is_ready)

@@ -32,6 +32,8 @@ from aioproducer.sync.record_future import RecordFuture
 from aioproducer.sync.traces import end_by_future
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from aioproducer.core.check import ClusterCheck
     from aioproducer.core.health import Health
 
@@ -259,6 +261,10 @@ class Producer:
     def health(self) -> Health:
         """The producer's health, from any thread: see :meth:`aioproducer.Producer.health`."""
         return self._core.health()
+
+    def client_instance_id(self, timeout: float | None = None) -> UUID:
+        """The id of this producer: see :meth:`aioproducer.Producer.client_instance_id`."""
+        return self._thread.ask(lambda: self._producer.client_instance_id(timeout))
 
     def metrics(self) -> MetricsSnapshot:
         """The metrics of the producer: see :meth:`aioproducer.Producer.metrics`."""

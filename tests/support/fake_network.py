@@ -8,7 +8,7 @@ from typing import Any
 from aioproducer.errors import ProducerError
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import NodeId, Peer
-from aioproducer.network.apis import NO_FEATURES, Features
+from aioproducer.network.apis import NO_FEATURES, Api, Features
 from aioproducer.network.request import Completion
 
 
@@ -29,6 +29,8 @@ class FakeNetwork:
         """The errors that :meth:`failures` returns."""
         self.asks_nobody = False
         """No broker is free for a request that any of them may answer."""
+        self.supported: set[Api] = set()
+        """The APIs that :meth:`supporting` finds at every node."""
         self.due: float | None = None
         """The time of the next request timeout."""
         self.features: Features = NO_FEATURES
@@ -44,6 +46,11 @@ class FakeNetwork:
 
     def reaches(self, nodes: Iterable[Peer]) -> bool:
         return True
+
+    def supporting(self, api: Api, nodes: Iterable[Peer]) -> list[NodeId]:
+        if api not in self.supported:
+            return []
+        return [node.id for node in nodes if node.id not in self.unreachable]
 
     def can_send(self, node: NodeId, now: float) -> bool:
         return node not in self.unreachable and self.in_flight(node) < self.limit

@@ -11,12 +11,13 @@ from aioproducer.testing.mock_cluster.commands import ALL_BROKERS
 from aioproducer.testing.mock_cluster.process import MockClusterError, MockClusterProcess
 from aioproducer.testing.mock_cluster.request_errors import RequestErrors
 from aioproducer.testing.mock_cluster.request_tracking import RequestTracking
+from aioproducer.testing.mock_cluster.telemetry import Telemetry
 from aioproducer.testing.mock_cluster.topics import Topics
 
 __all__ = ["MockCluster"]
 
 
-class MockCluster(Topics, Brokers, RequestErrors, RequestTracking):
+class MockCluster(Topics, Brokers, RequestErrors, RequestTracking, Telemetry):
     """A mock cluster in a process of its own; a context manager, with and without ``async``.
 
     Its brokers have the ids 1 to `brokers` and hold no more than 5 MiB per partition: older batches

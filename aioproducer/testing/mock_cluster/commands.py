@@ -44,7 +44,7 @@ class Commands:
             raise IllegalStateError("the mock cluster is not running: enter its context first")
         return self._process
 
-    def _call(self, function: str, *arguments: int | str | list[int]) -> None:
+    def _call(self, function: str, *arguments: int | str | list[int] | list[str]) -> None:
         self._running.call((function, *arguments))
 
     def _check_broker(self, broker_id: int, *, or_all: bool = False) -> None:

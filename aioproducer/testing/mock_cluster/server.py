@@ -53,6 +53,8 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "broker_set_host_port": (None, (_ID, _STR, _INT)),
     "coordinator_set": (_ERR, (_STR, _STR, _ID)),
     "group_initial_rebalance_delay_ms": (None, (ctypes.c_int32,)),
+    "telemetry_set_requested_metrics": (_ERR, (_POINTER, _SIZE)),
+    "telemetry_set_push_interval": (_ERR, (ctypes.c_int64,)),
     "set_apiversion": (_ERR, (_INT16, _INT16, _INT16)),
     "start_request_tracking": (None, ()),
     "stop_request_tracking": (None, ()),
@@ -163,7 +165,7 @@ class _Cluster:
         version = self._library.rd_kafka_version_str()
         return {"bootstrap_servers": bootstrap.decode(), "version": version.decode()}
 
-    def call(self, name: str, *arguments: int | str | list[int]) -> object:
+    def call(self, name: str, *arguments: int | str | list[int] | list[str]) -> object:
         if name == "requests":
             return self._requests()
         result_type, _ = _FUNCTIONS[name]
@@ -192,11 +194,13 @@ class _Cluster:
         return found
 
 
-def _to_c(argument: int | str | list[int]) -> object:
+def _to_c(argument: int | str | list[int] | list[str]) -> object:
     if isinstance(argument, str):
         return argument.encode()
     if isinstance(argument, list):
-        return (ctypes.c_int * len(argument))(*argument)
+        texts = [each.encode() for each in argument if isinstance(each, str)]
+        numbers = [each for each in argument if isinstance(each, int)]
+        return (_STR * len(texts))(*texts) if texts else (ctypes.c_int * len(numbers))(*numbers)
     return argument
 
 

@@ -30,6 +30,7 @@ KAFKA_4 = [
     ("connections.max.idle.ms", 540000, "MEDIUM"),
     ("delivery.timeout.ms", 120000, "MEDIUM"),
     ("enable.idempotence", True, "LOW"),
+    ("enable.metrics.push", True, "LOW"),
     ("interceptor.classes", (), "LOW"),
     ("max.block.ms", 60000, "MEDIUM"),
     ("max.in.flight.requests.per.connection", 5, "LOW"),

@@ -183,6 +183,8 @@ def test_the_versions_that_are_covered_here() -> None:
         Api.LIST_GROUPS: (0, 5),
         Api.DESCRIBE_GROUPS: (0, 6),
         Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
+        Api.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0),
+        Api.PUSH_TELEMETRY: (0, 0),
     }
 
 

@@ -1,0 +1,67 @@
+"""The names of metrics in telemetry, and the choice of those that a broker asked for. No I/O.
+
+Source: Kafka's ``TelemetryMetricNamingConvention`` and ``ClientTelemetryUtils``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cache
+from typing import Final, TypeAlias
+
+__all__ = ["ATTRIBUTES", "Selection", "is_sum", "selected", "telemetry_name"]
+
+_DOMAIN: Final = "org.apache.kafka"
+_ALL: Final = "*"
+"""Kafka's brokers ask for all metrics by this; the KIP has the empty string for it."""
+
+ATTRIBUTES: Final = {
+    "producer-metrics": None,
+    "producer-node-metrics": "node_id",
+    "producer-topic-metrics": "topic",
+}
+"""The groups of metrics, each with the attribute that tells its members apart."""
+
+Selection: TypeAlias = frozenset[tuple[str, str]]
+"""Chosen metrics: the group and the name of each, as in the snapshot."""
+
+
+def telemetry_name(group: str, name: str) -> str:
+    """The name of a metric in telemetry: ``org.apache.kafka.producer.record.queue.time.avg``."""
+    return f"{_DOMAIN}.{group.removesuffix('-metrics')}.{name}".replace("-", ".")
+
+
+def is_sum(name: str) -> bool:
+    """True for a count since the start, which only grows; any other metric is a gauge."""
+    return name.endswith("-total")
+
+
+@cache
+def _names() -> dict[tuple[str, str], str]:
+    from aioproducer.metrics.names import GAUGES, NODE_METRICS, PRODUCER_METRICS, TOPIC_METRICS
+
+    groups = {
+        "producer-metrics": (*PRODUCER_METRICS, *GAUGES),
+        "producer-node-metrics": NODE_METRICS,
+        "producer-topic-metrics": TOPIC_METRICS,
+    }
+    return {
+        (group, metric.name): telemetry_name(group, metric.name)
+        for group, metrics in groups.items()
+        for metric in metrics
+    }
+
+
+def selected(prefixes: Collection[str]) -> Selection:
+    """The metrics whose telemetry names begin with any of ``prefixes``.
+
+    The result is bounded by the number of metrics, and so is the time, however many prefixes
+    there are.
+    """
+    wanted = set(prefixes)
+    everything = _ALL in wanted
+    return frozenset(
+        metric
+        for metric, name in _names().items()
+        if everything or any(name[:length] in wanted for length in range(len(name) + 1))
+    )
