@@ -25,6 +25,11 @@ class Driver:
         self._producer = Producer(**options)
         self.send = self._producer.send
 
+    @property
+    def producer(self) -> Producer:
+        """The producer that is measured."""
+        return self._producer
+
     async def start(self) -> None:
         await self._producer.start()
 

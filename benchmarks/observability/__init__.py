@@ -1,0 +1,1 @@
+"""The cost of being seen: tracing, OpenTelemetry's metrics and Prometheus, beside none of them."""
