@@ -11,10 +11,11 @@ from functools import partial
 from inspect import signature
 from typing import Any, Protocol
 
+from aioproducer.logs import ClientLog, RoomLogger
 from aioproducer.model import Header, Headers, ProducerRecord, RecordMetadata
 from aioproducer.observer import ObservedFuture
 
-logger = logging.getLogger(__name__)
+logger = RoomLogger(__name__)
 
 
 class ProducerInterceptor(Protocol):
@@ -37,10 +38,11 @@ class ProducerInterceptor(Protocol):
 
 
 class Interceptors:
-    """A chain of interceptors, called in order."""
+    """A chain of interceptors, called in order. ``log``: of the lines about their errors."""
 
-    def __init__(self, chain: Sequence[Any]) -> None:
+    def __init__(self, chain: Sequence[Any], log: ClientLog | None = None) -> None:
         self._chain = tuple(chain)
+        self._log = log
         self._wants_headers = tuple(map(_wants_headers, self._chain))
 
     def __bool__(self) -> bool:
@@ -54,13 +56,20 @@ class Interceptors:
                 continue
             try:
                 changed = hook(record)
-            except Exception:
-                logger.exception("on_send of %r failed for topic %r", interceptor, record.topic)
+            except Exception as error:
+                self._tell("on_send", interceptor, error, record.topic)
                 continue
             if isinstance(changed, ProducerRecord):
                 record = changed
             else:
-                logger.error("on_send of %r returned %r, no record", interceptor, type(changed))
+                logger.repeated(
+                    logging.ERROR,
+                    ("no record", type(interceptor)),
+                    "on_send of %r returned %r, no record",
+                    interceptor,
+                    type(changed),
+                    log=self._log,
+                )
         return record
 
     def on_acknowledgement(
@@ -76,8 +85,22 @@ class Interceptors:
                     hook(metadata, error, headers=_pairs(headers))
                 else:
                     hook(metadata, error)
-            except Exception:
-                logger.exception("on_acknowledgement of %r failed", interceptor)
+            except Exception as raised:
+                self._tell("on_acknowledgement", interceptor, raised, metadata.topic)
+
+    def _tell(self, hook: str, interceptor: Any, error: Exception, topic: str) -> None:
+        logger.repeated(
+            logging.ERROR,
+            (hook, type(interceptor), type(error)),
+            "%s of %r failed for topic %r",
+            hook,
+            interceptor,
+            topic,
+            exc_info=error,
+            log=self._log,
+            topic=topic,
+            error=error,
+        )
 
     def follow(self, future: Any, record: ProducerRecord) -> ObservedFuture:
         """The future of ``record``, which gives its outcome to the interceptors first."""
@@ -117,5 +140,5 @@ def close_hooks(hooks: Iterable[Any]) -> None:
             continue
         try:
             close()
-        except Exception:
-            logger.exception("close of %r failed", hook)
+        except Exception as error:
+            logger.error("close of %r failed", hook, exc_info=error, error=error)

@@ -247,15 +247,20 @@ class RecordAccumulator:
         info: TopicInfo,
         now: float,
         fresh: Mapping[int, Partition] = MappingProxyType({}),
-    ) -> None:
-        """Follow the topic's partitions and leaders; place the records that waited for them."""
+    ) -> int:
+        """Follow the topic's partitions and leaders; place the records that waited for them.
+
+        Returns the number of partitions that went from one leader to another.
+        """
         topic = self._topics.get(info.name)
         if topic is None:
             topic = self._topics[info.name] = Topic(info.name)
             self.routes.topics[info.name] = topic.open_batches
         self._memory_quota.add(topic.resize(info.partitions, fresh))
+        moved = 0
         for partition, known in zip(topic.partitions, info.partitions, strict=False):
             if partition.leader != known.leader:
+                moved += None not in (partition.leader, known.leader)
                 self._move(partition, known.leader, now)
         records = self.pending.topic_known(info.name)
         if topic.retired:
@@ -263,6 +268,7 @@ class RecordAccumulator:
         for record in records:
             if not record.settled:
                 self._place(topic, record, now)
+        return moved
 
     def _retire(self, topic: Topic, now: float) -> list[PendingRecord]:
         """No records join the retired partitions: returns their pending ones."""

@@ -60,9 +60,11 @@ class _LogHandler(logging.Handler):
         self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
+        client = getattr(record, "client_id", "")
+        text = record.getMessage().removeprefix(f"[{client}] ")
         if not self._terminal.verbose:
-            if record.name in self._told_otherwise or text in self._said:
+            repeated = getattr(record, "repeats", 0)
+            if record.name in self._told_otherwise or text in self._said or repeated:
                 return
             self._said.add(text)
         self._terminal.say(text)

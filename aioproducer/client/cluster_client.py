@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine
 from random import Random
 from typing import Any, Final, TypeVar
 
+from aioproducer import logs
 from aioproducer.client.ad_hoc_requests import AdHocRequests
 from aioproducer.client.connections import network_client, resolved_bootstrap_servers, security
 from aioproducer.client.describe_request import ClusterDescription, DescribeRequest
@@ -71,7 +72,7 @@ class ClusterClient:
         self._awaited: set[asyncio.Future[Any]] = set()
         """The futures of all requests."""
         self._loop: asyncio.AbstractEventLoop
-        self._owner = TaskOwner(self._break)
+        self._owner = TaskOwner(self._break, logs.ClientLog(client_id, environment.clock))
         self._wakeup = environment.wakeup(environment.clock)
         self._metrics = ProducerMetrics(
             num_samples=config.metrics_num_samples,
@@ -309,7 +310,7 @@ class ClusterClient:
         while True:
             now = self.clock()
             self._take_completed(now)
-            moments = (self._requests.step(now), self._client.poll(now))
+            moments = (self._requests.step(now), self._client.poll(now), logs.tell_due())
             due = min((moment for moment in moments if moment is not None), default=None)
             await self._wakeup.wait(due)
 

@@ -54,6 +54,8 @@ class Metadata:
         """The time of the cluster's last answer; None: never."""
         self.last_full_update: float | None = None
         """The time of its last answer for all topics at once; None: never."""
+        self.cluster_id: str | None = None
+        """The id of the cluster, once it is known."""
         self.errors: dict[str, KafkaError] = {}
         """The errors that the last answers gave for topics instead of their partitions."""
         self._cluster = Cluster({})
@@ -235,6 +237,7 @@ class Metadata:
         useful = bool(news.brokers)  # else the broker has just started
         if useful:
             self._cluster.take_brokers(news.brokers)
+            self.cluster_id = news.cluster_id or self.cluster_id
         for name in asked.topics:
             info = news.topics.get(name) if useful and name in self._last_used else None
             changed = None if info is None else self._cluster.take_topic(info)

@@ -42,6 +42,8 @@ class MetadataNews:
     """Topics with a partition without a leader, say: the next answer may tell more."""
     details: Mapping[str, tuple[PartitionInfo, ...]] = field(default_factory=dict)
     """The partitions of topics for which details are wanted."""
+    cluster_id: str | None = None
+    """The id of the cluster; None: the broker does not tell."""
     error_code: int = 0
     """The error of the response as a whole, which then says nothing else."""
 
@@ -63,7 +65,7 @@ def read_metadata(
     stale: set[str] = set()
     details: dict[str, tuple[PartitionInfo, ...]] = {}
     partitions = _Partitions(epochs, bool(detailed))
-    code = 0
+    code, cluster_id = 0, None
     for kind, fields in pieces:
         match kind:
             case "MetadataResponseBroker":
@@ -88,10 +90,11 @@ def read_metadata(
                         details[name] = _details(name, done.fields, brokers)
             case "MetadataResponse":
                 code = fields.get("error_code", 0)
+                cluster_id = fields.get("cluster_id")
         yield
     if code:
         return MetadataNews({}, error_code=code)
-    return MetadataNews(brokers, topics, errors, stale, details)
+    return MetadataNews(brokers, topics, errors, stale, details, cluster_id)
 
 
 class _Partitions:

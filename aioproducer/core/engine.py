@@ -14,6 +14,7 @@ from aioproducer.config import ProducerConfig
 from aioproducer.core.cluster_queries import ClusterQueries
 from aioproducer.core.parts import Parts
 from aioproducer.errors import ProducerClosedError, ProducerError, ProducerTimeoutError
+from aioproducer.logs import ClientLog
 from aioproducer.metrics import Latencies, MetricsSnapshot
 from aioproducer.model import TransactionHandle
 from aioproducer.observer import ObserverSlot
@@ -46,10 +47,11 @@ class Engine:
         environment: Environment,
         joined: TransactionHandle | None,
         observed: ObserverSlot,
+        log: ClientLog,
     ) -> None:
         self._config = config
         self._clock = environment.clock
-        self._owner = TaskOwner(on_death)
+        self._owner = TaskOwner(on_death, log)
         self.parts = parts = Parts(
             config,
             client_id,
@@ -61,6 +63,8 @@ class Engine:
             self.snapshot_metrics,
         )
         self.accumulator = parts.accumulator
+        self.outcomes = parts.accumulator.outcomes
+        """Delivered and failed records."""
         self.transactions = parts.transactions
         self.queries = ClusterQueries(parts, environment.clock)
         self._client = parts.client

@@ -6,6 +6,7 @@ from typing import Any
 
 from aioproducer.config import ProducerConfig
 from aioproducer.interceptors import Interceptors, close_hooks
+from aioproducer.logs import ClientLog
 
 
 class Hooks:
@@ -14,13 +15,13 @@ class Hooks:
     Raises the error of a hook's class, after closing the hooks that were made before.
     """
 
-    def __init__(self, config: ProducerConfig) -> None:
+    def __init__(self, config: ProducerConfig, log: ClientLog | None = None) -> None:
         self._partitioner = config.partitioner
         self._to_close: list[Any] = []
         try:
             for hook in config.interceptor_classes:
                 self._to_close.append(hook() if isinstance(hook, type) else hook)
-            self.interceptors = Interceptors(self._to_close)
+            self.interceptors = Interceptors(self._to_close, log)
             self.key_serializer = self._made(config.key_serializer)
             self.value_serializer = self._made(config.value_serializer)
         except BaseException:

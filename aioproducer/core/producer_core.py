@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import weakref
 from asyncio import current_task
@@ -12,12 +11,14 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from aioproducer import logs
 from aioproducer.accumulator import RecordFuture
 from aioproducer.client.environment import Environment
 from aioproducer.config import ProducerConfig
 from aioproducer.core.engine import Engine
 from aioproducer.core.fast_path import FastPath
 from aioproducer.core.hooks import Hooks
+from aioproducer.core.life_log import LifeLog
 from aioproducer.core.lifecycle import Lifecycle
 from aioproducer.core.send_pipeline import RecordFields, SendPipeline
 from aioproducer.core.tracing import Tracing
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from aioproducer.core.health import Health
     from aioproducer.core.health_source import HealthSource
     from aioproducer.core.transaction_api import TransactionApi
-
-logger = logging.getLogger(__name__)
 
 _NUMBERS: Final = count(1)
 
@@ -84,7 +83,8 @@ class ProducerCore:
     ) -> None:
         self.config = config
         self.client_id = config.client_id or f"producer-{next(_NUMBERS)}"
-        self.hooks = Hooks(config)
+        self._life_log = LifeLog(self.client_id, environment.clock)
+        self.hooks = Hooks(config, self._life_log.lines)
         self.fast_path = FastPath()
         self.observed = ObserverSlot()
         """The place of the observer; :meth:`observe` sets it."""
@@ -114,7 +114,9 @@ class ProducerCore:
     def observe(self, observer: Observer | None) -> None:
         """Let ``observer`` follow the records that are sent from now on; None: nobody."""
         former, self.observed.observer = self.observed.observer, observer
-        self.tracing = None if observer is None else Tracing(observer, self.fast_path)
+        self.tracing = (
+            None if observer is None else Tracing(observer, self.fast_path, self._life_log.lines)
+        )
         self.fast_path.trace(None if observer is None else observer.context)
         if former is not None:
             close_hooks([former])
@@ -125,8 +127,8 @@ class ProducerCore:
             return
         try:
             self.observe(factory(self))
-        except Exception:
-            logger.exception("%r made no observer for %r", factory, self)
+        except Exception as error:
+            self._life_log.no_observer(factory, error)
 
     def _close_observer(self) -> None:
         if self.observed.observer is not None:
@@ -148,6 +150,7 @@ class ProducerCore:
                 self._environment,
                 self._transaction,
                 self.observed,
+                self._life_log.lines,
             )
             await engine.resolve_bootstrap()
         except BaseException:
@@ -167,6 +170,7 @@ class ProducerCore:
             self.routes = engine.accumulator.routes
         self.fast_path.open(life.loop, self.routes)
         _LIVING.add(self)
+        self._life_log.started(self.config)
         if engine.transactions is not None:
             try:
                 await engine.transactions.initialize(None)
@@ -199,6 +203,7 @@ class ProducerCore:
         return closing.result()
 
     async def _close(self, engine: Engine, timeout: float | None) -> int:
+        logs.enter(self._life_log.lines)
         bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
         error = ProducerClosedError(
             "the producer was closed before this record was delivered (close() waited for at most "
@@ -209,10 +214,7 @@ class ProducerCore:
         finally:
             self.hooks.close()
             self._close_observer()
-        if undelivered:
-            logger.error(
-                "Producer %r was closed with %d records undelivered", self.client_id, undelivered
-            )
+        self._life_log.closed(engine.outcomes, undelivered)
         return undelivered
 
     def _on_death(self, cause: BaseException) -> None:
@@ -229,7 +231,7 @@ class ProducerCore:
         )
         error.__cause__ = cause
         life.break_with(error)
-        logger.error("%s", error, exc_info=cause)
+        self._life_log.broken(error, cause)
         self._engine.break_down(error)
 
     def check_usable(self) -> None:

@@ -8,17 +8,24 @@ from typing import Any, Protocol
 
 from aioproducer.core.fast_path import PythonFastPath
 from aioproducer.core.send_pipeline import RecordFields
+from aioproducer.logs import ClientLog, RoomLogger
 from aioproducer.model import Header, RecordMetadata
 from aioproducer.observer import CallTrace, Observer, RecordTrace, Untraced
 from aioproducer.serialization import SharedHeaders, shared_headers
 
-logger = logging.getLogger(__name__)
+logger = RoomLogger(__name__)
 
 
 class Tracing:
-    """Asks the observer about records and calls, and keeps its errors from the senders."""
+    """Asks the observer about records and calls, and keeps its errors from the senders.
 
-    def __init__(self, observer: Observer, fast_path: PythonFastPath) -> None:
+    ``log``: of the lines about those errors.
+    """
+
+    def __init__(
+        self, observer: Observer, fast_path: PythonFastPath, log: ClientLog | None = None
+    ) -> None:
+        self._log = log
         self._observer = observer
         self._fast_path = fast_path
 
@@ -30,8 +37,8 @@ class Tracing:
         """
         try:
             return self._begin(fields)
-        except Exception:
-            logger.exception("%r failed for a record of topic %r", self._observer, fields[0])
+        except Exception as error:
+            _tell(error, "%r failed for a record of topic %r", self._observer, fields[0], self._log)
             return fields, None
 
     def _begin(self, fields: RecordFields) -> tuple[RecordFields, RecordTrace | None]:
@@ -52,8 +59,9 @@ class Tracing:
         """The trace of a ``send_many()``; None: it is not traced."""
         try:
             return self._observer.call_started(topic, headers)
-        except Exception:
-            logger.exception("%r failed for a send_many() to topic %r", self._observer, topic)
+        except Exception as error:
+            text = "%r failed for a send_many() to topic %r"
+            _tell(error, text, self._observer, topic, self._log)
             return None
 
 
@@ -111,8 +119,8 @@ class TracedCall:
                 else:
                     undelivered = report.failed + report.pending
                     self._trace.ended(report.sent, undelivered, error or report.first_failure)
-            except Exception:
-                logger.exception("%r failed", self._trace)
+            except Exception as failure:
+                _tell(failure, "%r failed%s", self._trace, "")
 
 
 def end_refused(trace: RecordTrace, fields: RecordFields, error: BaseException) -> None:
@@ -127,5 +135,21 @@ def end(trace: RecordTrace, metadata: RecordMetadata, error: BaseException | Non
     """Give ``trace`` the record's outcome."""
     try:
         trace.ended(metadata, error)
-    except Exception:
-        logger.exception("%r failed for a record of topic %r", trace, metadata.topic)
+    except Exception as failure:
+        _tell(failure, "%r failed for a record of topic %r", trace, metadata.topic)
+
+
+def _tell(
+    error: Exception, text: str, who: object, topic: object, log: ClientLog | None = None
+) -> None:
+    """Write a line about an observer that failed."""
+    logger.repeated(
+        logging.ERROR,
+        (text, type(error).__name__),
+        text,
+        who,
+        topic,
+        exc_info=error,
+        log=log,
+        error=error,
+    )

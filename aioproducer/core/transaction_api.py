@@ -7,7 +7,6 @@ the next call takes up the outcome.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from aioproducer.errors import (
     ProducerTimeoutError,
     anew,
 )
+from aioproducer.logs import RoomLogger
 from aioproducer.metrics import ProducerMetrics, TransactionCall
 from aioproducer.model import (
     ConsumerGroupMetadata,
@@ -34,7 +34,7 @@ from aioproducer.transactions.request_source import RequestSource
 from aioproducer.transactions.states import TransactionState as State
 from aioproducer.transactions.transaction import Ending
 
-logger = logging.getLogger(__name__)
+logger = RoomLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +316,11 @@ class TransactionApi:
     def leave(self) -> None:
         """Abort the open transaction of a closed producer, unless another producer ends it."""
         if self.open and not self.manager.joined:
-            logger.warning("%s: closed in a transaction, which is aborted", self.manager)
+            logger.warning(
+                "%s: closed in a transaction, which is aborted",
+                self.manager,
+                transactional_id=self.manager.handle.transactional_id,
+            )
             self._left_open = True
             self.manager.abort().acknowledged = True
             self.changed()
@@ -378,5 +382,5 @@ class TransactionApi:
             fatal = isinstance(failure, FatalTransactionError)
             if fatal and isinstance(error, ProducerError):
                 raise failure from error
-            logger.error("%s: the abort failed: %s", self.manager, failure)
+            logger.error("%s: the abort failed: %s", self.manager, failure, error=failure)
             error.add_note(f"The transaction was not aborted: {failure}")

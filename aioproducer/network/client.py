@@ -6,7 +6,6 @@ Source: Kafka's ``NetworkClient`` and ``ClusterConnectionStates``.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -28,6 +27,7 @@ from aioproducer.network.connection import (
     ConnectionEvents,
     ConnectionState,
 )
+from aioproducer.network.connection_log import ConnectionLog
 from aioproducer.network.connection_states import ClientSettings, NodeConnectionState, is_final
 from aioproducer.network.connection_view import ConnectionView
 from aioproducer.network.frames import read_response
@@ -37,8 +37,6 @@ from aioproducer.network.request import Completion, Request
 from aioproducer.network.throttling import throttle_seconds
 from aioproducer.network.timeouts import ConnectionTimeouts
 from aioproducer.runtime.tasks import TaskOwner
-
-logger = logging.getLogger(__name__)
 
 
 class _NotSentError(BrokerConnectionError):
@@ -76,9 +74,11 @@ class NetworkClient:
     _closed: bool = False
     _timeouts: ConnectionTimeouts = field(init=False)
     _events: ConnectionEvents = field(init=False)
+    _log: ConnectionLog = field(init=False)
 
     def __post_init__(self) -> None:
         self.responded = self.wake
+        self._log = ConnectionLog(self.settings.connection)
         self._timeouts = ConnectionTimeouts(self.settings.request_timeout, self.settings.max_idle)
         self._events = ConnectionEvents(
             ready=self._on_ready,
@@ -269,6 +269,7 @@ class NetworkClient:
         now = connection.last_used
         self._timeouts.request_sent(now)
         self.metrics.request_sent(node, size, now)
+        self._log.sent(connection, request, size)
 
     def take_completed(self) -> list[Completion]:
         """The requests that were completed since the last call."""
@@ -319,6 +320,7 @@ class NetworkClient:
 
     def _on_ready(self, connection: Connection) -> None:
         state, now = self._nodes[connection.node.id], self.clock()
+        self._log.opened(connection, state, now)
         state.opened(now)
         self._refused.discard(connection.node.id)
         self._refusals = 0
@@ -334,6 +336,7 @@ class NetworkClient:
 
     def _on_renewed(self, connection: Connection) -> None:
         self.metrics.login_renewed(connection.renewal_seconds, self.clock())
+        self._log.renewed(connection)
         self.wake()
 
     def _on_response(
@@ -360,7 +363,9 @@ class NetworkClient:
         if pause is not None:
             self.metrics.throttled(node, pause, now)
             if pause:
+                self._log.throttled(connection, pause)
                 connection.throttled_until = max(connection.throttled_until, now + pause)
+        self._log.answered(connection, request, latency)
         self._completed.append(Completion(request.context, node, result, None, latency))
         self.responded()
 
@@ -368,7 +373,7 @@ class NetworkClient:
         state = self._nodes.get(connection.node.id)  # None: a response read after its connection
         if state is not None and what not in state.anomalies:
             state.anomalies.add(what)
-            logger.debug("%s: %s; they are ignored", connection.node, what)
+            self._log.anomaly(connection, what)
 
     def _on_written(self, connection: Connection, request: InFlightRequest) -> None:
         latency = self.clock() - request.sent
@@ -387,10 +392,7 @@ class NetworkClient:
             self._refused.add(node.id)
             self.metrics.login_refused(now, renewal=was_ready)
         if not self._closed:
-            first_failure = not was_ready and state.setup_failures == 1
-            level = logging.WARNING if first_failure or refused else logging.INFO
-            what = "ended" if was_ready else "failed"
-            logger.log(level, "Connection to %s %s: %s", node, what, reason)
+            self._log.ended(connection, reason)
         lost = BrokerConnectionError(str(reason)) if refused else reason
         for request in connection.in_flight.clear():
             if request.context is not None:

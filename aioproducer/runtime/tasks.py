@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
 from typing import Any
+
+from aioproducer import logs
 
 
 class TaskOwner:
     """Starts tasks, and calls ``on_death`` with the error of the first task that fails.
 
     A task that the owner cancels has not failed. Any other cancellation means that the loop is
-    shutting down, and ``on_death`` gets the :class:`asyncio.CancelledError`.
+    shutting down, and ``on_death`` gets the :class:`asyncio.CancelledError`. The tasks write their
+    lines to ``log``.
     """
 
-    def __init__(self, on_death: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self, on_death: Callable[[BaseException], None], log: logs.ClientLog | None = None
+    ) -> None:
         self._on_death = on_death
+        self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
         self._ours: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -23,7 +30,10 @@ class TaskOwner:
 
     def start(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run ``coroutine`` as a task of this owner."""
-        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        context = copy_context()
+        if self._log is not None:
+            context.run(logs.enter, self._log)
+        task = asyncio.get_running_loop().create_task(coroutine, name=name, context=context)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task

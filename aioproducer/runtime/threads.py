@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Final, TypeAlias, TypeVar
@@ -52,7 +53,8 @@ class DaemonThreads(Executor):
     def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """See :class:`concurrent.futures.Executor`."""
         future: Future[Any] = Future()
-        job = (future, lambda: call(*args, **kwargs))
+        context = copy_context()
+        job = (future, lambda: context.run(call, *args, **kwargs))
         with self._lock:
             if self._ended:
                 raise ProducerClosedError(f"the threads {self._name!r} were ended")

@@ -15,6 +15,7 @@ from aioproducer.model import Node, NodeId
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
 from aioproducer.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.sender.cluster_news import tell_moves
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.compressor import Compressor
 from aioproducer.sender.delivery_reports import DeliveryReports
@@ -152,7 +153,7 @@ class ProduceResponses:
             for topic in {topic for topic, _ in leaders}:
                 info = self._metadata.snapshot.topics.get(topic)
                 if info is not None:
-                    self._accumulator.update_topic(info, now)
+                    tell_moves(topic, self._accumulator.update_topic(info, now))
 
 
 class BatchSender(Requester):

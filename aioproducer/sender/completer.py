@@ -20,6 +20,7 @@ from aioproducer.errors import (
     ProducerError,
     TransactionAbortedError,
 )
+from aioproducer.logs import RoomLogger
 from aioproducer.model import NodeId, TopicPartition
 from aioproducer.records.record_batch import NO_PRODUCER_STATE
 from aioproducer.sender.compressor import Compressor
@@ -39,7 +40,7 @@ from aioproducer.transactions.sequence_numbers import ProducerIdState, SequenceN
 if TYPE_CHECKING:
     from aioproducer.transactions.manager import TransactionManager
 
-logger = logging.getLogger(__name__)
+logger = RoomLogger(__name__)
 
 RECORDS_PER_SLICE: Final = 1_000
 """The number of futures that are resolved before the event loop may run other tasks."""
@@ -151,8 +152,15 @@ class BatchCompleter:
         self._compressor.came_out_too_large(batch)
         parts = self._batches.split(batch, now)
         self._reports.split(now)
-        logger.warning(
-            "Splitting a batch for %s into %d smaller ones: %s", batch.topic_partition, parts, error
+        logger.repeated(
+            logging.WARNING,
+            ("split", batch.topic_partition.topic),
+            "Splitting a batch for %s into %d smaller ones: %s",
+            batch.topic_partition,
+            parts,
+            error,
+            error=error,
+            **batch.topic_partition._asdict(),
         )
 
     def _retry(self, batch: ProducerBatch, error: ProducerError, node: NodeId, now: float) -> None:
@@ -160,13 +168,21 @@ class BatchCompleter:
         batch.uncertain = still_uncertain(batch.uncertain, error)
         # The coordinator still ends the previous transaction, which takes milliseconds (version 2).
         soon = isinstance(error, ConcurrentTransactionsError)
-        logger.log(
-            logging.DEBUG if soon else logging.INFO,
+        # A first failure is no news: leaders move.
+        level = logging.WARNING if batch.attempts else logging.INFO
+        logger.repeated(
+            logging.DEBUG if soon else level,
+            ("retry", batch.topic_partition.topic, type(error)),
             "Retrying %d records for %s (attempt %d failed): %s",
             batch.count,
             batch.topic_partition,
             batch.attempts + 1,
             error,
+            records=batch.count,
+            error=error,
+            attempt=batch.attempts + 1,
+            node=node,
+            **batch.topic_partition._asdict(),
         )
         self._reports.retried(batch, node, now)
         moved = self._batches.leader_of(batch) != node
@@ -274,7 +290,17 @@ class BatchCompleter:
         else:
             batch.fail(error)
         topic, count = batch.topic_partition.topic, batch.count
-        logger.error("A batch of %d records for %s failed: %s", count, topic, error)
+        logger.repeated(
+            logging.ERROR,
+            ("failed", topic, type(error)),
+            "A batch of %d records for %s failed: %s",
+            count,
+            batch.topic_partition,
+            error,
+            records=count,
+            error=error,
+            **batch.topic_partition._asdict(),
+        )
         self._reports.failed(batch, error, now)
         self._outcomes.failed(topic, count, error, now)
         self._note_gap(batch, uncertain)

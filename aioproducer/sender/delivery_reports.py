@@ -8,13 +8,14 @@ from functools import partial
 
 from aioproducer.accumulator import ProducerBatch
 from aioproducer.cluster.metadata import Metadata
+from aioproducer.logs import RoomLogger
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import Node, NodeId
 from aioproducer.network.request import Completion
 from aioproducer.observer import BatchOutcome, ObserverSlot, RequestOutcome
 from aioproducer.sender.produce import ProduceRequest
 
-logger = logging.getLogger(__name__)
+logger = RoomLogger(__name__)
 
 
 class DeliveryReports:
@@ -93,5 +94,12 @@ class DeliveryReports:
 def _guarded(tell: Callable[[], None]) -> None:
     try:
         tell()
-    except Exception:
-        logger.exception("the observer failed: %r", tell)
+    except Exception as error:
+        logger.repeated(
+            logging.ERROR,
+            type(error).__name__,
+            "the observer failed: %r",
+            tell,
+            exc_info=error,
+            error=error,
+        )

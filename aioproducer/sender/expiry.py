@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from aioproducer.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import BufferExhaustedError, ProducerError
+from aioproducer.logs import RoomLogger
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.network.client import NetworkClient
 from aioproducer.sender.completer import RECORDS_PER_SLICE, BatchCompleter
@@ -17,10 +18,10 @@ from aioproducer.transactions.sequence_numbers import SequenceNumbers
 if TYPE_CHECKING:
     from aioproducer.transactions.manager import TransactionManager
 
-logger = logging.getLogger(__name__)
+logger = RoomLogger(__name__)
 
-_REPORT_INTERVAL: Final = 1.0
-"""Seconds between log lines about expired records, so that not each one gets a line."""
+_MEMORY_FULL_FOR: Final = 10.0
+"""Seconds that records wait for memory before a line says so."""
 
 
 class BatchExpiry:
@@ -79,18 +80,42 @@ class RecordExpiry:
         self._metadata = metadata
         self._refresher = refresher
         self._metrics = metrics
-        self._unreported: dict[str, tuple[int, ProducerError]] = {}
-        self._report_not_before = 0.0
 
     def expire(self, now: float) -> None:
         """Fail the late records, at most ``RECORDS_PER_SLICE`` at once."""
+        late: dict[str, tuple[int, ProducerError]] = {}
         for record in self._pending.expired(now, RECORDS_PER_SLICE):
             error = self._why(record, now)
             self._pending.fail([record], error)
             self._metrics.records_failed(record.topic, 1, now)
             self._outcomes.failed(record.topic, 1, error, now)
-            count, _ = self._unreported.get(record.topic, (0, error))
-            self._unreported[record.topic] = count + 1, error
+            count, _ = late.get(record.topic, (0, error))
+            late[record.topic] = count + 1, error
+        for topic, (count, error) in late.items():
+            logger.repeated(
+                logging.ERROR,
+                ("expired", topic, type(error)),
+                "%d pending records for %s failed: %s",
+                count,
+                topic,
+                error,
+                records=count,
+                topic=topic,
+                error=error,
+            )
+
+    def tell_waiting(self, now: float) -> None:
+        """Write a line if records have waited for metadata or memory for long."""
+        oldest = self._pending.oldest_sent
+        if oldest is not None and now - oldest >= _MEMORY_FULL_FOR:
+            logger.repeated(
+                logging.WARNING,
+                "waiting",
+                "%d records wait for metadata or memory, the oldest one for %.0f s",
+                len(self._pending),
+                now - oldest,
+                pending=len(self._pending),
+            )
 
     def _why(self, record: PendingRecord, now: float) -> ProducerError:
         unknown = self._refresher.why_no_partition(
@@ -105,16 +130,6 @@ class RecordExpiry:
             "`await producer.drain()` between sends, or raise buffer_memory"
         )
 
-    def report(self, now: float) -> float | None:
-        """Log the expired records, one line per topic and second. Returns the next log's time."""
-        if not self._unreported or now < self._report_not_before:
-            return self._report_not_before if self._unreported else None
-        for topic, (count, error) in self._unreported.items():
-            logger.error("%d pending records for %s failed: %s", count, topic, error)
-        self._unreported.clear()
-        self._report_not_before = now + _REPORT_INTERVAL
-        return None
-
 
 class Expiry:
     """Both kinds of expiry, for the sender's rounds."""
@@ -127,7 +142,4 @@ class Expiry:
         """Fail the expired batches and pending records."""
         self._batches.expire(now)
         self._records.expire(now)
-
-    def report(self, now: float) -> float | None:
-        """Log the expired records. Returns the next log's time."""
-        return self._records.report(now)
+        self._records.tell_waiting(now)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import logging
-
 from aioproducer.accumulator import RecordAccumulator
 from aioproducer.client.requester import Requester
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import ProducerError, explain, kafka_error
+from aioproducer.logs import RoomLogger
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.requests import AssignedIdentity, InitProducerIdRequest
 from aioproducer.transactions.sequence_numbers import ProducerIdState, SequenceNumbers
 
-logger = logging.getLogger(__name__)
+logger = RoomLogger(__name__)
 
 
 class ProducerIdRequester(Requester):
@@ -84,10 +83,17 @@ class ProducerIdRequester(Requester):
             code = assigned.error_code
             if not code:
                 self._sequence_numbers.assigned(assigned.producer_id, assigned.epoch)
+                logger.info(
+                    "Producer id %d with epoch %d was assigned",
+                    assigned.producer_id,
+                    assigned.epoch,
+                    producer_id=assigned.producer_id,
+                    epoch=assigned.epoch,
+                )
                 return
             error = kafka_error(code, f"no producer id: {explain(code)}")
         self._sequence_numbers.refused()
         self._not_before = now + self._retry_backoff
         if error is not None and not error.retriable:
-            logger.error("No producer id was assigned: %s", error)
+            logger.error("No producer id was assigned: %s", error, error=error)
             self._completer.abort(error, now)

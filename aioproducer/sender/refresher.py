@@ -25,12 +25,14 @@ from aioproducer.errors import (
     explain,
     kafka_error,
 )
+from aioproducer.logs import RoomLogger
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
+from aioproducer.sender.cluster_news import shortened, tell_moves
 from aioproducer.sender.compressor import Compressor
 from aioproducer.sender.requests import MetadataRequest
 
-logger = logging.getLogger(__name__)
+logger = RoomLogger(__name__)
 
 STEPS_AT_ONCE: Final = 100
 """The number of partitions or topics of a response that are processed before other tasks may run.
@@ -94,7 +96,11 @@ class MetadataRefresher(Requester):
         node = self._client.least_loaded(peers, now)
         gone = node is None and not self._client.reaches(peers)
         if (gone or self._metadata.rebootstrap_due(now)) and self._metadata.may_rebootstrap:
-            logger.warning("No known broker responds: starting again from bootstrap_servers")
+            logger.repeated(
+                logging.WARNING,
+                "rebootstrap",
+                "No known broker responds: starting again from bootstrap_servers",
+            )
             self._metadata.rebootstrap(now)
             return now
         if node is None:
@@ -165,7 +171,15 @@ class MetadataRefresher(Requester):
         self._refusal = None
         for topic, error in news.errors.items():
             if error.retriable and topic not in self._metadata.errors:
-                logger.warning("%s; records for the topic stay pending", error)
+                logger.repeated(
+                    logging.WARNING,
+                    ("unusable", type(error)),
+                    "%s; records for the topic stay pending",
+                    error,
+                    topic=topic,
+                    error=error,
+                )
+        self._tell_cluster(news)
         yield from self._apply(news, asked)
         servers = (server.id for server in self._metadata.bootstrap)
         self._client.forget_except([*self._metadata.snapshot.brokers, *servers])
@@ -173,6 +187,24 @@ class MetadataRefresher(Requester):
             if self._metadata.is_refused(topic):
                 self._fail_pending(topic, error)
             yield
+
+    def _tell_cluster(self, news: MetadataNews) -> None:
+        """Write a line if the cluster or its brokers are others than before."""
+        known, before = self._metadata.snapshot.brokers, self._metadata.cluster_id
+        if not news.brokers or (known.keys() == news.brokers.keys() and before == news.cluster_id):
+            return
+        moved = before is not None and before != news.cluster_id
+        logger.repeated(
+            logging.WARNING if moved else logging.INFO,
+            "cluster",
+            "Another cluster answers now: %s with the brokers %s"
+            if moved
+            else "Connected to cluster %s with the brokers %s",
+            news.cluster_id or "without an id",
+            shortened(news.brokers),
+            cluster_id=news.cluster_id,
+            brokers=len(news.brokers),
+        )
 
     def _apply(self, news: MetadataNews, asked: Asked) -> Generator[None, None, None]:
         for changed in self._metadata.update(news, asked, self._now, self._pending.is_awaited):
@@ -191,7 +223,7 @@ class MetadataRefresher(Requester):
             info = newest
         if waiting := self._pending.awaiting(info.name):
             self._client.metrics.metadata_waited(self._now - waiting[0].sent, self._now)
-        self._accumulator.update_topic(info, self._now, fresh)
+        tell_moves(info.name, self._accumulator.update_topic(info, self._now, fresh))
 
     def _fail_pending(self, topic: str, error: KafkaError) -> None:
         waiting = self._pending.awaiting(topic)
@@ -199,10 +231,20 @@ class MetadataRefresher(Requester):
         if failed:
             self._client.metrics.records_failed(topic, failed, self._now)
             self._outcomes.failed(topic, failed, error, self._now)
-            logger.error("%d pending records for %s failed: %s", failed, topic, error)
+            logger.repeated(
+                logging.ERROR,
+                ("failed", topic, type(error)),
+                "%d pending records for %s failed: %s",
+                failed,
+                topic,
+                error,
+                records=failed,
+                topic=topic,
+                error=error,
+            )
 
     def _failed(self, error: ProducerError) -> None:
-        logger.debug("Metadata request failed: %s", error)
+        logger.debug("Metadata request failed: %s", error, error=error)
         self._metadata.failed(self._now)
         rebootstrap = isinstance(error, KafkaError) and error.disposition is Disposition.REBOOTSTRAP
         reached = not isinstance(error, NetworkError | RequestTimeoutError)

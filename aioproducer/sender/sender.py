@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from aioproducer import logs
 from aioproducer.accumulator import RecordAccumulator
 from aioproducer.client.requester import Requester
 from aioproducer.client.wakeup import Wakeup
@@ -58,7 +59,7 @@ class Sender:
                     await self._wakeup.wait(deadline)
         finally:
             self._wakeup.close()
-            self._expiry.report(float("inf"))
+            logs.tell_due(all_of_them=True)
 
     def _round(self, now: float) -> float | None:
         """Do one round of work. Returns the time of the next round by the clock."""
@@ -72,7 +73,7 @@ class Sender:
             due if self._refresher.quiet else self._refresher.step(now),  # now leaders may lack
             self._client.poll(now),
             self._accumulator.next_deadline(),
-            self._expiry.report(now),
+            logs.tell_due(),
         )
 
     def _take_completed(self, now: float) -> None:

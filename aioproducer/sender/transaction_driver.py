@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from aioproducer.client.requester import Requester
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.errors import NetworkError, ProducerError, RequestTimeoutError
+from aioproducer.logs import RoomLogger
 from aioproducer.model import Peer
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
@@ -23,7 +23,7 @@ from aioproducer.transactions.request_source import RequestSource
 from aioproducer.transactions.requests import AddPartitionsToTxn, CoordinatorRequest, Reaction
 from aioproducer.transactions.states import TransactionState
 
-logger = logging.getLogger(__name__)
+logger = RoomLogger(__name__)
 
 
 class DriverSettings(NamedTuple):

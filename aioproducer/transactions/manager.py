@@ -23,7 +23,6 @@ that may be in the log: its response is the only proof that nothing of it comes 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -39,7 +38,7 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
-from aioproducer.transactions import errors
+from aioproducer.transactions import errors, log_lines
 from aioproducer.transactions.request_source import RequestSource
 from aioproducer.transactions.requests import (
     CoordinatorRequest,
@@ -53,8 +52,6 @@ from aioproducer.transactions.sequence_numbers import SequenceNumbers
 from aioproducer.transactions.states import TRANSITIONS
 from aioproducer.transactions.states import TransactionState as State
 from aioproducer.transactions.transaction import Ending, PendingOffsets, Transaction
-
-logger = logging.getLogger(__name__)
 
 
 class TransactionManager(RequestSource):
@@ -132,7 +129,7 @@ class TransactionManager(RequestSource):
 
     def abort_failed(self) -> None:
         """Abort a transaction that can only be aborted, and whose producer is closed."""
-        logger.error("%s: closed when its transaction had failed: %s", self, self.error)
+        log_lines.closed_after_failure(self, self.handle, self.error)
         self.abort().acknowledged = True
 
     def hand_out(self, *, over: bool = False) -> TransactionHandle:
@@ -326,6 +323,7 @@ class TransactionManager(RequestSource):
     def _begin_epoch(self, response: Response) -> None:
         self.handle = replace(self.handle, producer_id=response.producer_id, epoch=response.epoch)
         self._sequence_numbers.begin_epoch(response.producer_id, response.epoch)
+        log_lines.epoch_began(self, self.handle)
         self._epoch_spent = False
 
     def _not_ended(self, request: EndTxn, error: KafkaError) -> None:
@@ -380,6 +378,7 @@ class TransactionManager(RequestSource):
         """The producer can't go on."""
         if self.state is not State.FATAL_ERROR:
             self._fatal_error = error
+            log_lines.failed_for_good(self, self.handle, error)
             self._go(State.FATAL_ERROR)
             if self.ending is not None:
                 self.ending.fail(error)
@@ -390,6 +389,6 @@ class TransactionManager(RequestSource):
 
     def _go(self, state: State) -> None:
         assert state in TRANSITIONS[self.state], f"{self.state} -> {state}"
-        logger.debug("%s: %s -> %s", self, self.state.name, state.name)
+        log_lines.state_changed(self, self.state.name, state.name)
         self.state = state
         self.state_changes += 1

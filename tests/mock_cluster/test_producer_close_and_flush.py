@@ -183,7 +183,7 @@ async def test_close_with_every_broker_down(
             future.result()
         assert isinstance(raised.value, UsageError)
     assert len({id(future.exception()) for future in futures}) == 3
-    assert "Producer 'shop' was closed with 11 records undelivered" in caplog.text
+    assert "[shop] The producer was closed with 11 records undelivered" in caplog.text
 
 
 async def test_close_when_nothing_ever_answered() -> None:

@@ -1,0 +1,63 @@
+"""The log lines about a producer's life: its start, its end, its death."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aioproducer import logs
+from aioproducer.accumulator import TopicOutcomes
+from aioproducer.config import ProducerConfig
+from aioproducer.version import __version__
+
+logger = logs.RoomLogger(__name__)
+
+
+class LifeLog:
+    """Writes the lines of one producer. ``clock``: seconds."""
+
+    def __init__(self, client_id: str, clock: Callable[[], float]) -> None:
+        self.lines = logs.ClientLog(client_id, clock)
+        """The log that the producer's tasks enter."""
+
+    def started(self, config: ProducerConfig) -> None:
+        """The parts run."""
+        brokers = ", ".join(f"{host}:{port}" for host, port in config.bootstrap_servers)
+        with logs.entered(self.lines):
+            logger.info(
+                "Started: aioproducer %s, bootstrap servers %s, %s, acks=%s",
+                __version__,
+                brokers,
+                config.security_protocol,
+                config.acks,
+                version=__version__,
+                bootstrap_servers=brokers,
+                transactional_id=config.transactional_id,
+            )
+
+    def closed(self, outcomes: TopicOutcomes, undelivered: int) -> None:
+        """All parts have ended; ``undelivered`` records were given up."""
+        with logs.entered(self.lines):
+            logs.tell_due(all_of_them=True)
+            if undelivered:
+                logger.error(
+                    "The producer was closed with %d records undelivered",
+                    undelivered,
+                    records=undelivered,
+                )
+            logger.info(
+                "Closed: %d records were delivered, %d failed",
+                outcomes.delivered_records,
+                outcomes.failed_records,
+                delivered=outcomes.delivered_records,
+                failed=outcomes.failed_records,
+            )
+
+    def broken(self, error: BaseException, cause: BaseException) -> None:
+        """A part has died of ``cause``."""
+        with logs.entered(self.lines):
+            logger.error("%s", error, exc_info=cause, error=error)
+
+    def no_observer(self, factory: object, error: Exception) -> None:
+        """The ``factory`` of observers has failed."""
+        with logs.entered(self.lines):
+            logger.error("%r made no observer", factory, exc_info=error, error=error)

@@ -1,0 +1,118 @@
+"""The log lines about connections: what repeats is counted by broker and reason."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from aioproducer import logs
+from aioproducer.errors import ProducerError
+from aioproducer.model import Peer
+from aioproducer.network.connection import Connection, ConnectionSettings
+from aioproducer.network.connection_states import NodeConnectionState, is_final
+from aioproducer.network.in_flight import InFlightRequest
+
+logger = logs.RoomLogger("aioproducer.network.client")
+
+
+class ConnectionLog:
+    """Writes the lines of one client."""
+
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self._settings = settings
+        self._logged_in = False
+
+    def opened(self, connection: Connection, state: NodeConnectionState, now: float) -> None:
+        """``connection`` takes requests; ``state`` is the broker's before that."""
+        node = connection.node
+        logger.over(logging.WARNING, ("failed", node.id))
+        if state.setup_error is not None and state.failing_since is not None:
+            logger.repeated(
+                logging.INFO,
+                ("again", node.id),
+                "Connected to %s again, after %d failed attempts in %.1f s",
+                node,
+                state.failures,
+                now - state.failing_since,
+                **_place(node),
+            )
+        else:
+            logger.debug("Connected to %s", node, **_place(node))
+        if self._settings.authenticates and not self._logged_in:
+            self._logged_in = True
+            mechanism = self._settings.mechanism
+            how = [] if self._settings.socket.tls is None else ["TLS"]
+            how += [] if mechanism is None else [mechanism.name]
+            logger.info("Logged in to %s with %s", node, " and ".join(how), **_place(node))
+
+    def renewed(self, connection: Connection) -> None:
+        """The connection has logged in once more."""
+        logger.debug("Logged in to %s again", connection.node, **_place(connection.node))
+
+    def ended(self, connection: Connection, reason: ProducerError) -> None:
+        """The connection was lost, or was never established."""
+        node, lost = connection.node, len(connection.in_flight)
+        if is_final(reason) or not connection.was_ready:
+            logger.repeated(
+                logging.WARNING,
+                ("failed", node.id),
+                "Connection to %s failed: %s",
+                node,
+                _without_name(reason, node),
+                error=reason,
+                **_place(node),
+            )
+            return
+        logger.repeated(
+            logging.INFO if lost else logging.DEBUG,
+            ("ended", node.id),
+            "Connection to %s ended with %d requests in flight: %s",
+            node,
+            lost,
+            _without_name(reason, node),
+            error=reason,
+            **_place(node),
+        )
+
+    def throttled(self, connection: Connection, pause: float) -> None:
+        """The broker asks for a pause of so many seconds."""
+        logger.repeated(
+            logging.WARNING,
+            ("throttled", connection.node.id),
+            "%s throttles this client for %.2f s, by a quota",
+            connection.node,
+            pause,
+            throttle_ms=round(pause * 1000),
+            **_place(connection.node),
+        )
+
+    def anomaly(self, connection: Connection, what: str) -> None:
+        """A response has a harmless anomaly, for the first time."""
+        logger.debug("%s: %s; they are ignored", connection.node, what, **_place(connection.node))
+
+    def sent(self, connection: Connection, request: object, size: int) -> None:
+        """A request of ``size`` bytes was written."""
+        if logger.debugs:
+            kind = type(request).__name__
+            logger.debug(
+                "%s to %s: %d bytes", kind, connection.node, size, **_place(connection.node)
+            )
+
+    def answered(self, connection: Connection, request: InFlightRequest, seconds: float) -> None:
+        """A response has come."""
+        if logger.debugs:
+            logger.debug(
+                "%s answered by %s after %.1f ms",
+                request.label,
+                connection.node,
+                seconds * 1000,
+                **_place(connection.node),
+            )
+
+
+def _without_name(reason: ProducerError, node: Peer) -> str:
+    return str(reason).removeprefix(f"{node}: ").removeprefix(f"{node} ")
+
+
+def _place(node: Peer) -> dict[str, Any]:
+    return {"node": node.id, "address": node.address}

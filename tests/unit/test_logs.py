@@ -1,0 +1,215 @@
+"""Log lines: the client's id, fields, and repeats that are counted."""
+
+from __future__ import annotations
+
+import ast
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import aioproducer
+from aioproducer import logs
+from aioproducer.errors import BrokerConnectionError
+
+PACKAGE = Path(aioproducer.__file__).parent
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def client(clock: Clock, caplog: pytest.LogCaptureFixture) -> Iterator[logs.ClientLog]:
+    caplog.set_level(logging.DEBUG, "aioproducer")
+    log = logs.ClientLog("shop", clock)
+    with logs.entered(log):
+        yield log
+
+
+LOGGER = logs.RoomLogger("aioproducer.room.module")
+
+
+def refused(topic: str = "orders", records: int = 10) -> None:
+    LOGGER.repeated(
+        logging.ERROR,
+        ("failed", topic),
+        "%d records for %s failed",
+        records,
+        topic,
+        records=records,
+    )
+
+
+def test_a_line_names_its_client_and_has_fields(
+    client: logs.ClientLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    LOGGER.warning("%s failed", "broker 1", node=1, error=BrokerConnectionError("gone"))
+    (record,) = caplog.records
+    assert record.getMessage() == "[shop] broker 1 failed"
+    assert (record.name, record.levelname) == ("aioproducer.room.module", "WARNING")
+    assert (record.filename, record.funcName) == (
+        "test_logs.py",
+        "test_a_line_names_its_client_and_has_fields",
+    )
+    told: Any = record
+    assert (told.client_id, told.node) == ("shop", 1)
+    assert (told.error, told.reason) == ("BrokerConnectionError", "gone")
+
+
+@pytest.mark.parametrize("name", ["100%", "a%sb", "%(x)d"])
+def test_a_client_id_is_no_format(
+    name: str, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "aioproducer")
+    with logs.entered(logs.ClientLog(name, clock)):
+        LOGGER.info("100 % sure")
+        LOGGER.info("%d %% sure", 100)
+    assert caplog.messages == [f"[{name}] 100 % sure"] * 2
+
+
+def test_outside_of_a_client_nothing_is_added_or_held_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "aioproducer")
+    for _ in range(3):
+        refused()
+    assert caplog.messages == ["10 records for orders failed"] * 3
+    assert not hasattr(caplog.records[0], "client_id")
+    assert logs.tell_due() is None
+    assert logs.current() is None
+
+
+def test_repeats_are_told_after_a_second_ten_and_each_minute(
+    client: logs.ClientLog, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2_000):
+        refused()
+        clock.now += 0.125
+        logs.tell_due()
+    assert caplog.messages == [
+        "[shop] 10 records for orders failed",
+        "[shop] 10 records for orders failed (6 more times, 60 records, in 1 s)",
+        "[shop] 10 records for orders failed (79 more times, 790 records, in 10 s)",
+        "[shop] 10 records for orders failed (479 more times, 4790 records, in 60 s)",
+        "[shop] 10 records for orders failed (479 more times, 4790 records, in 60 s)",
+        "[shop] 10 records for orders failed (479 more times, 4790 records, in 60 s)",
+    ]
+    second: Any = caplog.records[1]
+    assert (second.repeats, second.repeated_records, second.records) == (6, 60, 10)
+
+
+def test_what_is_held_back_is_told_at_the_end(
+    client: logs.ClientLog, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        refused()
+    assert caplog.records[0].filename == "test_logs.py"
+    assert logs.tell_due() == clock.now + 1.0
+    assert len(caplog.messages) == 1
+    logs.tell_due(all_of_them=True)
+    assert "(1 more time, 10 records" in caplog.messages[1]
+    assert logs.tell_due() is None
+
+
+def test_causes_and_loggers_are_told_apart(
+    client: logs.ClientLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = logs.RoomLogger("aioproducer.other")
+    for _ in range(5):
+        refused("a")
+        refused("b")
+        other.repeated(logging.ERROR, ("failed", "a"), "another module's")
+    assert len(caplog.messages) == 3
+
+
+def test_a_cause_that_is_over_begins_again(
+    client: logs.ClientLog, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        refused()
+    LOGGER.over(logging.ERROR, ("failed", "orders"))
+    logs.tell_due(all_of_them=True)
+    assert len(caplog.messages) == 1
+    refused()
+    assert len(caplog.messages) == 2
+
+
+def test_a_cause_that_was_quiet_for_long_is_told_at_once(
+    client: logs.ClientLog, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused()
+    clock.now += 3_600
+    refused()
+    assert caplog.messages == ["[shop] 10 records for orders failed"] * 2
+
+
+def test_many_causes_take_little_memory_and_few_lines(
+    client: logs.ClientLog, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(20_000):
+        refused(f"topic-{number}")
+    assert len(caplog.messages) <= logs.MOST_CAUSES + 1
+    clock.now += 3_600
+    logs.tell_due()
+    caplog.clear()
+    refused("a new one")
+    assert caplog.messages == ["[shop] 10 records for a new one failed"]
+
+
+def test_a_line_that_nobody_reads_is_not_counted(
+    client: logs.ClientLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "aioproducer")
+    for _ in range(10):
+        refused()
+    assert logs.tell_due() is None
+
+
+METHODS = {"debug", "info", "warning", "error", "repeated"}
+OWN = {"exc_info", "records", "log"}
+
+
+def fields_in_use() -> dict[str, str]:
+    """The names of fields, with the file that uses them."""
+    found: dict[str, str] = {}
+    for path in PACKAGE.rglob("*.py"):
+        source = path.read_text("utf-8")
+        if "RoomLogger" not in source:
+            continue
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                name = ast.unparse(node.func.value)
+                if name == "logger" and node.func.attr in METHODS:
+                    found |= {each.arg: path.name for each in node.keywords if each.arg}
+    return {name: where for name, where in found.items() if name not in OWN}
+
+
+def test_no_field_collides_with_an_attribute_of_a_log_record() -> None:
+    """The standard library raises a KeyError for such a field, and structlog leaves it out."""
+    fields = fields_in_use()
+    assert {"error", "topic", "producer_id"} <= fields.keys()
+    taken = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "event", "level"}
+    taken |= {"timestamp", "logger", "exception"}
+    assert not taken & {*fields, "client_id", "records", "reason", "repeats", "repeated_records"}
+
+
+def test_every_module_of_the_core_uses_such_a_logger() -> None:
+    """Lines without a client's id are those of rooms that serve no single client."""
+    plain = {
+        path.relative_to(PACKAGE).parts[0]
+        for path in PACKAGE.rglob("*.py")
+        if "= logging.getLogger(" in path.read_text("utf-8")
+    }
+    assert not plain & {"bulk", "core", "interceptors.py", "sender", "transactions"}
