@@ -1,0 +1,98 @@
+"""The live view of producers of this process."""
+
+from __future__ import annotations
+
+import math
+import time
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Self
+
+from aioproducer.errors import ConfigError
+from aioproducer.observability.live.figures import figures
+from aioproducer.observability.live.rendering import picture
+from aioproducer.observability.live.snapshot import Snapshot
+from aioproducer.observability.series import SeriesOptions, SeriesSource
+from aioproducer.observability.watched import WatchedProducers
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+__all__ = ["LiveView"]
+
+_EARLY: Final = 0.9
+"""A refresh before this part of the interval shows the last figures again."""
+
+
+class LiveView:
+    """Shows what producers do, in a terminal, for as long as the ``with`` block runs.
+
+    A thread draws, so blocking code and asyncio alike may use it, and no event loop waits for it.
+    Lines that are printed or logged meanwhile by ``console`` stand above the view. Without a
+    terminal, only the last figures are printed.
+
+    Args:
+        producers: Each a ``Producer`` or a ``sync.Producer``.
+        interval: Seconds between two pictures; rates and latencies are those of the interval.
+        rows: The topics and brokers of each producer that have lines of their own.
+        console: The console of rich to draw on. Default: standard error.
+
+    Raises:
+        ConfigError: ``interval`` is not above 0.
+    """
+
+    def __init__(
+        self,
+        *producers: SeriesSource,
+        interval: float = 1.0,
+        rows: int = 10,
+        console: Console | None = None,
+    ) -> None:
+        if not 0 < interval < math.inf:
+            raise ConfigError(f"interval={interval!r} has to be a number of seconds above 0")
+        from rich.console import Console
+        from rich.live import Live
+
+        self._watched = WatchedProducers(SeriesOptions())
+        for producer in producers:
+            self._watched.add(producer)
+        self._interval = interval
+        self._rows = rows
+        self._lock = Lock()
+        self._base: Snapshot | None = None
+        """The begin of the interval of the present picture."""
+        self._now: Snapshot | None = None
+        self._ends = False
+        self._picture: RenderableType = ""
+        self._live = Live(
+            console=console or Console(stderr=True, markup=False, highlight=False),
+            refresh_per_second=1 / interval,
+            get_renderable=self._draw,
+        )
+
+    def add(self, producer: SeriesSource) -> None:
+        """Show ``producer`` as well."""
+        self._watched.add(producer)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends = True  # one more picture, as things are now
+        self._live.stop()
+
+    def _draw(self) -> RenderableType:
+        """The present picture; rich also asks for it when a line is printed above it."""
+        with self._lock:
+            now, last = time.monotonic(), self._now
+            if last is None or self._ends or now - last.at >= _EARLY * self._interval:
+                samples = (sample for each in self._watched.families() for sample in each.samples)
+                if not self._ends:
+                    self._base = last
+                self._now = Snapshot(now, samples)
+                self._picture = picture(
+                    f"aioproducer · every {self._interval:g} s",
+                    figures(self._base, self._now),
+                    rows=self._rows,
+                )
+            return self._picture
