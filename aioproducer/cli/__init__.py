@@ -10,6 +10,8 @@
     topics.py            `aioproducer topics`
     cluster.py           `aioproducer cluster`
     perf.py              `aioproducer perf`: its options and its result
+    top.py               `aioproducer top`
+    dashboard.py         `aioproducer dashboard`
     options.py           options that commands share
     results.py           results as lines or as JSON
     settings.py          options and properties → ProducerConfig
@@ -31,6 +33,8 @@
     measurement.py       acknowledgements → figures
     latency_histogram.py percentiles in bounded memory
     performance_display.py  figures while a run lasts
+    metrics_endpoint.py  a process's endpoint for Prometheus
+    top_display.py       figures of producers as a picture or as lines
     progress.py          the progress bar
     terminal.py          lines for the user
     signals.py           ends politely

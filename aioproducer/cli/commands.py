@@ -53,6 +53,10 @@ _COMMANDS: Final = {
     "cluster": _Command(
         "cluster", "cluster", "Show the brokers of a cluster, their racks, and its features."
     ),
+    "top": _Command("top", "top", "Show what the producers of a running process do."),
+    "dashboard": _Command(
+        "dashboard", "dashboard", "Print a Grafana dashboard for the metrics of producers."
+    ),
     "check": _Command("check", "check", "Connect, log in, and say whether a producer could write."),
 }
 

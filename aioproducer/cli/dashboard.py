@@ -1,0 +1,34 @@
+"""``aioproducer dashboard``: the dashboard for Grafana on standard output."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import typer
+
+__all__ = ["dashboard"]
+
+HELP = """\
+Print a Grafana dashboard for the metrics that Prometheus has of producers.
+
+Import the JSON in Grafana (Dashboards, New, Import), or put the file where Grafana's provisioning \
+finds it. The dashboard asks for its Prometheus.
+
+\b
+Exit codes:
+  0  printed
+
+\b
+Example:
+  aioproducer dashboard > aioproducer.json
+"""
+
+
+def dashboard() -> int:
+    typer.echo(
+        files("aioproducer.observability").joinpath("dashboard.json").read_text("utf-8"), nl=False
+    )
+    return 0
+
+
+dashboard.__doc__ = HELP

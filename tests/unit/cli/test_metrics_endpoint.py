@@ -1,0 +1,128 @@
+"""A process's endpoint for Prometheus: what it answers, and what it does not."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+
+from aioproducer.cli import metrics_endpoint
+from aioproducer.cli.metrics_endpoint import EndpointError, MetricsEndpoint, samples_of
+from aioproducer.errors import ConfigError
+from aioproducer.observability.series import Sample
+from tests.support.http_endpoint import Answer, HttpEndpoint, ok
+
+SERIES = 'kafka_producer_record_send_total{client_id="we\\"b"} 3.0\n'
+SAMPLE = Sample("kafka_producer_record_send_total", {"client_id": 'we"b'}, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ("http://{}/metrics", "/metrics"),
+        ("http://{}", "/metrics"),
+        ("{}", "/metrics"),
+        ("{}/internal/prometheus?name=x", "/internal/prometheus?name=x"),
+    ],
+)
+async def test_addresses(given: str, asked: str) -> None:
+    with HttpEndpoint(ok(SERIES)) as server:
+        found = await MetricsEndpoint(given.format(server.address), 60).read()
+    assert (found, server.paths) == ([SAMPLE], [asked])
+
+
+async def test_a_port_alone_is_of_this_machine() -> None:
+    assert MetricsEndpoint(":9000", 1).url == "http://127.0.0.1:9000/metrics"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "http://", "ftp://h:1/", "file:///etc/passwd", "h:x", "h:99999", "h:0", "h :1", "h:1/\n"],
+)
+def test_what_is_no_address(url: str) -> None:
+    with pytest.raises(ConfigError, match="is no address of metrics"):
+        MetricsEndpoint(url, 1)
+
+
+def test_other_series_are_skipped_whatever_they_look_like() -> None:
+    text = f"# HELP x y\nother{{ 1\n{SERIES}python_gc 1 2 3 4\n"
+    assert samples_of(text) == [SAMPLE]
+
+
+@pytest.mark.parametrize(
+    "text", ["aioproducer_x{", 'aioproducer_x{a="b"}', "aioproducer_x y", 'kafka_producer_x{a="b 1']
+)
+async def test_our_series_in_a_wrong_format(text: str) -> None:
+    with HttpEndpoint(ok(text)) as server, pytest.raises(EndpointError, match="format"):
+        await MetricsEndpoint(server.address, 60).read()
+
+
+def closed(request: BaseHTTPRequestHandler) -> None:
+    request.connection.shutdown(socket.SHUT_RDWR)
+
+
+def garbage(request: BaseHTTPRequestHandler) -> None:
+    request.wfile.write(b"\x00\x1b[2J\n" * 10)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (ok("", 404), "HTTP 404"),
+        (ok("", 302), "HTTP 302"),
+        (closed, "."),
+        (garbage, "."),
+    ],
+)
+async def test_an_endpoint_without_metrics(answer: Answer, message: str) -> None:
+    with HttpEndpoint(answer) as server, pytest.raises(EndpointError, match=message) as raised:
+        await MetricsEndpoint(server.address, 60).read()
+    assert str(raised.value).startswith(f"http://{server.address}/metrics: ")
+    assert str(raised.value).isprintable()
+
+
+async def test_nobody_listens() -> None:
+    with HttpEndpoint(ok("")) as server:
+        pass
+    with pytest.raises(EndpointError, match="refused"):
+        await MetricsEndpoint(server.address, 60).read()
+
+
+async def test_a_silent_endpoint_costs_its_timeout_and_no_thread() -> None:
+    release, left = threading.Event(), threading.Event()
+
+    def hang(request: BaseHTTPRequestHandler) -> None:
+        release.wait(60)
+        left.set()
+
+    with HttpEndpoint(hang) as server:
+        with pytest.raises(EndpointError, match="no answer within 0"):
+            await MetricsEndpoint(server.address, 0.1).read()
+        release.set()
+        assert left.wait(60)
+
+
+async def test_an_endpoint_that_drips_is_cut() -> None:
+    cut = threading.Event()
+
+    def drip(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.end_headers()
+        try:
+            while not cut.wait(0.01):
+                request.wfile.write(b"#")
+        except OSError:
+            cut.set()
+
+    with HttpEndpoint(drip) as server:
+        with pytest.raises(EndpointError, match="no answer within"):
+            await MetricsEndpoint(server.address, 0.2).read()
+        assert cut.wait(60)
+
+
+async def test_an_endless_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_endpoint, "_LARGEST", 1000)
+    with HttpEndpoint(ok("#" * 2000)) as server, pytest.raises(EndpointError, match="more than"):
+        await MetricsEndpoint(server.address, 60).read()
