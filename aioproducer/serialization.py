@@ -84,7 +84,9 @@ def _apply(serializer: Serializer | SerializeFunction, data: Any, topic: str, wh
 class SharedHeaders(tuple[Header, ...]):
     """Headers of many records, already checked; :func:`checked_headers` lets them pass."""
 
-    __slots__ = ()
+    context: tuple[Header, ...] = ()
+    """Those of them that carry the context of a trace: records with headers of their own get these
+    alone."""
 
 
 def shared_headers(headers: Headers, topic: str) -> SharedHeaders | None:

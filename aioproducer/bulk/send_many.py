@@ -24,11 +24,11 @@ async def send_many(
     if columns is None and not isinstance(values, AsyncIterable):
         values = one_by_one(values, "an iterable or async iterable")
     shared = None if headers is None else shared_headers(headers, topic)
-    call = TracedCall(core.tracing, topic, shared)
-    if columns is None or all(each.headers is None for each in columns):
-        shared = call.headers
     sender = ValueSender(core)
     with core.hold_commit():
+        call = TracedCall(core.tracing, topic, shared)
+        if columns is None or all(each.headers is None for each in columns):
+            shared = call.headers
         report: SendReport | None = None
         raised: BaseException | None = None
         try:

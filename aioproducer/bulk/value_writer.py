@@ -9,8 +9,9 @@ from typing import Any, Final, Protocol
 from aioproducer.bulk.send_report import OneRecord, RecordOutcomes
 from aioproducer.core.producer_core import ProducerCore
 from aioproducer.core.send_pipeline import RecordFields
+from aioproducer.core.tracing import in_context
 from aioproducer.errors import ProducerError
-from aioproducer.model import Headers, ProducerRecord
+from aioproducer.model import ProducerRecord
 from aioproducer.records.bulk_tokens import BulkOutcomes, BulkToken
 from aioproducer.serialization import SharedHeaders
 
@@ -133,11 +134,16 @@ class ValueWriter:
         return token.count
 
     def _put(
-        self, index: int, topic: str, value: Any, partition: int | None, headers: Headers | None
+        self,
+        index: int,
+        topic: str,
+        value: Any,
+        partition: int | None,
+        headers: SharedHeaders | None,
     ) -> None:
         """Send a value, or a whole record."""
         if isinstance(value, ProducerRecord):
-            self._put_fields(index, value.fields())
+            self._put_fields(index, in_context(value.fields(), headers))
         else:
             self._put_fields(index, (topic, value, None, partition, headers, None))
 

@@ -187,6 +187,7 @@ class ProducerCore:
         if engine is None:
             life.close_unstarted()
             self.hooks.close()
+            self._close_observer()
             return 0
         if life.closing is None:
             life.check_same_place()
@@ -289,7 +290,7 @@ class ProducerCore:
         token = ObservedFuture(future, fields[0], fields[3], partial(end_trace, trace))
         try:
             self._pipeline.put(fields, token)
-        except ProducerError as error:
+        except BaseException as error:
             if not token.done():
                 token.refused(error)
             raise

@@ -82,6 +82,22 @@ def joined_headers(own: Any, more: Sequence[Header]) -> Any:
         return own
 
 
+def in_context(fields: RecordFields, shared: SharedHeaders | None) -> RecordFields:
+    """A whole record of a ``send_many()``, in the context of the call.
+
+    A record with a context of its own in its headers keeps it.
+    """
+    if shared is None or not shared.context:
+        return fields
+    own = fields[4]
+    if isinstance(own, Mapping | Sequence):
+        keys = {key for key, _ in shared.context}
+        pairs = own.items() if isinstance(own, Mapping) else own
+        if any(isinstance(each, tuple) and each and each[0] in keys for each in pairs):
+            return fields
+    return with_headers(fields, shared.context)
+
+
 class CallReport(Protocol):
     """The part of a :class:`SendReport` that a trace gets."""
 
@@ -109,6 +125,8 @@ class TracedCall:
         self.headers = headers
         if self._trace is not None and self._trace.headers:
             self.headers = shared_headers(joined_headers(headers, self._trace.headers), topic)
+            if self.headers is not None:
+                self.headers.context = tuple(self._trace.headers)
 
     def ended(self, report: CallReport | None, error: BaseException | None) -> None:
         """Take the outcome; ``error``: the one that the call raises."""

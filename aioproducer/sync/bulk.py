@@ -12,7 +12,7 @@ from aioproducer.bulk.send_report import BulkResult, OneRecord, SendReport, carr
 from aioproducer.core.arguments import one_by_one
 from aioproducer.core.producer_core import ProducerCore
 from aioproducer.core.send_pipeline import RecordFields
-from aioproducer.core.tracing import TracedCall
+from aioproducer.core.tracing import TracedCall, in_context
 from aioproducer.model import Headers, ProducerRecord
 from aioproducer.serialization import shared_headers
 from aioproducer.sync.loop_thread import LoopThread
@@ -57,7 +57,7 @@ def send_values(
         for value in values:
             fields: RecordFields = (topic, value, None, partition, call.headers, None)
             if isinstance(value, ProducerRecord):
-                fields = value.fields()
+                fields = in_context(value.fields(), call.headers)
             thread.enter((_BulkRecord(result), *fields, core.wall_clock_ns()))
         return thread.ask(finish)
     except KeyboardInterrupt as interrupt:

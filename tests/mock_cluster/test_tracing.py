@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
@@ -15,6 +16,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusC
 
 from aioproducer import (
     DeliveryTimeoutError,
+    IllegalStateError,
+    InvalidTopicError,
     KafkaError,
     Producer,
     ProducerClosedError,
@@ -235,7 +238,7 @@ async def test_no_span_is_open_after_close(orders: MockCluster, sdk: InMemorySdk
     outcomes = await asyncio.gather(*futures, many, return_exceptions=True)
     assert all(isinstance(each, Exception) for each in outcomes[:20])
     spans = sdk.spans()
-    assert len(spans) == 21
+    assert len(spans) == sdk.started == 21
     assert {attributes(span)["error.type"] for span in spans} == {"ProducerClosedError"}
     with pytest.raises(ProducerClosedError):
         producer.send("orders", b"late")
@@ -253,6 +256,67 @@ async def test_send_many(orders: MockCluster, sdk: InMemorySdk) -> None:
     records = written(orders)
     assert {parent_of(record) for record in records} == {span_id(span)}
     assert len(records) == 100
+
+
+@pytest.mark.parametrize("shell", ["values", "iterator"])
+async def test_whole_records_of_a_send_many(
+    orders: MockCluster, sdk: InMemorySdk, shell: str
+) -> None:
+    """They carry the call's context, but for one that has its own."""
+    producer = await traced(orders, sdk)
+    mine = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    records = [
+        ProducerRecord("orders", b"bare"),
+        ProducerRecord("orders", b"mapping", headers={"a": b"1"}),
+        ProducerRecord("orders", b"pairs", headers=[("a", b"1")]),
+        ProducerRecord("orders", b"own", headers={"traceparent": mine}),
+    ]
+    values: Any = records if shell == "values" else iter(records)
+    report = await producer.send_many("orders", values)
+    await producer.close()
+    assert report.delivered == 4
+    (span,) = sdk.spans()
+    parents = {record.value: parent_of(record) for record in written(orders)}
+    assert parents.pop(b"own") == "b7ad6b7169203331"
+    assert set(parents.values()) == {span_id(span)}
+    assert len(parents) == 3
+
+
+async def test_arrow_columns(orders: MockCluster, sdk: InMemorySdk) -> None:
+    """Rows with headers of their own have no other, and are sent."""
+    producer = await traced(orders, sdk)
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    own = pa.table({"value": [b"own"], "headers": pa.array([[("a", b"1")]], kind)})
+    assert (await producer.send_many("orders", own)).delivered == 1
+    assert (await producer.send_many("orders", pa.table({"value": [b"bare"]}))).delivered == 1
+    await producer.close()
+    headers = {record.value: record.headers for record in written(orders)}
+    assert headers[b"own"] == [("a", b"1")]
+    assert [key for key, _ in headers[b"bare"] or ()] == ["traceparent"]
+    assert len(sdk.spans()) == 2
+
+
+async def test_refused_calls_leave_no_span_open(orders: MockCluster, sdk: InMemorySdk) -> None:
+    wrong: Any
+    async with Producer(
+        bootstrap_servers=orders.bootstrap_servers, transactional_id="tests"
+    ) as producer:
+        instrument(producer, **sdk.providers)
+        with pytest.raises(IllegalStateError):
+            await producer.send_many("orders", [b"v"])
+        with pytest.raises(IllegalStateError):
+            producer.send("orders", b"v")
+        async with producer.transaction():
+            for wrong in ({"a": object()}, 5):
+                with pytest.raises(SerializationError):
+                    await producer.send_many("orders", [b"v"], headers=wrong)
+                with pytest.raises(SerializationError):
+                    producer.send("orders", b"v", headers=wrong)
+            for wrong in (None, 5, ["orders"], "no topic"):
+                with pytest.raises(InvalidTopicError):
+                    producer.send(wrong, b"v")
+    assert sdk.spans()
+    assert len(sdk.spans()) == sdk.started
 
 
 async def test_requests(orders: MockCluster, sdk: InMemorySdk) -> None:

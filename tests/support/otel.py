@@ -7,10 +7,19 @@ from typing import Any
 
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import Sampler
+
+
+class _Starts(SpanProcessor):
+    """Counts the spans that begin."""
+
+    count = 0
+
+    def on_start(self, span: Span, parent_context: Any = None) -> None:
+        self.count += 1
 
 
 class InMemorySdk:
@@ -20,6 +29,8 @@ class InMemorySdk:
         self.exporter = InMemorySpanExporter()
         self.tracers = TracerProvider(sampler=sampler, shutdown_on_exit=False)
         self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self._starts = _Starts()
+        self.tracers.add_span_processor(self._starts)
         self.tracer = self.tracers.get_tracer("tests")
         self.reader = InMemoryMetricReader()
         self.meters = MeterProvider([self.reader], shutdown_on_exit=False)
@@ -28,6 +39,11 @@ class InMemorySdk:
     def providers(self) -> dict[str, Any]:
         """The arguments of ``instrument()``."""
         return {"tracer_provider": self.tracers, "meter_provider": self.meters}
+
+    @property
+    def started(self) -> int:
+        """The number of spans that have begun, and are recorded."""
+        return self._starts.count
 
     def spans(self, name: str | None = None) -> list[ReadableSpan]:
         """The spans that have ended, in that order."""

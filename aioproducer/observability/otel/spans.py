@@ -45,11 +45,16 @@ class RecordSpan:
         span, self._span = self._span, None
         if span is None:
             return
-        last = self._deliveries.last(TopicPartition(metadata.topic, metadata.partition))
-        attributes = self._conventions.delivery(metadata, None if last is None else last.node)
-        if error is None and metadata.serialized_value_size < 0:
-            attributes[TOMBSTONE] = True
-        request = None if last is None else last.span
+        attributes: Attributes = {}
+        request = None
+        try:
+            last = self._deliveries.last(TopicPartition(metadata.topic, metadata.partition))
+            attributes = self._conventions.delivery(metadata, None if last is None else last.node)
+            request = None if last is None else last.span
+            if error is None and metadata.serialized_value_size < 0:
+                attributes[TOMBSTONE] = True
+        except Exception:  # a topic that is no text, and was refused
+            self._complaints.log("the attributes of a span")
         end(span, attributes, error, self._complaints, request=request)
 
 
