@@ -99,12 +99,8 @@ class NetworkClient:
 
     def total_in_flight(self) -> int:
         """The number of requests that wait for a response."""
-        total = 0
-        for state in list(self._nodes.values()):
-            connection = state.connection
-            if connection is not None:
-                total += len(connection.in_flight)
-        return total
+        connections = [state.connection for state in list(self._nodes.values())]
+        return sum(len(each.in_flight) for each in connections if each is not None)
 
     def reaches(self, nodes: Iterable[Peer]) -> bool:
         """True if a connection to any of ``nodes`` is ready."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
@@ -38,10 +38,15 @@ class _Append(Setter[list[Header]]):
 class _Find(Getter[list[Header]]):
     def get(self, carrier: list[Header], key: str) -> list[str] | None:
         found = [value for name, value in carrier if name == key and value is not None]
-        return [bytes(value).decode(errors="replace") for value in found] or None
+        return [_text(value) for value in found] or None
 
     def keys(self, carrier: list[Header]) -> list[str]:
         return [name for name, _ in carrier]
+
+
+def _text(value: Any) -> str:
+    """A value as the producer takes it: bytes-like, or text."""
+    return value if isinstance(value, str) else bytes(value).decode(errors="replace")
 
 
 _APPEND: Final = _Append()
@@ -58,13 +63,20 @@ def inject(context: Context, without: frozenset[str]) -> tuple[Header, ...]:
     return tuple(carrier)
 
 
+def _pairs(headers: Headers) -> Iterable[Header]:
+    return headers.items() if isinstance(headers, Mapping) else headers
+
+
 def own_context(headers: Headers | None) -> OwnContext:
-    """The context in the caller's headers. An iterator is left to the producer."""
+    """The context in the caller's headers. An iterator, or no pairs, are left to the producer."""
     if not headers or not isinstance(headers, Mapping | Sequence):
         return _NONE
-    pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
     fields = propagate.get_global_textmap().fields
-    keys = frozenset(name for name, _ in pairs if name in fields)
+    try:
+        pairs = [(name, value) for name, value in _pairs(headers)]
+        keys = frozenset(name for name, _ in pairs if name in fields)
+    except (TypeError, ValueError):
+        return _NONE
     if not keys:
         return _NONE
     extracted = propagate.extract(pairs, context=Context(), getter=_FIND)

@@ -129,6 +129,21 @@ def test_the_callers_own_baggage_stays() -> None:
     assert [key for key, _ in record.headers] == ["traceparent"]
 
 
+@pytest.mark.parametrize("value", [MINE, MINE.decode(), bytearray(MINE), memoryview(MINE)])
+def test_a_context_as_bytes_or_text(value: Any) -> None:
+    traced = Traced()
+    traced.sent(headers={"traceparent": value}).ended(DELIVERED, None)
+    assert len(traced.spans()[0].links) == 1
+
+
+@pytest.mark.parametrize("headers", [5, "text", [1], [("a",)], [([], b"1")], {5: b"1"}])
+def test_wrong_headers_are_left_to_the_producer(
+    headers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert len(Traced().sent(headers=headers).headers) == 1
+    assert caplog.records == []
+
+
 def test_an_iterator_of_headers_is_left_to_the_producer() -> None:
     headers = iter([("other", b"1")])
     assert len(Traced().sent(headers=headers).headers) == 1
