@@ -72,9 +72,17 @@ class KafkaDistribution:
         return self.directory / f"classes-{identity}.jsa"
 
     def command(
-        self, main_class: str, *args: str, jvm_options: Sequence[str] = (), log_level: str = "INFO"
+        self,
+        main_class: str,
+        *args: str,
+        jvm_options: Sequence[str] = (),
+        log_level: str = "INFO",
+        class_path: Sequence[str] = (),
     ) -> list[str]:
-        """The command line of one of Kafka's main classes; its log goes to stderr."""
+        """The command line of one of Kafka's main classes; its log goes to stderr.
+
+        `class_path` stands behind Kafka's jars, which a class archive needs in front.
+        """
         archive = self.class_archive
         share = [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
         return [
@@ -84,7 +92,7 @@ class KafkaDistribution:
             self.release.logging_option,
             f"-Dkafka.log.level={log_level}",
             "-cp",
-            self.classpath,
+            os.pathsep.join((self.classpath, *class_path)),
             main_class,
             *args,
         ]

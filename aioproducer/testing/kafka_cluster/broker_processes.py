@@ -214,7 +214,10 @@ class BrokerProcesses:
 
     def _launch(self, broker: KafkaBroker) -> None:
         command = self.distribution.command(
-            "kafka.Kafka", str(broker.properties_file), jvm_options=self.launch.jvm_options
+            "kafka.Kafka",
+            str(broker.properties_file),
+            jvm_options=self.launch.jvm_options,
+            class_path=self.launch.class_path,
         )
         with broker.log_file.open("ab") as log:
             log_start = log.tell()

@@ -42,9 +42,9 @@ class KafkaCluster:
     own port in its advertised address. With an authorizer, ``super.users`` must name
     ``User:ANONYMOUS``, the brokers' principal to each other.
 
-    `launch` are up to three more keywords: `jvm_options` replace `DEFAULT_JVM_OPTIONS`;
+    `launch` are up to four more keywords: `jvm_options` replace `DEFAULT_JVM_OPTIONS`;
     `format_options` go to Kafka's StorageTool (``--add-scram``, ``--feature``); `start_timeout` is
-    120 seconds.
+    120 seconds; `class_path` adds folders and jars to Kafka's own.
 
     `version` is another release of Kafka than the newest complete one: its brokers, without its
     tools. Releases before 3.3 get a ZooKeeper as well; a killed broker of such a release cannot

@@ -18,6 +18,7 @@ class LaunchOptions(TypedDict, total=False):
     jvm_options: Sequence[str]
     format_options: Sequence[str]
     start_timeout: float
+    class_path: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +30,5 @@ class Launch:
     """For Kafka's StorageTool, before the first start."""
     start_timeout: float = 120.0
     """Seconds, for all brokers together."""
+    class_path: Sequence[str] = ()
+    """Folders and jars with further classes, such as a metrics reporter."""
