@@ -351,10 +351,8 @@ class NetworkClient:
         latency = now - request.sent
         node = connection.node.id
         produce = request.context.api is Api.PRODUCE
-        if produce:
-            self.metrics.response_received(node, size, latency, now, connection.round_trip())
-        else:
-            self.metrics.response_received(node, size, None, now)
+        times = (latency, now, connection.round_trip()) if produce else (None, now)
+        self.metrics.response_received(node, size, *times)
         pause = throttle_seconds(response)
         if pause is not None:
             self.metrics.throttled(node, pause, now)
