@@ -33,8 +33,30 @@ __all__ = [
 ]
 
 
+class Untraced(NamedTuple):
+    """The decision about a record that is not traced, and about those behind it."""
+
+    records: int = 1
+    """The number of records that the decision is about, this record included, while the context
+    stays the same object.
+
+    The decision holds for records without headers of their own. A producer keeps the newest one,
+    whichever thread sends: the next question in its context about such a record says that it is
+    used up. The observer is asked about each record with headers, whose decision is about it alone.
+    """
+    headers: Sequence[Header] = ()
+    """The headers to add to each of these records: they carry the context of the caller."""
+
+
 class RecordTrace(Protocol):
     """A record that is traced, from the call of ``send()`` to its outcome."""
+
+    @property
+    def behind(self) -> Untraced | None:
+        """A decision about the records behind this one; None: there is no new one.
+
+        It is not for a record with headers of its own.
+        """
 
     @property
     def headers(self) -> Sequence[Header]:
@@ -49,21 +71,6 @@ class RecordTrace(Protocol):
         With an error, ``metadata`` has the topic and the partition (-1 if none was chosen), and -1
         in all other fields. A record that its caller took back has a CancelledError.
         """
-
-
-class Untraced(NamedTuple):
-    """The decision about a record that is not traced, and about those behind it."""
-
-    records: int = 1
-    """The number of records that the decision is about, this record included, while the context
-    stays the same object.
-
-    The decision holds for records without headers of their own. A producer keeps the newest one,
-    whichever thread sends: the next question in its context about such a record says that it is
-    used up. The observer is asked about each record with headers, whose decision is about it alone.
-    """
-    headers: Sequence[Header] = ()
-    """The headers to add to each of these records: they carry the context of the caller."""
 
 
 class CallTrace(Protocol):

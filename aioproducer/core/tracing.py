@@ -50,6 +50,8 @@ class Tracing:
                 return with_headers(fields, skipped), None
         decision = self._observer.record_sent(topic, key, partition, headers)
         if not isinstance(decision, Untraced):
+            if headers is None and decision.behind is not None:
+                self._fast_path.skip(context, decision.behind.records, decision.behind.headers)
             return with_headers(fields, decision.headers), decision
         if headers is None:
             self._fast_path.skip(context, decision.records - 1, decision.headers)

@@ -27,6 +27,8 @@ REQUEST_ID = contextvars.ContextVar("request", default="none")
 
 
 class Trace:
+    behind = None
+
     def __init__(self, context: str) -> None:
         self.headers: tuple[Header, ...] = (("context", context.encode()),)
         self.ends: list[tuple[Any, ...]] = []

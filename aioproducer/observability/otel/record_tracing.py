@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -30,8 +30,6 @@ from aioproducer.observability.otel.tracers import TracerSource
 from aioproducer.observer import CallTrace, RecordTrace, Untraced
 
 __all__ = ["RecordTracing"]
-
-_EVERY: Final = Untraced(ALL)
 
 
 class _Caller(NamedTuple):
@@ -71,46 +69,65 @@ class RecordTracing:
         context = otel_context.get_current()
         alone = headers is not None
         due = not alone and self._due is context
+        if due:
+            self._due = None
         try:
-            decision, due_in = self._decide(context, due, (topic, key, partition, headers))
+            return self._decide(context, (topic, key, partition, headers), due=due, alone=alone)
         except Exception:
             self._due = None
             raise
-        if due or not (alone or isinstance(decision, RecordSpan)):
-            self._due = due_in
-        if alone and isinstance(decision, Untraced):
-            return Untraced(1, decision.headers)
-        return decision
 
     def _decide(
-        self, context: Context, due: bool, record: tuple[str, object, int | None, Headers | None]
-    ) -> tuple[RecordSpan | Untraced, Context | None]:
-        """The decision, and the context of the record behind it that a ratio records."""
+        self,
+        context: Context,
+        record: tuple[str, object, int | None, Headers | None],
+        *,
+        due: bool,
+        alone: bool,
+    ) -> RecordTrace | Untraced:
         topic, key, partition, headers = record
         if not is_instrumentation_enabled():
-            return _EVERY, None
+            return self._untraced(ALL, (), alone)
         tracer, own = self._tracers.get(), own_context(headers)
         if tracer is None:
             records = 1 if self._tracers.may_come else ALL
-            return Untraced(records, self._inject(context, own)), None
+            return self._untraced(records, self._inject(context, own), alone)
         caller = self._caller(context)
         decision = verdict(tracer, caller.parent)
         if decision is Known.DROP:
-            return Untraced(ALL, self._inject(caller.context, own)), None
-        if isinstance(decision, Ratio):
-            spared = 0 if due else records_until_sample(decision, self._rng)
+            return self._untraced(ALL, self._inject(caller.context, own), alone)
+        ratio = decision if isinstance(decision, Ratio) else None
+        if ratio is not None:
+            spared = 0 if due else records_until_sample(ratio, self._rng)
             if spared:
-                due_in = context if spared < ALL else None
-                return Untraced(spared, self._inject(caller.context, own)), due_in
-            tracer = tracer_of_sample(tracer, decision, self._rng)
+                carried = self._inject(caller.context, own)
+                return self._untraced(spared, carried, alone, drawn_in=context)
+            tracer = tracer_of_sample(tracer, ratio, self._rng)
         attributes = self._conventions.record(topic, key, partition)
         span, added = self._start(tracer, caller, topic, attributes, own)
         if not span.is_recording():
-            return Untraced(1, added), None
-        return (
-            RecordSpan(span, added, self._conventions, self._deliveries, self._complaints),
-            None,
+            return self._untraced(1, added, alone)
+        behind = None
+        if ratio is not None and not alone:
+            spared = records_until_sample(ratio, self._rng)
+            carried = self._inject(caller.context, own)
+            behind = self._untraced(spared, carried, alone, drawn_in=context)
+        return RecordSpan(
+            span, added, self._conventions, self._deliveries, self._complaints, behind
         )
+
+    def _untraced(
+        self,
+        records: int,
+        headers: tuple[Header, ...],
+        alone: bool,
+        drawn_in: Context | None = None,
+    ) -> Untraced:
+        """A decision; ``drawn_in``: the record behind the last of ``records`` is one to record."""
+        if alone:
+            return Untraced(1, headers)
+        self._due = drawn_in if records < ALL else None
+        return Untraced(records, headers)
 
     def call(self, topic: str, headers: Headers | None) -> CallTrace | None:
         """Decide about a ``send_many()``."""

@@ -17,6 +17,7 @@ from aioproducer.observability.otel.conventions import (
     error_attributes,
 )
 from aioproducer.observability.otel.deliveries import Deliveries
+from aioproducer.observer import Untraced
 
 __all__ = ["CallSpan", "RecordSpan", "UntracedCall", "end"]
 
@@ -24,7 +25,7 @@ __all__ = ["CallSpan", "RecordSpan", "UntracedCall", "end"]
 class RecordSpan:
     """The span of a record that is sent by itself."""
 
-    __slots__ = ("_complaints", "_conventions", "_deliveries", "_span", "headers")
+    __slots__ = ("_complaints", "_conventions", "_deliveries", "_span", "behind", "headers")
 
     def __init__(
         self,
@@ -33,8 +34,10 @@ class RecordSpan:
         conventions: Conventions,
         deliveries: Deliveries,
         complaints: Complaints,
+        behind: Untraced | None,
     ) -> None:
         self.headers = headers
+        self.behind = behind
         self._span: Span | None = span
         self._conventions = conventions
         self._deliveries = deliveries

@@ -21,7 +21,8 @@ CONTEXT: Header = ("traceparent", b"00-1")
 class Trace:
     headers = (CONTEXT,)
 
-    def __init__(self) -> None:
+    def __init__(self, behind: Untraced | None = None) -> None:
+        self.behind = behind
         self.ends: list[tuple[RecordMetadata, BaseException | None]] = []
 
     def ended(self, metadata: RecordMetadata, error: BaseException | None) -> None:
@@ -77,6 +78,20 @@ def test_a_decision_holds_for_its_number_of_records_in_its_context() -> None:
     observer.present = object()
     tracing.begin(FIELDS)
     assert len(observer.asked) == 3
+
+
+def test_a_traced_record_brings_a_decision_about_those_behind_it() -> None:
+    trace = Trace(Untraced(2, (CONTEXT,)))
+    observer = FakeObserver(trace, trace, Trace(Untraced(0)), Trace(), Untraced())
+    tracing = Tracing(observer, PythonFastPath())
+    assert tracing.begin((*FIELDS[:4], {"own": b"1"}, None))[1] is trace
+    assert tracing.begin(FIELDS)[1] is trace
+    sent = [tracing.begin(FIELDS) for _ in range(2)]
+    assert sent == [((*FIELDS[:4], (CONTEXT,), None), None)] * 2
+    assert len(observer.asked) == 2
+    for asked in (3, 4, 5):
+        tracing.begin(FIELDS)
+        assert len(observer.asked) == asked
 
 
 def test_a_record_with_headers_is_always_asked_about() -> None:

@@ -225,6 +225,9 @@ def core(
         if not isinstance(decision, Untraced):
             sampled.append(number)
             decision.ended(DELIVERED, None)
+            assert own is None or decision.behind is None
+            if decision.behind is not None:
+                known, left = present, decision.behind.records
         elif own is None:
             known, left = present, decision.records - 1
     return sampled
