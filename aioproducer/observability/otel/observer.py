@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import repeat
 from typing import Final
 
 from opentelemetry import context as otel_context
@@ -86,7 +87,10 @@ class OtelObserver:
         calls: bool,
         closing: Callable[[], None],
     ) -> None:
-        self.context: Callable[[], object] = otel_context.get_current
+        # Without traces one decision is about all records, so there is one context.
+        self.context: Callable[[], object] = (
+            otel_context.get_current if records is not None else repeat(None).__next__
+        )
         self._records = records
         self._calls = records if calls else None
         self._requests = requests

@@ -105,6 +105,15 @@ def test_the_names_of_1_24_beside_the_newest(monkeypatch: pytest.MonkeyPatch) ->
     }
 
 
+def test_metrics_alone_ask_about_no_record_again() -> None:
+    traced = Traced(traces=False)
+    before = traced.observer.context()
+    assert traced.send() == (1 << 30, ())
+    with traced.tracer.start_as_current_span("request"):
+        assert traced.observer.context() is before
+    assert traced.observer.call_started("orders", None) is None
+
+
 def test_no_metrics() -> None:
     traced = Traced(metrics=False)
     traced.observer.batch_ended(batch())
