@@ -93,14 +93,11 @@ class NetworkClient:
     def in_flight(self, node: NodeId) -> int:
         """The number of requests that wait for a response of ``node``."""
         state = self._nodes.get(node)
-        if state is None or state.connection is None:
-            return 0
-        return len(state.connection.in_flight)
+        return 0 if state is None else state.in_flight
 
     def total_in_flight(self) -> int:
         """The number of requests that wait for a response."""
-        connections = [state.connection for state in list(self._nodes.values())]
-        return sum(len(each.in_flight) for each in connections if each is not None)
+        return sum([state.in_flight for state in list(self._nodes.values())])
 
     def reaches(self, nodes: Iterable[Peer]) -> bool:
         """True if a connection to any of ``nodes`` is ready."""
@@ -110,14 +107,7 @@ class NetworkClient:
     def supporting(self, api: Api, nodes: Iterable[Peer]) -> list[NodeId]:
         """Those of ``nodes`` that are connected and support ``api``."""
         states = ((node.id, self._nodes.get(node.id)) for node in nodes)
-        return [
-            node
-            for node, state in states
-            if state is not None
-            and state.is_ready
-            and state.connection is not None
-            and state.connection.versions.supports(api)
-        ]
+        return [node for node, state in states if state is not None and state.supports(api)]
 
     def connection_count(self) -> int:
         """The number of connections that are ready."""

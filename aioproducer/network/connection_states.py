@@ -74,6 +74,17 @@ class NodeConnectionState:
         return connection is not None and connection.state is ConnectionState.READY
 
     @property
+    def in_flight(self) -> int:
+        """Requests without a response; any thread may ask."""
+        connection = self.connection
+        return 0 if connection is None else len(connection.in_flight)
+
+    def supports(self, api: Api) -> bool:
+        """True if its connection takes requests of ``api``."""
+        connection = self.connection
+        return self.is_ready and connection is not None and connection.versions.supports(api)
+
+    @property
     def setup_error(self) -> ProducerError | None:
         """The error of the last attempt to connect or to log in; None if it succeeded."""
         return self.last_error if self.setup_failures or self.refused else None
@@ -92,7 +103,7 @@ class NodeConnectionState:
             self.refused,
             self.last_error,
             0.0 if connection is None else connection.throttled_until,
-            0 if connection is None else len(connection.in_flight),
+            self.in_flight,
         )
 
     def tries(self, connection: Connection, now: float) -> None:
