@@ -116,6 +116,10 @@ class RequestOutcome(NamedTuple):
 class Observer(Protocol):
     """Follows one producer."""
 
+    @property
+    def traces(self) -> bool:
+        """False: it is never asked about records and calls, and records cost nothing more."""
+
     def context(self) -> object:
         """The caller's tracing context. It is called for each record, so it is fast."""
 

@@ -114,10 +114,11 @@ class ProducerCore:
     def observe(self, observer: Observer | None) -> None:
         """Let ``observer`` follow the records that are sent from now on; None: nobody."""
         former, self.observed.observer = self.observed.observer, observer
+        traced = observer if observer is not None and observer.traces else None
         self.tracing = (
-            None if observer is None else Tracing(observer, self.fast_path, self._life_log.lines)
+            None if traced is None else Tracing(traced, self.fast_path, self._life_log.lines)
         )
-        self.fast_path.trace(None if observer is None else observer.context)
+        self.fast_path.trace(None if traced is None else traced.context)
         if former is not None:
             close_hooks([former])
 

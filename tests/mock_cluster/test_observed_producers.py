@@ -40,6 +40,8 @@ class Trace:
 class Recorder:
     """Traces records in a context that is set, and no other."""
 
+    traces = True
+
     def __init__(self) -> None:
         self.records: list[Trace] = []
         self.calls: list[Trace] = []

@@ -464,3 +464,16 @@ def test_failed_records_of_threads(orders: MockCluster, sdk: InMemorySdk) -> Non
             producer.send("orders", b"v").result(PATIENCE)
     kinds = [attributes(span).get("error.type") for span in sdk.spans()]
     assert kinds == [None, "RecordTooLargeError", "TOPIC_AUTHORIZATION_FAILED"]
+
+
+async def test_metrics_alone_leave_the_fast_path_as_it_is(
+    orders: MockCluster, sdk: InMemorySdk
+) -> None:
+    producer = await started(orders)
+    instrument(producer, traces=False, **sdk.providers)
+    assert producer._core.tracing is None
+    await producer.send("orders", b"v")
+    assert "messaging.client.sent.messages" in sdk.metrics()
+    await producer.close()
+    assert sdk.spans() == []
+    assert written(orders)[0].headers is None

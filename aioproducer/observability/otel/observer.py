@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import repeat
 from typing import Final
 
 from opentelemetry import context as otel_context
@@ -87,10 +86,8 @@ class OtelObserver:
         calls: bool,
         closing: Callable[[], None],
     ) -> None:
-        # Without traces one decision is about all records, so there is one context.
-        self.context: Callable[[], object] = (
-            otel_context.get_current if records is not None else repeat(None).__next__
-        )
+        self.context: Callable[[], object] = otel_context.get_current
+        self.traces = records is not None
         self._records = records
         self._calls = records if calls else None
         self._requests = requests

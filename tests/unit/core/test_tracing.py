@@ -32,6 +32,8 @@ class Trace:
 class FakeObserver:
     """Returns the decisions it was made with, and notes the questions."""
 
+    traces = True
+
     def __init__(self, *decisions: Any) -> None:
         self._decisions: Iterator[Any] = iter(decisions)
         self.asked: list[tuple[Any, ...]] = []
