@@ -7,7 +7,6 @@ sampler of another kind is asked each time.
 
 from __future__ import annotations
 
-import copy
 import math
 import random
 import sys
@@ -114,7 +113,8 @@ def records_until_sample(ratio: Ratio, rng: random.Random) -> int:
 
 def tracer_of_sample(tracer: Tracer, ratio: Ratio, rng: random.Random) -> Tracer:
     """``tracer``, for one span that its sampler records."""
-    sampling: Any = copy.copy(tracer)
+    sampling: Any = object.__new__(type(tracer))  # copy.copy() takes five times as long
+    vars(sampling).update(vars(tracer))
     sampling.id_generator = _RecordedIds(sampling.id_generator, ratio.bound, rng)
     return sampling  # type: ignore[no-any-return]
 
