@@ -16,7 +16,7 @@ WITH_SPARK := $(VENV)/.ready-with-spark
 
 .DEFAULT_GOAL := help
 .PHONY: help env spark demo test test-kafka test-spark matrix soak pure lint check docs docs-serve \
-	docs-pictures docs-tables bench bench-report chaos clean
+	docs-pictures docs-tables bench bench-report chaos prometheus clean
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -101,6 +101,9 @@ bench-report: env ## Draw the newest measurement: a page with plots beside its J
 
 chaos: env ## A million records each while brokers are killed, paused, cut off: the promises counted
 	"$(BIN)/python" -m benchmarks.chaos
+
+prometheus: env ## Put Debian's Prometheus into the cache of the tests, without installing it
+	"$(BIN)/python" -m tests.support.prometheus_server
 
 clean: ## Remove the environment, and what the tools left (not Kafka's cache outside of here)
 	rm -rf "$(VENV)" .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -13,6 +13,7 @@ from aioproducer import errors
 from aioproducer.config import document as options
 from aioproducer.errors import document as codes
 from aioproducer.metrics import names as metric_names
+from aioproducer.observability.series import document as series
 from aioproducer.transactions.states import diagram
 from tests.documentation.pages import DOCS
 
@@ -49,6 +50,7 @@ def _tree() -> str:
 PARTS: Final = (
     Part(DOCS / "reference" / "configuration.md", "config", options.markdown),
     Part(DOCS / "reference" / "metrics.md", "metrics", metric_names.markdown),
+    Part(DOCS / "reference" / "metrics.md", "series", series.markdown),
     Part(DOCS / "reference" / "errors.md", "errors", codes.markdown),
     Part(DOCS / "reference" / "errors.md", "errors-tree", _tree),
     Part(

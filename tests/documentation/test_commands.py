@@ -26,6 +26,9 @@ from aioproducer.cli.record_template import as_json
 from aioproducer.config import ProducerConfig
 from aioproducer.core.check import ClusterCheck, TopicCheck
 from aioproducer.model import ConsumerRecord, Node
+from aioproducer.observability.live.figures import figures
+from aioproducer.observability.live.snapshot import Snapshot
+from aioproducer.observability.series import Sample
 from tests.documentation.pages import DOCS, PAGES, blocks, name
 
 PAGE: Final = DOCS / "how-to" / "command-line.md"
@@ -76,6 +79,10 @@ TOPIC: Final = TopicDescription(
     (PartitionDescription(0, 1, 0, (1,), (1,)),),
     {"retention.ms": ConfigEntry("retention.ms", "3600000", "DYNAMIC_TOPIC_CONFIG")},
 )
+SERIES: Final = [
+    Sample("kafka_producer_topic_record_send_total", {"client_id": "shop", "topic": "orders"}, 1),
+    Sample("aioproducer_broker_connected", {"client_id": "shop", "node": "1"}, 1),
+]
 
 
 def printed() -> Iterator[Any]:
@@ -97,6 +104,8 @@ def printed() -> Iterator[Any]:
     topics = {"orders": TopicCheck(6, True)}
     features = {"metadata.version": 29}
     yield check.fields(ClusterCheck("id", (NODE,), features, {}, topics, None))
+    [seen] = figures(None, Snapshot(0.0, SERIES))
+    yield seen.as_dict()
 
 
 DOCUMENTED: Final = [

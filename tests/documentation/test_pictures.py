@@ -56,4 +56,5 @@ def test_a_screen_has_the_lines_that_were_not_erased() -> None:
 def test_nothing_is_loaded_from_elsewhere() -> None:
     for path in THROUGHPUT.parent.glob("*.svg"):
         text = path.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
-        assert "://" not in text, path.name
+        without_texts = re.sub(r">[^<]*<", "><", text)
+        assert "://" not in without_texts, path.name

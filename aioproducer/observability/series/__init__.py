@@ -6,6 +6,7 @@
     names.py     Kafka's names and units → names and units of Prometheus
     bounds.py    a bounded number of topics and brokers
     producer.py  a producer's metrics, latencies and health → families
+    document.py  the tables of the documentation
 """
 
 from aioproducer.observability.series.family import Families, Family, Kind, Sample

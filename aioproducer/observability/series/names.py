@@ -22,7 +22,7 @@ from aioproducer.metrics.names import (
 )
 from aioproducer.observability.series.family import Kind
 
-__all__ = ["NODE_SERIES", "PRODUCER_SERIES", "TOPIC_SERIES", "KafkaSeries", "markdown"]
+__all__ = ["NODE_SERIES", "PRODUCER_SERIES", "TOPIC_SERIES", "KafkaSeries"]
 
 _TIME_TOTAL: Final = "-time-ns-total"
 _RENAMED: Final = {"connection-count": "connections"}
@@ -77,31 +77,3 @@ def _one(prefix: str, metric: Gauge) -> KafkaSeries:
 PRODUCER_SERIES: Final = _series("kafka_producer", (*PRODUCER_METRICS, *GAUGES))
 TOPIC_SERIES: Final = _series("kafka_producer_topic", TOPIC_METRICS)
 NODE_SERIES: Final = _series("kafka_producer_node", NODE_METRICS)
-
-
-def markdown() -> str:
-    """The series as Markdown tables, one per group of Kafka's metrics."""
-    return "\n\n".join(
-        (
-            _table("producer-metrics", "client_id", PRODUCER_SERIES),
-            _table("producer-topic-metrics", "client_id, topic", TOPIC_SERIES),
-            _table("producer-node-metrics", "client_id, node", NODE_SERIES),
-        )
-    )
-
-
-def _table(group: str, labels: str, rows: Iterable[KafkaSeries]) -> str:
-    lines = (
-        f"| `{row.exposed_name}` | {row.kind} | {row.unit} | `{row.kafka_name}` |"
-        for row in rows
-        if not row.is_derived
-    )
-    return "\n".join(
-        (
-            f"Of `{group}`, with the labels `{labels}`:",
-            "",
-            "| series | kind | unit | Kafka's metric |",
-            "|---|---|---|---|",
-            *lines,
-        )
-    )

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from aioproducer.core.health import Health
     from aioproducer.metrics import Latencies, LatencyHistogram, MetricsSnapshot
 
-__all__ = ["LATENCY_BUCKETS", "ProducerSeries", "SeriesOptions", "SeriesSource", "all_families"]
+__all__ = [
+    "BROKER_NAMES",
+    "LATENCY_BUCKETS",
+    "ProducerSeries",
+    "SeriesOptions",
+    "SeriesSource",
+    "all_families",
+    "own_families",
+]
 
 LATENCY_BUCKETS: Final = (
     *(0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075),
@@ -100,6 +108,10 @@ _BROKER_IN_FLIGHT: Final = (
     "aioproducer_broker_requests_in_flight",
     "Requests that wait for the broker's response",
 )
+BROKER_NAMES: Final = frozenset(
+    name for name, _ in (_BROKER_CONNECTED, _BROKER_FAILING, _BROKER_IN_FLIGHT)
+)
+"""The families of health that have a series for each broker."""
 _TOPICS_LEFT_OUT: Final = (
     "aioproducer_topics_left_out",
     "Topics without series of their own, because there are more than max_topics",
@@ -237,6 +249,14 @@ def all_families() -> Families:
     families = Families()
     for series in (*PRODUCER_SERIES, *TOPIC_SERIES, *NODE_SERIES):
         families.family(series.name, series.kind, series.meaning)
+    for each in own_families():
+        families.family(each.name, each.kind, each.meaning)
+    return families
+
+
+def own_families() -> Families:
+    """The families that are not Kafka's, without samples."""
+    families = Families()
     for name, meaning in _HISTOGRAMS.values():
         families.family(name, "histogram", meaning)
     for name, meaning in (
