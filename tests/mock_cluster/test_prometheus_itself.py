@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server
 
 from aioproducer import Producer, ProducerError, sync
 from aioproducer.cli.dashboard import dashboard
@@ -30,6 +30,8 @@ LATENCY_MS: Final = 40
 WIDTH: Final = 0.025
 """Seconds of a bucket near that latency."""
 DASHBOARD_SCRAPES: Final = 4
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -145,6 +147,17 @@ async def test_what_a_process_exposes_passes_promtool(
     await first.send("orders", b"x")
     exposed = await asyncio.to_thread(httpx.get, f"http://{target}/metrics")
     await asyncio.to_thread(check_metrics, exposed.content)
+
+
+async def test_rates_and_percentiles_pass_promtool(web: tuple[Producer, sync.Producer]) -> None:
+    first, _ = web
+    await first.send("orders", b"x")
+    registry = CollectorRegistry()
+    collector = ProducerCollector(registry=registry, rates=True)
+    collector.add(first)
+    exposed = generate_latest(registry)
+    assert b"kafka_producer_record_send_rate{" in exposed
+    await asyncio.to_thread(check_metrics, exposed)
 
 
 def test_the_alerts_of_the_documentation_are_rules(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ APP = "tests.mock_cluster.web_workers:app"
 SENT = "kafka_producer_record_send_total"
 ROOT = Path(__file__).parents[2]
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def url(mock_cluster: MockCluster) -> Iterator[str]:
