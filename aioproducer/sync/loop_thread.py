@@ -61,7 +61,7 @@ class LoopThread:
         """True once the producer has ended, whatever the reason."""
         return self._ended.done()
 
-    def start(self) -> None:
+    def start(self, *, close_at_exit: bool) -> None:
         """Start the thread. Raises :class:`IllegalStateError` if it was started before."""
         with self._lock:
             if self._thread.ident or isinstance(self._refusal, errors.ProducerClosedError):
@@ -72,7 +72,8 @@ class LoopThread:
             self._loop = asyncio.new_event_loop()
             self._thread.start()
         _LIVING.add(self)
-        atexit.register(self._close_at_exit)
+        if close_at_exit:
+            atexit.register(self._close_at_exit)
         self.ask(self.catch_up)
         self._open = True
 

@@ -69,9 +69,12 @@ class Producer:
         self._wall_clock_ns = self._core.wall_clock_ns
         self._max_block = self.config.max_block_ms / 1000
 
-    def start(self) -> None:
-        """Start the producer's thread. Raises :class:`IllegalStateError` the second time."""
-        self._thread.start()
+    def start(self, *, close_at_exit: bool = True) -> None:
+        """Start the producer's thread. Raises :class:`IllegalStateError` the second time.
+
+        ``close_at_exit``: the interpreter's exit closes the producer, if nobody has closed it.
+        """
+        self._thread.start(close_at_exit=close_at_exit)
 
     def __enter__(self) -> Self:
         self.start()

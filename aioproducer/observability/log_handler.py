@@ -1,0 +1,235 @@
+"""A handler of the standard library's logging that sends log records to a topic."""
+
+from __future__ import annotations
+
+import logging
+import os
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, Unpack
+
+from aioproducer import logs, producer, sync
+from aioproducer.client.environment import SYSTEM
+from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
+from aioproducer.errors import ConfigError
+from aioproducer.model import Headers
+from aioproducer.observability.log_json import JsonFormatter
+from aioproducer.observability.log_queue import DropPolicy, LogEntry, LogQueue
+from aioproducer.observability.log_senders import (
+    LogSender,
+    LoopSender,
+    Quiet,
+    ThreadSender,
+    is_quiet,
+)
+
+__all__ = ["JsonFormatter", "KafkaHandler"]
+
+KeyOf: TypeAlias = Callable[[logging.LogRecord], str | bytes | None]
+HeadersOf: TypeAlias = Callable[[logging.LogRecord], Headers | None]
+
+_OURS: Final = ("aioproducer", "kio")
+"""The loggers whose records are never sent: each record sent could make another one."""
+
+_CLIENT_ID: Final = "log-handler"
+
+
+class KafkaHandler(logging.Handler):
+    """Sends log records to ``topic``, from any thread, inside and outside of event loops.
+
+    ::
+
+        logging.getLogger().addHandler(KafkaHandler("logs", bootstrap_servers="localhost:9092"))
+
+    ``emit()`` formats the record, puts it into a bounded queue, and never waits. A record is
+    dropped if the queue is full, or if the producer can't deliver it. :attr:`dropped` counts them,
+    and standard error gets a line once a minute at most. Records of this library are never sent,
+    and neither are those that other libraries emit in its tasks and threads.
+
+    Args:
+        topic: the topic.
+        producer: an :class:`aioproducer.sync.Producer`, or an :class:`aioproducer.Producer` on
+            whose event loop the handler is made. It stays open. None: the handler makes a
+            producer of its own from the other keywords, which are options of
+            :class:`aioproducer.ProducerConfig`, and closes it.
+        key: the name of an attribute of log records whose value is the key, such as ``name``; or
+            a function of the log record; None: no key.
+        headers: the headers of each record, or a function of the log record.
+        capacity: the most records in the queue.
+        drop: the record to drop when the queue is full, the ``newest`` or the ``oldest``.
+        flush_timeout: seconds that ``flush()``, ``close()`` and the interpreter's exit wait at
+            most until all records are delivered.
+
+    The formatter makes the value: a str is sent as UTF-8, any other object goes to the producer's
+    ``value_serializer``. Without a formatter, :class:`JsonFormatter` does.
+
+    Raises:
+        ConfigError: an option is wrong, or ``producer`` comes with options of a producer.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        producer: producer.Producer | sync.Producer | None = None,
+        *,
+        key: str | KeyOf | None = None,
+        headers: Mapping[str, str | bytes | None] | HeadersOf | None = None,
+        capacity: int = 10_000,
+        drop: DropPolicy = "newest",
+        flush_timeout: float = 5.0,
+        level: int | str = logging.NOTSET,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        hide_secrets(options)
+        super().__init__(level)
+        if capacity < 1:
+            raise ConfigError(f"capacity={capacity}: the queue needs room for one record or more")
+        if drop not in ("newest", "oldest"):
+            raise ConfigError(f"drop={drop!r} is neither 'newest' nor 'oldest'")
+        if producer is not None and options:
+            raise ConfigError(
+                f"a producer and options of another one were given: {', '.join(sorted(options))}"
+            )
+        self.topic = topic
+        self.flush_timeout = flush_timeout
+        self._capacity = capacity
+        self._drop: DropPolicy = drop
+        self._key = key
+        self._headers = _fixed(headers)
+        self.formatter = JsonFormatter()
+        self._producer = producer
+        self._config = None
+        if producer is None:
+            options.setdefault("client_id", _CLIENT_ID)
+            self._config = ProducerConfig(**options)
+        self._closed = False
+        self._begin()
+        _LIVING.add(self)
+
+    def _begin(self) -> None:
+        """Make the queue and the sender of this process."""
+        self._queue = LogQueue(self.topic, self._capacity, self._drop, SYSTEM.clock)
+        self._sender: LogSender
+        if isinstance(self._producer, producer.Producer):
+            self._sender = LoopSender(self.topic, self._queue, self._producer)
+        else:
+            self._sender = ThreadSender(
+                self.topic, self._queue, self._producer, self._config, self.close
+            )
+
+    @property
+    def dropped(self) -> int:
+        """The number of log records that were dropped, or that could not be delivered."""
+        return self._queue.dropped
+
+    # --- records ---------------------------------------------------------------------------
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Pass ``record`` on to :meth:`emit`, unless this library has caused it.
+
+        Such records do not even wait for the handler's lock: ``close()`` may hold it while it waits
+        for the threads that emit them.
+        """
+        if _is_ours(record.name) or is_quiet() or logs.current() is not None:
+            return False
+        return bool(super().handle(record))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Put ``record`` into the queue, or drop it."""
+        with Quiet():
+            try:
+                entry = self._entry(record)
+            except Exception:
+                self.handleError(record)
+                return
+            if self._queue.put(entry):
+                self._sender.wake()
+
+    def _entry(self, record: logging.LogRecord) -> LogEntry:
+        value: Any = self.format(record)
+        if isinstance(value, str):
+            value = value.encode("utf-8", "backslashreplace")
+        key = self._key
+        if isinstance(key, str):
+            found = getattr(record, key, None)
+            named = found if found is None or isinstance(found, bytes) else str(found)
+        else:
+            named = None if key is None else key(record)
+        headers = self._headers(record) if callable(self._headers) else self._headers
+        return LogEntry(value, named, headers, int(record.created * 1000))
+
+    # --- the end ---------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Wait until all records are delivered, for ``flush_timeout`` seconds at most.
+
+        The thread of an :class:`aioproducer.Producer` does not wait: it has to send them.
+        """
+        if self._sender.may_wait:
+            self._queue.flush(self.flush_timeout)
+
+    def close(self) -> None:
+        """Deliver what is in the queue, within ``flush_timeout``, and end. A second call does
+        nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        began = SYSTEM.clock()
+        self._queue.close()
+        self.flush()
+        left = max(self.flush_timeout - (SYSTEM.clock() - began), 0.0)
+        self._sender.close(left)
+        self._queue.tell_rest()
+        super().close()
+
+    def begin_after_fork(self) -> None:
+        """Begin anew in a forked process: the parent sends what is in its own queue."""
+        if self._closed:
+            return
+        if isinstance(self._producer, producer.Producer):
+            self._queue = LogQueue(self.topic, self._capacity, self._drop, SYSTEM.clock)
+            self._sender = _NoSender(self._queue)
+        else:
+            self._begin()
+
+
+class _NoSender:
+    """In place of an event loop that stayed in the parent process."""
+
+    may_wait = False
+
+    def __init__(self, queue: LogQueue) -> None:
+        self._queue = queue
+
+    def wake(self) -> None:
+        self._queue.take(1)
+        self._queue.settled(ConfigError("the producer was made in another process; make one here"))
+
+    def close(self, timeout: float) -> None:
+        """Nothing was begun."""
+
+
+def _is_ours(name: str) -> bool:
+    return any(name == each or name.startswith(f"{each}.") for each in _OURS)
+
+
+def _fixed(
+    headers: Mapping[str, str | bytes | None] | HeadersOf | None,
+) -> Headers | HeadersOf | None:
+    if headers is None or callable(headers):
+        return headers
+    return [
+        (name, value.encode() if isinstance(value, str) else value)
+        for name, value in headers.items()
+    ]
+
+
+_LIVING: Final[weakref.WeakSet[KafkaHandler]] = weakref.WeakSet()
+
+
+def _begin_after_fork() -> None:
+    for handler in list(_LIVING):
+        handler.begin_after_fork()
+
+
+os.register_at_fork(after_in_child=_begin_after_fork)

@@ -1,0 +1,144 @@
+"""Log records on their way to a producer: bounded, counted, and dropped when there is no room."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable
+from threading import Condition
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from aioproducer.model import Headers
+
+DropPolicy: TypeAlias = Literal["newest", "oldest"]
+
+_REPORT_INTERVAL: Final = 60.0
+"""Seconds between lines on standard error."""
+
+
+class LogEntry(NamedTuple):
+    """A formatted log record."""
+
+    value: Any
+    key: str | bytes | None
+    headers: Headers | None
+    timestamp_ms: int
+
+
+class LogQueue:
+    """Takes entries from any thread and never blocks; one reader takes them out.
+
+    An entry is *outstanding* until it is settled: delivered, failed or dropped. What is dropped is
+    counted, and told on standard error once a minute at most. ``topic``: for that line.
+    """
+
+    def __init__(
+        self, topic: str, capacity: int, drop: DropPolicy, clock: Callable[[], float]
+    ) -> None:
+        self.dropped = 0
+        """Entries that were dropped, or that could not be delivered."""
+        self._topic = topic
+        self._capacity = capacity
+        self._drop = drop
+        self._clock = clock
+        self._changed = Condition()
+        self._entries: deque[LogEntry] = deque()
+        self._outstanding = 0
+        self._closed = False
+        self._told_dropped = 0
+        self._told_at: float | None = None
+        self._why = ""
+        self._closing = False
+        """True while the handler is being closed."""
+
+    def put(self, entry: LogEntry) -> bool:
+        """Add ``entry``, or drop one by the policy; True if the reader has to be woken."""
+        with self._changed:
+            if self._closed:
+                self._lose(1, "the handler is closed")
+                return False
+            if len(self._entries) >= self._capacity:
+                self._lose(1, f"{self._capacity} records wait for the producer")
+                if self._drop == "newest":
+                    return False
+                self._entries.popleft()
+                self._outstanding -= 1
+            self._entries.append(entry)
+            self._outstanding += 1
+            self._changed.notify_all()
+            return len(self._entries) == 1
+
+    def take(self, most: int) -> list[LogEntry]:
+        """Take up to ``most`` entries, without a wait."""
+        with self._changed:
+            return [self._entries.popleft() for _ in range(min(most, len(self._entries)))]
+
+    def wait(self) -> bool:
+        """Block until there are entries; False: there are none, and none will come."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._entries or self._closed)
+            return bool(self._entries)
+
+    def put_back(self, entries: list[LogEntry]) -> None:
+        """Put entries that were taken at the front again."""
+        with self._changed:
+            self._entries.extendleft(reversed(entries))
+
+    def settled(self, error: BaseException | None = None) -> None:
+        """One entry that was taken was delivered, or failed with ``error``."""
+        with self._changed:
+            self._outstanding -= 1
+            if error is not None:
+                self._lose(1, str(error) or type(error).__name__)
+            if not self._outstanding:
+                self._changed.notify_all()
+
+    def lose(self, count: int, why: str) -> None:
+        """Count entries that were never taken in."""
+        with self._changed:
+            self._lose(count, why)
+
+    def _lose(self, count: int, why: str) -> None:
+        self.dropped += count
+        self._why = why
+        now = self._clock()
+        if self._closing:  # one line tells the rest
+            return
+        if self._told_at is None or now - self._told_at >= _REPORT_INTERVAL:
+            self._told_at = now
+            self._tell()
+
+    def _tell(self) -> None:
+        count, self._told_dropped = self.dropped - self._told_dropped, self.dropped
+        records = "record was" if count == 1 else "records were"
+        line = (
+            f"aioproducer: {count} log {records} not sent to topic {self._topic!r}: {self._why}\n"
+        )
+        stream = sys.stderr
+        if stream is not None:
+            try:
+                stream.write(line)
+            except (OSError, ValueError):  # nobody reads it, or it is closed
+                return
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until no entry is outstanding; False: ``timeout`` seconds were not enough."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._outstanding, timeout)
+
+    def close(self) -> None:
+        """Take no more entries. The reader still gets those that are here."""
+        with self._changed:
+            self._closed = self._closing = True
+            self._changed.notify_all()
+
+    def tell_rest(self) -> None:
+        """Drop what is left, and tell the count that was not told yet."""
+        with self._changed:
+            if left := len(self._entries):
+                self._entries.clear()
+                self._outstanding -= left
+                self._lose(left, "the handler was closed before they were sent")
+            self._closing = False
+            if self.dropped > self._told_dropped:
+                self._tell()

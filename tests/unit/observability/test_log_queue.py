@@ -1,0 +1,153 @@
+"""The queue of log records: bounded, counted, and quiet."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from aioproducer.errors import BrokerConnectionError
+from aioproducer.observability.log_queue import LogEntry, LogQueue
+from tests.support.waiting import PATIENCE, wait_until
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def entry(number: int = 0) -> LogEntry:
+    return LogEntry(b"%d" % number, None, None, number)
+
+
+def values(entries: list[LogEntry]) -> list[bytes]:
+    return [each.value for each in entries]
+
+
+def test_the_reader_is_woken_for_the_first_entry_alone(clock: Clock) -> None:
+    queue = LogQueue("logs", 10, "newest", clock)
+    assert [queue.put(entry(number)) for number in range(3)] == [True, False, False]
+    assert values(queue.take(2)) == [b"0", b"1"]
+    assert values(queue.take(2)) == [b"2"]
+    assert queue.put(entry())
+
+
+@pytest.mark.parametrize(
+    ("drop", "kept"), [("newest", [b"0", b"1", b"2"]), ("oldest", [b"7", b"8", b"9"])]
+)
+def test_a_full_queue_drops(
+    drop: str, kept: list[bytes], clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue = LogQueue("logs", 3, drop, clock)  # type: ignore[arg-type]
+    for number in range(10):
+        queue.put(entry(number))
+    assert queue.dropped == 7
+    assert values(queue.take(100)) == kept
+    for _ in kept:
+        queue.settled()
+    assert queue.flush(0)
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_standard_error_gets_a_line_a_minute(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue = LogQueue("logs", 1, "newest", clock)
+    for _ in range(125):
+        queue.lose(10, "the reason")
+        clock.now += 1.0
+    told = capsys.readouterr().err.splitlines()
+    assert told == [
+        "aioproducer: 10 log records were not sent to topic 'logs': the reason",
+        "aioproducer: 600 log records were not sent to topic 'logs': the reason",
+        "aioproducer: 600 log records were not sent to topic 'logs': the reason",
+    ]
+    queue.tell_rest()
+    assert capsys.readouterr().err == (
+        "aioproducer: 40 log records were not sent to topic 'logs': the reason\n"
+    )
+
+
+def test_failures_are_counted_too(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    queue = LogQueue("logs", 10, "newest", clock)
+    queue.put(entry())
+    queue.take(1)
+    queue.settled(BrokerConnectionError("gone"))
+    assert queue.dropped == 1
+    assert "1 log record was not sent to topic 'logs': gone" in capsys.readouterr().err
+
+
+def test_a_standard_error_that_nobody_reads(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = LogQueue("logs", 10, "newest", clock)
+    monkeypatch.setattr(sys, "stderr", None)
+    queue.lose(1, "nobody reads it")
+    with open("/dev/full", "w", buffering=1) as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        clock.now += 61
+        queue.lose(1, "it is full")
+        monkeypatch.undo()
+        with pytest.raises(OSError, match="space"):
+            full.close()
+    assert queue.dropped == 2
+
+
+def test_what_is_put_back_comes_first(clock: Clock) -> None:
+    queue = LogQueue("logs", 10, "newest", clock)
+    for number in range(4):
+        queue.put(entry(number))
+    taken = queue.take(3)
+    queue.put_back(taken[1:])
+    assert values(queue.take(9)) == [b"1", b"2", b"3"]
+
+
+def test_a_closed_queue_gives_the_rest_and_takes_nothing(clock: Clock) -> None:
+    queue = LogQueue("logs", 10, "newest", clock)
+    queue.put(entry(1))
+    queue.close()
+    assert not queue.put(entry(2))
+    assert queue.wait()
+    assert values(queue.take(9)) == [b"1"]
+    assert not queue.wait()
+    assert queue.dropped == 1
+
+
+def test_a_flush_waits_for_outcomes(clock: Clock) -> None:
+    queue = LogQueue("logs", 10, "newest", clock)
+    queue.put(entry())
+    assert not queue.flush(0.01)
+    with ThreadPoolExecutor(1) as threads:
+        flushed = threads.submit(queue.flush, PATIENCE)
+        queue.take(1)
+        assert not flushed.done()
+        queue.settled()
+        assert flushed.result(PATIENCE)
+
+
+def test_many_threads(clock: Clock) -> None:
+    queue = LogQueue("logs", 100_000, "newest", clock)
+    taken: list[LogEntry] = []
+
+    def read() -> None:
+        while queue.wait():
+            for each in queue.take(50):
+                taken.append(each)
+                queue.settled()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda number: queue.put(entry(number)), range(5_000)))
+    wait_until(lambda: len(taken) == 5_000)
+    assert queue.flush(PATIENCE)
+    queue.close()
+    reader.join(PATIENCE)
+    assert not queue.dropped
