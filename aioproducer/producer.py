@@ -219,8 +219,8 @@ class Producer:
     ) -> ClusterCheck:
         """Connect, log in, and find out whether this producer can write. It writes nothing.
 
-        Call it at the start of an application, and in health checks. Each topic must exist, its
-        leaders must be reachable, and the principal must have the right to write to it.
+        Call it at the start of an application; probes ask :meth:`health`. Each topic must exist,
+        its leaders must be reachable, and the principal must have the right to write to it.
 
         Args:
             timeout: seconds; None: ``max_block_ms``.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +61,19 @@ def _surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "client.properties").write_text("bootstrap.servers=kafka-1.example:9092\n")
 
 
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    """The handlers that blocks add to loggers are removed."""
+    loggers = [logging.getLogger(name) for name in ("", "aioproducer", "shop")]
+    before = [(each, each.handlers[:], each.level) for each in loggers]
+    yield
+    for logger, handlers, level in before:
+        for added in [each for each in logger.handlers if each not in handlers]:
+            logger.removeHandler(added)
+            added.close()
+        logger.setLevel(level)
+
+
 def compiled(page: Path, block: Block) -> Any:
     """Its lines have the page's numbers, so that a traceback leads there."""
     text = "\n" * (block.line - 1) + block.text
@@ -87,8 +101,11 @@ async def use(app: Any) -> None:
         httpx.AsyncClient(transport=transport, base_url="http://app") as client,
     ):
         answer = await client.post("/orders/anna", content=b"one espresso")
+        health = [route.path for route in app.routes if route.path.startswith("/health/")]
+        answers = [await client.get(path) for path in health]
     assert answer.is_success, answer.text
     assert answer.json()["offset"] >= 0
+    assert all(each.is_success for each in answers), [each.text for each in answers]
 
 
 @pytest.mark.parametrize("page", RUN, ids=name)
