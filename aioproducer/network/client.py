@@ -65,6 +65,8 @@ class NetworkClient:
     :meth:`take_completed` returns the request."""
     features: Features = NO_FEATURES
     """The newest features that any open connection reported, as of the last one that opened."""
+    connections_opened: int = 0
+    """The number of connections that became ready, since the start."""
     _nodes: dict[NodeId, NodeConnectionState] = field(default_factory=dict)
     _completed: list[Completion] = field(default_factory=list)
     _refused: set[NodeId] = field(default_factory=set)
@@ -310,6 +312,7 @@ class NetworkClient:
         state.opened(now)
         self._refused.discard(connection.node.id)
         self._refusals = 0
+        self.connections_opened += 1
         self.features = max(
             (each.versions.features for each in self._connections() if each.was_ready),
             key=lambda features: features.epoch,

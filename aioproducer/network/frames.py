@@ -17,6 +17,7 @@ from kio.static.primitive import i32
 from kio.static.protocol import RequestPayload, ResponsePayload
 
 from aioproducer.errors import ProtocolError
+from aioproducer.network.apis import Api
 from aioproducer.network.kio_guards import (
     walk,
     walk_header,
@@ -27,6 +28,10 @@ from aioproducer.network.kio_guards import (
 LENGTH_BYTES: Final = 4
 MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 """A longer response is refused. It is what Kafka's own brokers take as a request at most."""
+
+_MOST_SUBSCRIPTION_BYTES: Final = 1024 * 1024
+"""The longest response with a telemetry subscription. A longer one would list more metrics than any
+client has, and the event loop would wait for its decoder."""
 
 _CORRELATION_ID_OFFSET: Final = 4
 _CORRELATION_ID_BYTES: Final = 4
@@ -211,6 +216,8 @@ def decode_response(kind: type[ResponsePayload], body: bytes) -> Decoded:
     skipped (KIP-482), and so is what stands behind the response, as every other client does:
     librdkafka's mock cluster ends Metadata from version 9 on with a stray byte.
     """
+    if len(body) > _MOST_SUBSCRIPTION_BYTES:
+        _refuse_subscription(kind, body)
     try:
         used = walk_header(kind.__header_schema__, body)
         edits = walk(kind, body, used)
@@ -223,6 +230,11 @@ def decode_response(kind: type[ResponsePayload], body: bytes) -> Decoded:
             f"understood: {type(error).__name__}: {error}"
         ) from error
     return Decoded(response, len(body) - used - length)
+
+
+def _refuse_subscription(kind: type[ResponsePayload], body: bytes) -> None:
+    if int(kind.__api_key__) == Api.GET_TELEMETRY_SUBSCRIPTIONS:
+        raise ProtocolError(f"a telemetry subscription of {len(body)} bytes is refused")
 
 
 def _decode(kind: type[ResponsePayload], body: bytes, used: int) -> tuple[Any, int]:

@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LOOK_AGAIN: Final = 1.0
-"""Seconds until the connections are looked at again, if none is of use."""
-
 _UNSUPPORTED: Final = (
     "the brokers take no metrics of clients, so they assign no client instance id: that needs "
     "Kafka 3.7, and a class in the brokers' metric.reporters that implements ClientTelemetry"
@@ -78,7 +75,8 @@ class TelemetryRequester(Requester):
         self._maker: PayloadMaker | None = None
         self._node: NodeId | None = None
         """The broker of the last request, which is kept while it is connected (KIP-714)."""
-        self._look_again = 0.0
+        self._connections_seen = 0
+        """The connections that were opened when a broker was looked for in vain."""
         self._settled = False
         """True: a step now would do nothing, and its deadline is known."""
         self._preparation: asyncio.Task[None] | None = None
@@ -121,12 +119,13 @@ class TelemetryRequester(Requester):
 
     def _look_for_connection(self, now: float) -> float | None:
         """Begin when the first broker that supports telemetry is connected."""
-        if self._states.state is not TelemetryState.SUBSCRIPTION_NEEDED or now < self._look_again:
+        opened = self._client.connections_opened
+        if opened == self._connections_seen:
             return None
-        if self._supporting():
+        if self._states.state is TelemetryState.SUBSCRIPTION_NEEDED and self._supporting():
             self._states.connected(now)
             return self._states.due
-        self._look_again = now + _LOOK_AGAIN
+        self._connections_seen = opened
         return None
 
     def _supporting(self) -> list[NodeId]:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from aioproducer.telemetry import states
 from aioproducer.testing.fault_proxy import FaultProxy
 from tests.faults.damaged_network import TOPICS, DamagedNetwork
 from tests.support.fake_kafka.logins import LOGIN, FakeLogins
+from tests.support.fake_kafka.telemetry import FakeTelemetry
 
 if TYPE_CHECKING:
     from tests.faults.conftest import StartKafka
@@ -28,15 +30,23 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "aioproducer")
 
 
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Telemetry is asked for at once, and again soon after damage."""
+    monkeypatch.setattr(states, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(states, "_FIRST_RETRY", 0.01)
+
+
 async def run(start_kafka: StartKafka, kind: str, seed: int, seconds: float) -> DamagedNetwork:
     logins = FakeLogins(lifetime_ms=SESSION_MS) if kind == "logins" else None
-    kafka = await start_kafka(2, TOPICS, NEWEST, 2, logins=logins)
+    telemetry = FakeTelemetry() if kind == "telemetry" else None
+    kafka = await start_kafka(2, TOPICS, NEWEST, 2, logins=logins, telemetry=telemetry)
     async with AsyncExitStack() as stack:
         proxies = []
         for number, server in kafka.servers.items():
             proxies.append(await stack.enter_async_context(FaultProxy(server.port)))
             kafka.advertised[number] = proxies[-1].port
-        if kind == "plain":
+        if kind in ("plain", "telemetry"):
             network = DamagedNetwork(proxies, seed)
             await network.plain(seconds)
         elif logins is not None:
@@ -46,11 +56,12 @@ async def run(start_kafka: StartKafka, kind: str, seed: int, seconds: float) -> 
         else:
             network = DamagedNetwork(proxies, seed, transactional_id="payments")
             await network.transactional(seconds, fetches=True)
+    assert telemetry is None or telemetry.pushes
     return network
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("kind", ["plain", "logins", "transactional"])
+@pytest.mark.parametrize("kind", ["plain", "logins", "telemetry", "transactional"])
 async def test_damaged_answers_break_nothing(start_kafka: StartKafka, kind: str, seed: int) -> None:
     network = await run(start_kafka, kind, seed, 2.0)
     assert network.outcomes["delivered"], "else nothing was sent between the damage"
@@ -58,7 +69,7 @@ async def test_damaged_answers_break_nothing(start_kafka: StartKafka, kind: str,
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 130))
-@pytest.mark.parametrize("kind", ["plain", "logins", "transactional"])
+@pytest.mark.parametrize("kind", ["plain", "logins", "telemetry", "transactional"])
 async def test_damaged_answers_break_nothing_for_long(
     start_kafka: StartKafka, kind: str, seed: int
 ) -> None:

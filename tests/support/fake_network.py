@@ -29,6 +29,7 @@ class FakeNetwork:
         """The errors that :meth:`failures` returns."""
         self.asks_nobody = False
         """No broker is free for a request that any of them may answer."""
+        self.connections_opened = 1
         self.supported: set[Api] = set()
         """The APIs that :meth:`supporting` finds at every node."""
         self.due: float | None = None

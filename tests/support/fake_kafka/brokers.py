@@ -21,6 +21,7 @@ from tests.support.fake_kafka import responses
 from tests.support.fake_kafka.logins import SASL_VERSIONS, ConnectionLogin, FakeLogins
 from tests.support.fake_kafka.partition import Partition
 from tests.support.fake_kafka.produce_answer import ProduceAnswer
+from tests.support.fake_kafka.telemetry import TELEMETRY_VERSIONS, FakeTelemetry
 from tests.support.fake_kafka.transactions import (
     COORDINATOR_APIS,
     FIND_COORDINATOR,
@@ -59,6 +60,7 @@ class FakeKafka:
         *,
         tls: ssl.SSLContext | None = None,
         logins: FakeLogins | None = None,
+        telemetry: FakeTelemetry | None = None,
     ) -> None:
         self.servers = {
             number: TcpServer(self._handler(number), tls) for number in range(1, brokers + 1)
@@ -76,6 +78,9 @@ class FakeKafka:
         } | dict(versions or {})
         if logins is not None:
             self.versions |= SASL_VERSIONS
+        self.telemetry = telemetry
+        if telemetry is not None:
+            self.versions |= TELEMETRY_VERSIONS
         self.host = "127.0.0.1"
         """In the metadata."""
         self.advertised: dict[int, int] = {}
@@ -270,6 +275,9 @@ class FakeKafka:
                     producer_id=identity[0],
                     producer_epoch=identity[1],
                 )
+            case 71 | 72:
+                assert self.telemetry is not None
+                return self.telemetry.answer(module, api, body)
             case _:
                 coordinator = min(self.servers)
                 of_group = api == FIND_COORDINATOR and getattr(body, "key_type", 0) == 0

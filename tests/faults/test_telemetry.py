@@ -1,0 +1,191 @@
+"""Brokers whose telemetry is absurd, silent or huge: nothing but telemetry notices."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from kio.schema.errors import ErrorCode
+
+from aioproducer import Producer
+from aioproducer.errors import ProducerTimeoutError
+from aioproducer.network.apis import Api, response_type
+from aioproducer.telemetry.requests import GetTelemetrySubscriptionsRequest
+from aioproducer.telemetry.subscription import DEFAULT_INTERVAL, Subscription
+from tests.support.fake_kafka.responses import milliseconds
+from tests.support.fake_kafka.telemetry import (
+    GET_TELEMETRY_SUBSCRIPTIONS,
+    PUSH_TELEMETRY,
+    FakeTelemetry,
+)
+from tests.unit.telemetry.snapshots import points
+
+if TYPE_CHECKING:
+    from tests.faults.conftest import StartKafka
+
+SENT = "org.apache.kafka.producer.record.send.total"
+SENT_BY_TOPIC = "org.apache.kafka.producer.topic.record.send.total"
+I32 = some.integers(-(2**31), 2**31 - 1)
+PATIENCE = 30.0
+
+
+def read(**values: Any) -> Subscription:
+    """The subscription in a response with these values."""
+    kind: Any = response_type(Api.GET_TELEMETRY_SUBSCRIPTIONS, 0)
+    usual: dict[str, Any] = {
+        "throttle_time": milliseconds(0),
+        "error_code": ErrorCode(0),
+        "client_instance_id": UUID(int=1),
+        "subscription_id": 1,
+        "accepted_compression_types": (4,),
+        "push_interval": milliseconds(1000),
+        "telemetry_max_bytes": 1000,
+        "delta_temporality": True,
+        "requested_metrics": ("",),
+    }
+    return GetTelemetrySubscriptionsRequest(None).read(kind(**(usual | values))).subscription
+
+
+@given(interval=I32)
+def test_every_interval_is_bounded(interval: int) -> None:
+    found = read(push_interval=milliseconds(interval)).interval
+    assert found >= 0.1
+    assert found == (DEFAULT_INTERVAL if interval <= 0 else max(interval / 1000, 0.1))
+
+
+@given(max_bytes=I32, codecs=some.lists(some.integers(-128, 127), max_size=100))
+def test_every_limit_and_every_codec_is_taken(max_bytes: int, codecs: list[int]) -> None:
+    found = read(telemetry_max_bytes=max_bytes, accepted_compression_types=tuple(codecs))
+    assert found.max_bytes > 0
+    assert len(found.codecs) <= 16
+
+
+def test_a_million_prefixes_take_no_time_and_no_memory() -> None:
+    many = tuple(f"org.apache.kafka.producer.{number}" for number in range(1_000_000))
+    began = time.monotonic()
+    found = read(requested_metrics=many)
+    assert time.monotonic() - began < 1
+    assert found.selection == frozenset()
+
+
+# --- on the wire ------------------------------------------------------------------------------
+
+
+async def test_counts_since_the_start_where_the_broker_wants_them(start_kafka: StartKafka) -> None:
+    telemetry = FakeTelemetry(delta=False)
+    kafka = await start_kafka(1, {"orders": 1}, telemetry=telemetry)
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        await producer.client_instance_id()
+        for _ in range(3):
+            await producer.send("orders", b"value")
+            seen = len(telemetry.pushes)
+            await kafka.until_received(PUSH_TELEMETRY, seen + 2)
+    found = [p for data in telemetry.metrics() for p in points(data) if p.name == SENT]
+    assert {point.kind for point in found} == {"cumulative"}
+    assert len({point.start_ns for point in found}) == 1
+    values = [point.value for point in found]
+    assert values == sorted(values)
+    assert values[-1] == 3
+
+
+@pytest.mark.parametrize(
+    "absurd",
+    [
+        {"interval_ms": 0},
+        {"interval_ms": -(2**31)},
+        {"interval_ms": 2**31 - 1},
+        {"max_bytes": 1},
+        {"max_bytes": -1},
+        {"codecs": ()},
+        {"codecs": (99, -1, 100)},
+        {"instance_id": None},
+        {"prefixes": ("", "", "\u2603" * 1000)},
+        {"prefixes": tuple(str(number) for number in range(50_000))},
+    ],
+)
+async def test_absurd_subscriptions(absurd: dict[str, Any], start_kafka: StartKafka) -> None:
+    telemetry = FakeTelemetry(**absurd)
+    kafka = await start_kafka(1, {"orders": 1}, telemetry=telemetry)
+    producer = Producer(bootstrap_servers=kafka.bootstrap_servers)
+    await producer.start()
+    if telemetry.instance_id is None:
+        with pytest.raises(ProducerTimeoutError):
+            await producer.client_instance_id(0.2)
+    else:
+        assert await producer.client_instance_id(PATIENCE) == telemetry.instance_id
+    for _ in range(20):
+        await producer.send("orders", b"value")
+    began = time.monotonic()
+    assert await producer.close() == 0
+    assert time.monotonic() - began < 5
+    asked = len(kafka.requests(GET_TELEMETRY_SUBSCRIPTIONS))
+    assert asked == 1 or telemetry.instance_id is None
+    assert all(len(push.metrics) <= max(telemetry.max_bytes, 1 << 20) for push in telemetry.pushes)
+    if absurd.keys() & {"interval_ms", "codecs"}:
+        assert telemetry.pushes[-1].terminating
+
+
+async def test_the_broker_names_a_limit_and_thousands_of_topics_do_not_fit(
+    start_kafka: StartKafka,
+) -> None:
+    topics = {f"topic-{number}": 1 for number in range(300)}
+    telemetry = FakeTelemetry(codecs=(), max_bytes=20_000, interval_ms=60_000)
+    kafka = await start_kafka(1, topics, telemetry=telemetry)
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        await asyncio.gather(*(producer.send(topic, b"value") for topic in topics))
+        await producer.client_instance_id()
+    (data,) = telemetry.metrics()
+    assert len(data) <= 20_000
+    names = {point.name for point in points(data)}
+    assert SENT in names
+    assert SENT_BY_TOPIC not in names
+
+
+async def test_deltas_of_refused_pushes_are_in_the_next_one(start_kafka: StartKafka) -> None:
+    codes = [int(ErrorCode.throttling_quota_exceeded), int(ErrorCode.telemetry_too_large)]
+    telemetry = FakeTelemetry(codes=deque(codes))
+    kafka = await start_kafka(1, {"orders": 1}, telemetry=telemetry)
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        await producer.client_instance_id()
+        while len(telemetry.pushes) < 3:
+            await producer.send("orders", b"value")
+            await asyncio.sleep(0.01)
+    deltas = [p.value for data in telemetry.metrics() for p in points(data) if p.name == SENT]
+    assert sum(deltas) == len(kafka.values("orders"))
+
+
+async def test_a_huge_subscription_ends_its_connection_alone(start_kafka: StartKafka) -> None:
+    prefix = "org.apache.kafka.producer."
+    telemetry = FakeTelemetry(prefixes=tuple(f"{prefix}{number}" for number in range(50_000)))
+    kafka = await start_kafka(1, {"orders": 1}, telemetry=telemetry)
+    async with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        with pytest.raises(ProducerTimeoutError, match=r"a telemetry subscription of 1\d* bytes"):
+            await producer.client_instance_id(0.3)
+        telemetry.prefixes = ("",)
+        assert (await producer.send("orders", b"value")).offset == 0
+        assert await producer.client_instance_id(PATIENCE) == telemetry.instance_id
+
+
+async def test_a_broker_that_does_not_answer_telemetry(start_kafka: StartKafka) -> None:
+    """The connection ends when its time is over, and the records go on with the next one."""
+    kafka = await start_kafka(1, {"orders": 1}, telemetry=FakeTelemetry())
+    kafka.mute = {GET_TELEMETRY_SUBSCRIPTIONS}
+    async with Producer(
+        bootstrap_servers=kafka.bootstrap_servers, request_timeout_ms=300
+    ) as producer:
+        waiting = asyncio.create_task(producer.client_instance_id(PATIENCE))
+        await kafka.until_received(GET_TELEMETRY_SUBSCRIPTIONS)
+        for _ in range(5):
+            await producer.send("orders", b"value")
+        await kafka.until_received(GET_TELEMETRY_SUBSCRIPTIONS, 2)
+        kafka.mute = set()
+        while not waiting.done():
+            await producer.send("orders", b"value")
+            await asyncio.sleep(0.01)
+        await waiting
