@@ -232,11 +232,14 @@ class Parts:
         name = config.transactional_id
         resource = {} if name is None else {"transactional_id": name}
 
-        def new_maker() -> PayloadMaker:
+        def load() -> PayloadMaker:
             from aioproducer.telemetry.payload_maker import MetricsSource, PayloadMaker
 
             source = MetricsSource(snapshot, environment.wall_clock_ns, started_ns, resource)
             return PayloadMaker(source, self.compression_threads.run)
+
+        async def new_maker() -> PayloadMaker:
+            return await self.compression_threads.run(load)
 
         return TelemetryRequester(
             TelemetryStates(self._random),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -37,6 +37,17 @@ class MadePayload(NamedTuple):
     collected: Collected
 
 
+def _compressed(
+    collected: Collected,
+    resource: Mapping[str, str],
+    codecs: Iterable[int],
+    refused_codecs: Collection[int],
+    max_bytes: int,
+) -> Payload | None:
+    codec = first_available(codecs, refused_codecs)
+    return fitting(collected.groups, resource, codec, max_bytes)
+
+
 class PayloadMaker:
     """Makes payloads of a producer's metrics. ``elsewhere`` runs a call off the event loop."""
 
@@ -48,6 +59,7 @@ class PayloadMaker:
         self._source = source
         self._elsewhere = elsewhere
         self._collector = Collector(source.started_ns)
+        self._codec_is_loaded = False
 
     async def make(
         self, subscription: Subscription, refused_codecs: Collection[int], max_bytes: int
@@ -67,10 +79,13 @@ class PayloadMaker:
                 collected: Collected = end.value
                 break
             await asyncio.sleep(0)
-        codec = first_available(subscription.codecs, refused_codecs)
-        fit = partial(fitting, collected.groups, source.resource, codec, max_bytes)
+        compress = partial(
+            _compressed, collected, source.resource, subscription.codecs, refused_codecs, max_bytes
+        )
         size = sum(map(len, collected.groups.values()))
-        payload = fit() if size <= _COMPRESS_ELSEWHERE_BYTES else await self._elsewhere(fit)
+        small = self._codec_is_loaded and size <= _COMPRESS_ELSEWHERE_BYTES
+        payload = compress() if small else await self._elsewhere(compress)
+        self._codec_is_loaded = True
         return None if payload is None else MadePayload(payload, collected)
 
     def acknowledge(self, made: MadePayload) -> None:

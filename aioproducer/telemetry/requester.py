@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -48,7 +48,7 @@ _UNSUPPORTED: Final = (
 
 
 class TelemetryRequester(Requester):
-    """One request at a time. ``new_maker``: makes the maker of payloads before the first push.
+    """One request at a time. ``new_maker`` loads the maker of payloads before the first push.
 
     When the accumulator is closed and empty, the last push follows.
     """
@@ -58,7 +58,7 @@ class TelemetryRequester(Requester):
     def __init__(
         self,
         states: TelemetryStates,
-        new_maker: Callable[[], PayloadMaker],
+        new_maker: Callable[[], Awaitable[PayloadMaker]],
         client: NetworkClient,
         cluster: Peers,
         accumulator: RecordAccumulator,
@@ -172,7 +172,7 @@ class TelemetryRequester(Requester):
         """Make the next payload. An error ends telemetry, and nothing else."""
         states = self._states
         try:
-            self._maker = maker = self._maker or self._new_maker()
+            self._maker = maker = self._maker or await self._new_maker()
             assert states.subscription is not None
             made = await maker.make(states.subscription, states.refused_codecs, states.max_bytes)
         except Exception as error:
