@@ -7,6 +7,7 @@ import os
 import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 from aioproducer.errors import MissingExtraError
@@ -79,14 +80,16 @@ class ProducerCollector(Collector):
         folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR") if workers is None else workers
         self._folder = Path(folder) if folder else None
         self._socket: WorkerSocket | None = None
+        self._socket_lock = Lock()
         _ALL.add(self)
         if registry is not None:
             registry.register(self)
 
     def add(self, producer: SeriesSource) -> None:
         """Show ``producer``, a ``Producer`` or a ``sync.Producer``, until it is closed."""
-        if self._folder is not None and self._socket is None:
-            self._socket = WorkerSocket(self._folder, self._message)
+        if self._folder is not None:
+            with self._socket_lock:
+                self._socket = self._socket or WorkerSocket(self._folder, self._message)
         self._watched.add(producer)
 
     def remove(self, producer: SeriesSource) -> None:
@@ -110,6 +113,7 @@ class ProducerCollector(Collector):
     def _forked(self) -> None:
         """Leave the parent's socket to it."""
         self._watched.renew_locks()
+        self._socket_lock = Lock()
         if self._socket is not None:
             self._socket.leave()
             self._socket = None
