@@ -177,7 +177,7 @@ def _state(
     facts: HealthFacts, connection: ConnectionView, leader: LeaderView | None, now: float
 ) -> tuple[str, float]:
     """The state of a broker, and the time when it began."""
-    since = connection.since
+    since, failing_since = connection.since, connection.failing_since
     if connection.is_ready:
         if connection.throttled_until > now:
             return "throttled", since
@@ -186,9 +186,11 @@ def _state(
             if now - silent > facts.stalled_after:
                 return "silent", silent
         return "connected", since
-    if connection.failing_since is not None and _is_current(facts, connection, now):
-        state = "refused" if connection.is_refused else "unreachable"
-        return state, connection.failing_since
+    if failing_since is not None and _is_current(facts, connection, now):
+        return "refused" if connection.is_refused else "unreachable", failing_since
+    if leader is not None and leader.node not in (facts.brokers or {}):
+        # Nobody connects to it: the cluster lists it no more.
+        return "unreachable", since if failing_since is None else failing_since
     if connection.is_connecting:
         overdue = now - since > facts.stalled_after
         return "unreachable" if overdue else "connecting", since

@@ -215,6 +215,21 @@ SITUATIONS: dict[str, tuple[dict[str, Any], bool | None, float | None, str]] = {
         None,
         "broker 1 is unreachable for 3 s: the cluster does not list this leader",
     ),
+    "all brokers are forgotten, and the bootstrap servers are tried": (
+        {
+            "connections": [
+                down(BOOT.id, 20),
+                connection(1, is_ready=False, since=NOW - 22, error=REFUSED),
+                down(2, 21, retry_at=NOW - 20),
+            ],
+            "brokers": {},
+            "peers": (BOOT,),
+            "leaders": leading(1, 2, records=True, silent=22),
+        },
+        False,
+        21.0,
+        "broker 1 (host1:9092) is unreachable for 22 s: Connection refused; broker 2",
+    ),
     "some partitions without leader": (
         {"leaderless": {"orders": 2}},
         True,
