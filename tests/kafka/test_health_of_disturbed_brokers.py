@@ -55,7 +55,7 @@ class Watch:
         self.topic = topic
         self.samples: list[Sample] = []
         self.down: dict[int, list[tuple[float, float]]] = {broker: [] for broker in BROKERS}
-        """The times from the kill to the end of the restart."""
+        """The times from the kill to the beginning of the restart."""
         self.delivered_at = 0.0
         self.futures: list[asyncio.Future[Any]] = []
         self._done = threading.Event()
@@ -99,8 +99,8 @@ class Watch:
         self.down[broker].append((time.monotonic(), float("inf")))
 
     async def restart(self, broker: int) -> None:
-        await self.cluster.start_broker(broker)
         self.down[broker][-1] = (self.down[broker][-1][0], time.monotonic())
+        await self.cluster.start_broker(broker)
 
     def dead_for(self, broker: int, at: float) -> float:
         """Seconds since ``broker`` was killed, at that time; negative: it runs."""
