@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
+from collections.abc import Callable
 
 import pytest
+import uvloop
 
 from aioproducer.network.round_trip import round_trip
 
@@ -22,6 +25,22 @@ def test_a_connection_of_this_machine_has_a_short_one() -> None:
         found = round_trip(client)
         assert found is not None
         assert 0 < found < 1
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_closed_connection_has_none(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def after_the_end() -> float | None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            _, writer = await asyncio.open_connection(*server.getsockname())
+            ours = writer.get_extra_info("socket")
+            writer.close()
+            await writer.wait_closed()
+            return round_trip(ours)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(after_the_end()) is None
 
 
 def test_no_socket_or_one_of_another_kind_has_none() -> None:
