@@ -7,7 +7,6 @@ caller waits for the client instance id.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -22,6 +21,7 @@ from aioproducer.errors import (
     UnsupportedVersionError,
     anew,
 )
+from aioproducer.logs import RoomLogger
 from aioproducer.model import NodeId
 from aioproducer.network.apis import Api
 from aioproducer.network.client import NetworkClient
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from aioproducer.telemetry.payload_maker import MadePayload, PayloadMaker
 
-logger = logging.getLogger(__name__)
+logger = RoomLogger(__name__)
 
 _UNSUPPORTED: Final = (
     "the brokers take no metrics of clients, so they assign no client instance id: that needs "
@@ -176,7 +176,7 @@ class TelemetryRequester(Requester):
             assert states.subscription is not None
             made = await maker.make(states.subscription, states.refused_codecs, states.max_bytes)
         except Exception as error:
-            logger.debug("The payload of a push can't be made", exc_info=True)
+            logger.debug("The payload of a push can't be made: %r", error, error=error)
             self._ended(ProducerError(f"a payload can't be made: {error!r}"))
         else:
             self._made = made
@@ -185,7 +185,7 @@ class TelemetryRequester(Requester):
                 states.skipped(self._wakeup.clock())
             elif made.payload.left_out:
                 left_out = " and ".join(made.payload.left_out)
-                self._report(f"Metrics are pushed without {left_out}: the brokers allow no more")
+                self._report("Metrics are pushed without %s: the brokers allow no more", left_out)
         self._preparation = None
         self._settled = False
         self._wakeup.wake()
@@ -217,7 +217,8 @@ class TelemetryRequester(Requester):
         """Take the response to a request, or the error in its place."""
         self._settled = False
         if completion.error is not None:
-            logger.debug("A request of telemetry was lost: %s", completion.error)
+            error = completion.error
+            logger.debug("A request of telemetry was lost: %s", error, error=error)
             self._states.lost(now)
             self._made = None
         elif isinstance(completion.request, PushTelemetryRequest):
@@ -234,8 +235,11 @@ class TelemetryRequester(Requester):
             interval, names = response.subscription.interval, len(response.subscription.selection)
             logger.debug("The brokers ask for %d metrics every %g s", names, interval)
             self._report(
-                f"Metrics are pushed to the brokers, which ask for them every {interval:g} s; the "
-                f"client instance id is {states.client_instance_id}"
+                "Metrics are pushed to the brokers, which ask for them every %g s; the client "
+                "instance id is %s",
+                interval,
+                states.client_instance_id,
+                client_instance_id=str(states.client_instance_id),
             )
 
     def _take_push(self, code: int, now: float) -> None:
@@ -253,14 +257,13 @@ class TelemetryRequester(Requester):
 
     def _ended(self, reason: ProducerError) -> None:
         self._states.end(reason)
-        self._report(f"Metrics are pushed to the brokers no more: {reason}")
+        self._report("Metrics are pushed to the brokers no more: %s", reason, error=reason)
 
-    def _report(self, what: str) -> None:
-        """Log ``what`` at INFO, unless it was logged before."""
-        subject = what.partition(":")[0]
-        if subject not in self._reported:
-            self._reported.add(subject)
-            logger.info("%s", what)
+    def _report(self, text: str, *values: object, **fields: object) -> None:
+        """Write a line at INFO, unless one of this ``text`` was written before."""
+        if text not in self._reported:
+            self._reported.add(text)
+            logger.info(text, *values, **fields)
 
     # --- the client instance id ------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 import pytest
@@ -365,3 +365,19 @@ async def test_info_is_logged_once(cluster: MockCluster, caplog: pytest.LogCaptu
     (record,) = caplog.records
     assert record.levelno == logging.INFO
     assert str(ASSIGNED) in record.getMessage()
+    told: Any = record
+    assert (told.client_id, told.client_instance_id) == (producer.client_id, str(ASSIGNED))
+
+
+async def test_a_changing_interval_is_no_news(
+    cluster: MockCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "aioproducer.telemetry")
+    async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        await subscribed(producer)
+        await pushes(cluster, 1)
+        cluster.set_push_interval(SOON + 50)
+        cluster.push_request_errors(PUSH, int(ErrorCode.unknown_subscription_id))
+        await until(lambda: requests(cluster).count(ASK) == 2, "another subscription")
+        await pushes(cluster, 3)
+    assert len(caplog.records) == 1
