@@ -45,6 +45,10 @@ class _Repeats:
     def due(self) -> float:
         return self.told + INTERVALS[self.stage]
 
+    def is_history(self, now: float) -> bool:
+        """True if no line is held back, and the last one was written long ago."""
+        return self.line is None and now - self.told >= INTERVALS[-1]
+
     def take(self, now: float, *, with_last: bool) -> tuple[str, dict[str, Any]]:
         """The suffix and the fields about the lines that were held back, which are told now.
 
@@ -86,7 +90,7 @@ class ClientLog:
             if len(self._causes) >= MOST_CAUSES:
                 cause = None
                 repeats = self._causes.get(cause)
-        if repeats is None or (not repeats.count and now - repeats.told >= INTERVALS[-1]):
+        if repeats is None or repeats.is_history(now):
             self._causes[cause] = _Repeats(now)
             return "", {}
         if now >= repeats.due:
@@ -98,13 +102,20 @@ class ClientLog:
         self._next = repeats.due if self._next is None else min(self._next, repeats.due)
         return None
 
-    def forget(self, cause: Hashable) -> None:
-        """The cause is over: its next line is a first one, and held-back lines are dropped."""
-        self._causes.pop(cause, None)
+    def over(self, cause: Hashable) -> None:
+        """The cause is over: a held-back line is dropped.
+
+        If the cause comes back soon, as of a broker that flaps, its lines still repeat. They are
+        held back for the second interval at most, because this time it may last.
+        """
+        repeats = self._causes.get(cause)
+        if repeats is not None:
+            repeats.line = None
+            repeats.stage = min(repeats.stage, 1)
 
     def _forget_quiet(self, now: float) -> None:
         for cause, repeats in list(self._causes.items()):
-            if not repeats.count and now - repeats.told >= INTERVALS[-1]:
+            if repeats.is_history(now):
                 del self._causes[cause]
 
     def tell_due(self, *, all_of_them: bool = False) -> float | None:
@@ -216,10 +227,10 @@ class RoomLogger:
             self._log(level, text + told[0], values, fields | told[1], exc_info, log)
 
     def over(self, level: int, cause: Hashable) -> None:
-        """Drop the held-back lines of a cause that is over."""
+        """Drop the held-back line of a cause that is over."""
         log = _current.get()
         if log is not None:
-            log.forget((self._logger.name, level, cause))
+            log.over((self._logger.name, level, cause))
 
     def _log(
         self,

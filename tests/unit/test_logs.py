@@ -134,16 +134,52 @@ def test_causes_and_loggers_are_told_apart(
     assert len(caplog.messages) == 3
 
 
-def test_a_cause_that_is_over_begins_again(
+def over() -> None:
+    LOGGER.over(logging.ERROR, ("failed", "orders"))
+
+
+def test_a_cause_that_is_over_is_told_no_more(
     client: logs.ClientLog, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(3):
         refused()
-    LOGGER.over(logging.ERROR, ("failed", "orders"))
+    over()
     logs.tell_due(all_of_them=True)
     assert len(caplog.messages) == 1
+    clock.now += logs.INTERVALS[-1]
     refused()
-    assert len(caplog.messages) == 2
+    assert caplog.messages == ["[shop] 10 records for orders failed"] * 2
+
+
+def test_a_cause_that_comes_and_goes_repeats(
+    client: logs.ClientLog, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker flaps every two seconds for five minutes."""
+    for _ in range(150):
+        for _ in range(4):
+            refused()
+            clock.now += 0.25
+            logs.tell_due()
+        over()
+        clock.now += 1.0
+    assert len(caplog.messages) <= 32
+    assert "(19 more times, 190 records, in 10 s)" in caplog.messages[-1]
+
+
+def test_a_cause_that_comes_back_to_stay_is_told_soon(
+    client: logs.ClientLog, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(1_000):
+        refused()
+        clock.now += 0.25
+        logs.tell_due()
+    over()
+    caplog.clear()
+    while not caplog.messages:
+        refused()
+        clock.now += 0.25
+        logs.tell_due()
+        assert clock.now < 100 + 250 + logs.INTERVALS[1] + 1
 
 
 def test_a_cause_that_was_quiet_for_long_is_told_at_once(
