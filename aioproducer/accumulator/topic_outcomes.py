@@ -57,10 +57,21 @@ class TopicOutcomes:
         if self._failing:
             self._failing.pop(topic, None)
 
-    def failed(self, topic: str, records: int, error: ProducerError, now: float) -> None:
-        """Note that ``records`` of ``topic`` failed with ``error``."""
+    def failed(
+        self,
+        topic: str,
+        records: int,
+        error: ProducerError,
+        now: float,
+        *,
+        others_may_pass: bool = False,
+    ) -> None:
+        """Note that ``records`` of ``topic`` failed with ``error``.
+
+        ``others_may_pass``: the error says nothing about other records of the topic.
+        """
         self.failed_records += records
-        if not isinstance(error, _ABOUT_THE_RECORD):
+        if not others_may_pass and not isinstance(error, _ABOUT_THE_RECORD):
             known = self._failing.get(topic)
             since = now if known is None else known.since
             self._failing[topic] = FailingTopic(since, now, error)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from aioproducer.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
 from aioproducer.cluster.metadata import Metadata
-from aioproducer.errors import BufferExhaustedError, ProducerError
+from aioproducer.errors import BufferExhaustedError, MetadataTimeoutError, ProducerError
 from aioproducer.logs import RoomLogger
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.network.client import NetworkClient
@@ -88,7 +88,11 @@ class RecordExpiry:
             error = self._why(record, now)
             self._pending.fail([record], error)
             self._metrics.records_failed(record.topic, 1, now)
-            self._outcomes.failed(record.topic, 1, error, now)
+            # A topic that is known lacks the partition that this record names.
+            others_may_pass = isinstance(error, MetadataTimeoutError) and (
+                record.topic in self._metadata.snapshot.topics
+            )
+            self._outcomes.failed(record.topic, 1, error, now, others_may_pass=others_may_pass)
             count, _ = late.get(record.topic, (0, error))
             late[record.topic] = count + 1, error
         for topic, (count, error) in late.items():

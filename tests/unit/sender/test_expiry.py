@@ -71,6 +71,23 @@ async def test_an_answer_that_is_an_error_as_a_whole_is_waited_out_and_then_name
         assert code_name(code) in str(error)
 
 
+async def test_a_record_for_a_partition_that_is_not_there_fails_alone() -> None:
+    """The topic takes other records, so the producer can write."""
+    async with running() as world:
+        wrong = world.send(partition=77)
+        await world.turn(MAX_BLOCK)
+        assert "partition 77" in str(wrong.exception())
+        outcomes = world.accumulator.outcomes
+        assert (outcomes.failed_records, dict(outcomes.failing)) == (1, {})
+
+
+async def test_a_topic_that_is_not_there_fails() -> None:
+    async with running(known=False) as world:
+        world.send()
+        await world.turn(MAX_BLOCK)
+        assert set(world.accumulator.outcomes.failing) == {"orders"}
+
+
 async def test_no_memory_within_max_block() -> None:
     async with running(memory=1000) as world:
         world.network.unreachable.add(1)
