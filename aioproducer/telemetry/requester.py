@@ -7,6 +7,7 @@ caller waits for the client instance id.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -85,7 +86,8 @@ class TelemetryRequester(Requester):
         self._end: float | None = None
         """The time at which the last push is given up; None: the producer is not closing."""
         self._waiters: list[asyncio.Future[UUID | ProducerError]] = []
-        self._reported: set[str] = set()
+        self._written: set[str] = set()
+        """The lines of the log that are not repeated."""
 
     # --- rounds of the sender --------------------------------------------------------------
 
@@ -176,16 +178,20 @@ class TelemetryRequester(Requester):
             assert states.subscription is not None
             made = await maker.make(states.subscription, states.refused_codecs, states.max_bytes)
         except Exception as error:
-            logger.debug("The payload of a push can't be made: %r", error, error=error)
+            what = "The payload of a push can't be made"
+            logger.repeated(logging.DEBUG, what, what, exc_info=error)
             self._ended(ProducerError(f"a payload can't be made: {error!r}"))
         else:
             self._made = made
             if made is None:
-                self._report("The metrics that the brokers ask for are larger than they allow")
+                self._info(
+                    "No metrics are pushed: the brokers allow only %d bytes", states.max_bytes
+                )
                 states.skipped(self._wakeup.clock())
             elif made.payload.left_out:
                 left_out = " and ".join(made.payload.left_out)
-                self._report("Metrics are pushed without %s: the brokers allow no more", left_out)
+                what = "Metrics are pushed without %s: the brokers allow only %d bytes"
+                self._info(what, left_out, states.max_bytes)
         self._preparation = None
         self._settled = False
         self._wakeup.wake()
@@ -232,14 +238,14 @@ class TelemetryRequester(Requester):
         if states.refusal is not None:
             self._ended(states.refusal)
         elif states.state is TelemetryState.PUSH_NEEDED:
-            interval, names = response.subscription.interval, len(response.subscription.selection)
-            logger.debug("The brokers ask for %d metrics every %g s", names, interval)
-            self._report(
-                "Metrics are pushed to the brokers, which ask for them every %g s; the client "
-                "instance id is %s",
+            interval, metrics = response.subscription.interval, response.subscription.selection
+            instance_id = str(states.client_instance_id)
+            logger.debug("The brokers ask for %d metrics every %g s", len(metrics), interval)
+            self._info(
+                "The brokers ask for metrics, and get them every %g s from client instance id %s",
                 interval,
-                states.client_instance_id,
-                client_instance_id=str(states.client_instance_id),
+                instance_id,
+                client_instance_id=instance_id,
             )
 
     def _take_push(self, code: int, now: float) -> None:
@@ -250,19 +256,19 @@ class TelemetryRequester(Requester):
         if not code:
             self._maker.acknowledge(made)
         else:
-            logger.debug("A push was refused with the error code %d", code)
+            logger.debug("A push was refused with the error code %d", code, code=code)
         states.push_ended(code, len(made.payload.data), made.payload.compression_id, now)
         if states.refusal is not None:
             self._ended(states.refusal)
 
     def _ended(self, reason: ProducerError) -> None:
         self._states.end(reason)
-        self._report("Metrics are pushed to the brokers no more: %s", reason, error=reason)
+        self._info("Metrics are pushed to the brokers no more: %s", reason, error=reason)
 
-    def _report(self, text: str, *values: object, **fields: object) -> None:
-        """Write a line at INFO, unless one of this ``text`` was written before."""
-        if text not in self._reported:
-            self._reported.add(text)
+    def _info(self, text: str, *values: object, **fields: object) -> None:
+        """Write a line at INFO, once in the producer's life."""
+        if text not in self._written:
+            self._written.add(text)
             logger.info(text, *values, **fields)
 
     # --- the client instance id ------------------------------------------------------------

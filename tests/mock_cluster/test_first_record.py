@@ -55,6 +55,12 @@ NEEDLESS = {
         "aioproducer.sync",
         "aioproducer.testing",
     ),
+    "telemetry": (
+        "aioproducer.telemetry.collector",
+        "aioproducer.telemetry.otlp",
+        "aioproducer.telemetry.payload",
+        "aioproducer.telemetry.payload_maker",
+    ),
     "tables of all of Kafka's messages": ("kio.index", "kio.schema.index"),
     "libraries": (
         "argparse",

@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from aioproducer import IllegalStateError, Producer, ProducerClosedError, ProducerTimeoutError, sync
 from aioproducer.errors import InvalidRequestError, UnsupportedVersionError
 from aioproducer.telemetry import payload_maker
-from aioproducer.testing.mock_cluster import MockCluster
+from aioproducer.testing.mock_cluster import MockCluster, MockClusterArgumentError
 from aioproducer.testing.mock_cluster.commands import DISCONNECT
 from tests.support.waiting import until
 
@@ -242,6 +242,11 @@ async def test_another_broker_takes_over(mock_cluster: MockCluster) -> None:
 
         await until(lambda: others() - {first}, "a push to another broker")
         mock_cluster.set_broker_up(first)
+
+
+def test_an_interval_that_no_broker_has(cluster: MockCluster) -> None:
+    with pytest.raises(MockClusterArgumentError, match="milliseconds must be 1 to"):
+        cluster.set_push_interval(0)
 
 
 # --- close() ----------------------------------------------------------------------------------
