@@ -19,7 +19,7 @@ def round_trip(connected: Any) -> float | None:
         return None
     try:
         info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_SIZE)
-    except (OSError, ValueError):  # uvloop raises ValueError for a closed socket
-        return None
+    except (OSError, ValueError, AttributeError):
+        return None  # closed (uvloop raises ValueError), no TCP, or another event loop's own kind
     microseconds = int.from_bytes(info[_RTT_AT : _RTT_AT + 4], sys.byteorder)
     return microseconds / 1e6 if microseconds else None

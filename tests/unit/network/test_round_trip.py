@@ -45,5 +45,6 @@ def test_a_closed_connection_has_none(
 
 def test_no_socket_or_one_of_another_kind_has_none() -> None:
     assert round_trip(None) is None
+    assert round_trip(object()) is None
     with socket.socket(socket.AF_UNIX) as other:
         assert round_trip(other) is None
