@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from random import Random, SystemRandom
 from typing import Any, NamedTuple
 
@@ -46,6 +47,16 @@ class Sample(NamedTuple):
     """The time of the last delivery before."""
 
 
+@dataclass
+class Outage:
+    """A broker that was killed, and its restart."""
+
+    broker: int
+    killed: float
+    restarting: float = float("inf")
+    restarted: float = float("inf")
+
+
 class Watch:
     """A load on all partitions, the samples of a thread, and the times of kills and restarts."""
 
@@ -54,8 +65,7 @@ class Watch:
         self.producer = producer
         self.topic = topic
         self.samples: list[Sample] = []
-        self.down: dict[int, list[tuple[float, float]]] = {broker: [] for broker in BROKERS}
-        """The times from the kill to the beginning of the restart."""
+        self.outages: list[Outage] = []
         self.delivered_at = 0.0
         self.futures: list[asyncio.Future[Any]] = []
         self._done = threading.Event()
@@ -96,15 +106,22 @@ class Watch:
 
     async def kill(self, broker: int) -> None:
         await self.cluster.kill_broker(broker)
-        self.down[broker].append((time.monotonic(), float("inf")))
+        self.outages.append(Outage(broker, time.monotonic()))
 
     async def restart(self, broker: int) -> None:
-        self.down[broker][-1] = (self.down[broker][-1][0], time.monotonic())
+        outage = next(each for each in reversed(self.outages) if each.broker == broker)
+        outage.restarting = time.monotonic()
         await self.cluster.start_broker(broker)
+        outage.restarted = time.monotonic()
 
     def dead_for(self, broker: int, at: float) -> float:
-        """Seconds since ``broker`` was killed, at that time; negative: it runs."""
-        return next((at - since for since, end in self.down[broker] if since <= at < end), -1.0)
+        """Seconds since ``broker`` was killed, at that time; negative: it runs, or starts."""
+        mine = (each for each in self.outages if each.broker == broker)
+        return next((at - each.killed for each in mine if each.killed <= at < each.restarting), -1)
+
+    def is_disturbed(self, at: float) -> bool:
+        """True if some broker was down at that time, or came back lately."""
+        return any(each.killed <= at < each.restarted + SLACK for each in self.outages)
 
     @property
     def failing(self) -> set[int | str]:
@@ -159,7 +176,7 @@ def check_samples(watch: Watch) -> None:
         quiet_for = at - delivered_at
         if health.can_write is False:
             alarms += 1
-            allowed = UNREACHABLE_AFTER if max(dead_for) >= 0 else STALLED_AFTER
+            allowed = UNREACHABLE_AFTER if watch.is_disturbed(at) else STALLED_AFTER
             assert quiet_for >= allowed - 0.5, f"{health} {quiet_for:.1f} s after a delivery"
         if min(dead_for) > UNREACHABLE_AFTER + SLACK:
             assert health.can_write is False, (
