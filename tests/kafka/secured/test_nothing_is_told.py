@@ -19,6 +19,7 @@ import aioproducer
 from aioproducer import Producer
 from aioproducer.errors import ConfigError, ProducerError
 from aioproducer.network import login
+from aioproducer.observability.log_handler import JsonFormatter, KafkaHandler
 from aioproducer.testing.certificates import Authority
 from tests.kafka.secured.secured_kafka import SecuredKafka, join
 
@@ -220,12 +221,16 @@ async def test_a_failing_login_tells_no_secret(
                 return_exceptions=True,
             )
             told += [repr(producer), repr(producer.config), repr(producer.metrics())]
+            health = producer.health()
+            assert health.can_write is not True
+            told += [str(health), repr(health), repr(health.as_dict())]
     except ConfigError as error:
         ends = [error]
     for end in ends:
         assert isinstance(end, ProducerError)
         told.append(shown(end))
     told.append(caplog.text)
+    told += [JsonFormatter().format(each) for each in caplog.records]  # with all fields
     everything = "\n".join(told)
     assert "aioproducer" in everything
     for word in [*words, *responses]:
@@ -250,6 +255,13 @@ def shown(error: BaseException) -> str:
             if frame.filename.startswith(OURS):
                 seen += [f"{name}={value}" for name, value in (frame.locals or {}).items()]
     return "\n".join(seen)
+
+
+def test_a_log_handler_with_a_wrong_option_tells_no_secret() -> None:
+    word = secret()
+    with pytest.raises(ConfigError) as caught:
+        KafkaHandler("logs", sasl_password=word, acks="some")  # type: ignore[arg-type]
+    assert word not in shown(caught.value)
 
 
 def test_the_search_finds_what_a_frame_of_ours_holds(world: SecuredKafka) -> None:
