@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import Context
 from threading import Thread, current_thread, local
 from typing import Any, Final, Protocol
 
@@ -44,6 +47,15 @@ class Quiet:
 def is_quiet() -> bool:
     """True inside of a :class:`Quiet` block, and in threads of this library."""
     return getattr(_busy, "quiet", False) or current_thread().name.startswith(OWN_THREADS)
+
+
+def _untraced() -> AbstractContextManager[None]:
+    """A block in which records are sent without a trace.
+
+    An exporter of traces may log. With a trace for each log record, that would never end.
+    """
+    utils = sys.modules.get("opentelemetry.instrumentation.utils")
+    return nullcontext() if utils is None else utils.suppress_instrumentation()
 
 
 class LogSender(Protocol):
@@ -106,11 +118,12 @@ class ThreadSender:
         except (ProducerError, RuntimeError) as error:  # RuntimeError: the interpreter exits
             failure = error
         while self._queue.wait():
-            for entry in self._queue.take(_AT_ONCE):
-                if failure is None:
-                    self._send(sending, entry)
-                else:
-                    self._queue.settled(failure)
+            with _untraced():
+                for entry in self._queue.take(_AT_ONCE):
+                    if failure is None:
+                        self._send(sending, entry)
+                    else:
+                        self._queue.settled(failure)
 
     def _send(self, sending: sync.Producer, entry: LogEntry) -> None:
         try:
@@ -159,7 +172,8 @@ class LoopSender:
             self._fail_all("the producer was made in another process (before a fork)")
             return
         try:
-            self._loop.call_soon_threadsafe(self._send_some)
+            # Not in the context of this caller: the entries of others are sent along.
+            self._loop.call_soon_threadsafe(self._send_some, context=Context())
         except RuntimeError:
             self._fail_all("the producer's event loop is closed")
 
@@ -169,7 +183,7 @@ class LoopSender:
                 self._queue.settled(ProducerError(why))
 
     def _send_some(self) -> None:
-        with Quiet():
+        with Quiet(), _untraced():
             entries = self._queue.take(_AT_ONCE)
             for place, entry in enumerate(entries):
                 try:

@@ -13,13 +13,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from aioproducer import Producer, sync
+from aioproducer import Producer, ProducerRecord, sync
 from aioproducer.errors import ConfigError
+from aioproducer.interceptors import ProducerInterceptor
 from aioproducer.observability.log_handler import KafkaHandler
+from aioproducer.observability.otel import instrument
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.mock_cluster.started import PATIENCE
 from tests.support.read_back import ReadRecord, read_topic
@@ -145,6 +152,60 @@ def test_with_a_blocking_producer_of_the_application(
         handler.close()
         assert producer.send("logs", b"{}").result(PATIENCE).offset == 1
     assert told(cluster, 2)[0]["message"] == "hello"
+
+
+async def test_records_of_concurrent_requests_have_no_context_of_one_of_them(
+    cluster: MockCluster, logger: logging.Logger
+) -> None:
+    request: ContextVar[str] = ContextVar("request")
+    seen: list[str | None] = []
+
+    class Seen(ProducerInterceptor):
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            seen.append(request.get(None))
+            return record
+
+        def on_acknowledgement(self, *_: object) -> None:
+            return
+
+        def close(self) -> None:
+            return
+
+    async def handle(name: str) -> None:
+        request.set(name)
+        logger.info(name)
+
+    servers = cluster.bootstrap_servers
+    async with Producer(bootstrap_servers=servers, interceptor_classes=[Seen()]) as producer:
+        logger.addHandler(KafkaHandler("logs", producer))
+        await asyncio.gather(*(handle(name) for name in "ab"))
+        await asyncio.wait_for(asyncio.to_thread(logger.handlers[0].flush), PATIENCE)
+    assert seen == [None, None]
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+async def test_records_are_not_traced(
+    blocking: bool, cluster: MockCluster, logger: logging.Logger
+) -> None:
+    servers, exported, provider = (
+        cluster.bootstrap_servers,
+        InMemorySpanExporter(),
+        TracerProvider(),
+    )
+    provider.add_span_processor(SimpleSpanProcessor(exported))
+    async with AsyncExitStack() as stack:
+        producer: Producer | sync.Producer
+        if blocking:
+            producer = stack.enter_context(sync.Producer(bootstrap_servers=servers))
+        else:
+            producer = await stack.enter_async_context(Producer(bootstrap_servers=servers))
+        instrument(producer, tracer_provider=provider)
+        logger.addHandler(KafkaHandler("logs", producer))
+        with provider.get_tracer("shop").start_as_current_span("request"):
+            logger.info("paid")
+        await asyncio.wait_for(asyncio.to_thread(logger.handlers[0].flush), PATIENCE)
+    assert [each.name for each in exported.get_finished_spans()] == ["request"]
+    assert not sent(cluster, 1)[0].headers
 
 
 def test_the_root_logger_at_debug_sends_nothing_of_its_own(cluster: MockCluster) -> None:
