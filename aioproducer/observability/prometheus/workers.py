@@ -6,6 +6,7 @@ A process that has ended refuses the connection, and its socket is removed.
 
 from __future__ import annotations
 
+import logging
 import os
 import selectors
 import socket
@@ -22,6 +23,8 @@ from aioproducer.observability.series import Family
 
 __all__ = ["OtherWorkers", "WorkerSocket", "WorkersSeries"]
 
+logger = logging.getLogger(__name__)
+
 _PREFIX: Final = "aioproducer-"
 _SUFFIX: Final = ".sock"
 _BOUND: Final = 1.0
@@ -30,6 +33,8 @@ _WRITE_BOUND: Final = 5.0
 _LARGEST: Final = 64 << 20
 """Bytes of one process's answer."""
 _CHUNK: Final = 1 << 20
+_PAUSE: Final = 0.1
+"""Seconds until a connection that could not be taken is tried again."""
 _PATIENCE: Final = 16
 """Connections that may wait for this process's answer."""
 
@@ -81,10 +86,21 @@ class WorkerSocket:
             try:
                 connection, _ = self._listener.accept()
             except OSError:
-                return  # closed
+                if self._listener.fileno() < 0:
+                    return  # closed
+                time.sleep(_PAUSE)  # such as without a free file descriptor
+                continue
             with connection, suppress(OSError):
                 connection.settimeout(_WRITE_BOUND)
-                connection.sendall(self._series())
+                connection.sendall(self._answer())
+
+    def _answer(self) -> bytes:
+        """The series; empty if they can't be read now, and the asker counts a silent process."""
+        try:
+            return self._series()
+        except Exception:
+            logger.warning("This process can't tell its series to the others", exc_info=True)
+            return b""
 
 
 class OtherWorkers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import subprocess
@@ -159,6 +160,45 @@ def test_a_worker_that_hangs_costs_a_bounded_time(folder: Path, short_bound: Non
         began = time.monotonic()
         assert silent(collector) == 1
         assert time.monotonic() - began < 10
+
+
+def test_a_process_that_failed_once_answers_the_next_time(folder: Path) -> None:
+    def series() -> bytes:
+        if not failed:
+            failed.append(True)
+            raise RuntimeError("dictionary changed size during iteration")
+        return to_bytes([])
+
+    failed: list[bool] = []
+    own_socket = workers.WorkerSocket(folder, series)
+    own_socket.path.rename(folder / "aioproducer-1.sock")
+    try:
+        others = workers.OtherWorkers(folder)
+        assert others.ask() == ({}, 1)
+        assert others.ask() == ({"1": []}, 0)
+    finally:
+        own_socket.close()
+
+
+def test_a_process_without_a_free_file_descriptor_answers_later(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def accept(listener: socket.socket) -> tuple[socket.socket, object]:
+        if not refused:
+            refused.append(True)
+            raise OSError(errno.EMFILE, "Too many open files")
+        return taken(listener)
+
+    refused: list[bool] = []
+    taken = socket.socket.accept
+    monkeypatch.setattr(socket.socket, "accept", accept)
+    own_socket = workers.WorkerSocket(folder, lambda: to_bytes([]))
+    own_socket.path.rename(folder / "aioproducer-1.sock")
+    try:
+        assert workers.OtherWorkers(folder).ask() == ({"1": []}, 0)
+        assert refused
+    finally:
+        own_socket.close()
 
 
 def test_a_folder_that_cannot_have_a_socket(folder: Path) -> None:
