@@ -235,6 +235,9 @@ class ObservedProducer(Protocol):
     def metrics(self) -> Mapping[str, Any]:
         """All metrics as they are now; any thread may call it."""
 
+    def unobserve(self, observer: Observer) -> None:
+        """Let ``observer`` follow no more records, unless another one has replaced it."""
+
 
 ObserverFactory: TypeAlias = Callable[[ObservedProducer], Observer | None]
 

@@ -122,6 +122,11 @@ class ProducerCore:
         if former is not None:
             close_hooks([former])
 
+    def unobserve(self, observer: Observer) -> None:
+        """Let ``observer`` follow no more records, unless another one has replaced it."""
+        if self.observed.observer is observer:
+            self.observe(None)
+
     def _ask_default_observer(self) -> None:
         factory = default_observer()
         if factory is None or self.observed.observer is not None:

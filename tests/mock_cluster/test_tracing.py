@@ -371,6 +371,25 @@ async def test_a_ratio(orders: MockCluster) -> None:
 # --- instrumentation -----------------------------------------------------------------------
 
 
+async def test_records_after_the_end_of_the_instrumentation_have_no_context(
+    orders: MockCluster, sdk: InMemorySdk
+) -> None:
+    instrumentor = AioproducerInstrumentor()
+    instrumentor.instrument(skip_dep_check=True, **sdk.providers)
+    unsampled = NonRecordingSpan(SpanContext(1, 2, is_remote=False, trace_flags=TraceFlags(0)))
+    try:
+        async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
+            with trace.use_span(unsampled):
+                await producer.send("orders", b"before")
+                instrumentor.uninstrument()
+                await producer.send("orders", b"after")
+    finally:
+        instrumentor.uninstrument()
+    headers = {record.value: record.headers for record in written(orders)}
+    assert headers[b"before"]
+    assert not headers[b"after"]
+
+
 async def test_all_producers(orders: MockCluster, sdk: InMemorySdk) -> None:
     instrumentor = AioproducerInstrumentor()
     instrumentor.instrument(skip_dep_check=True, **sdk.providers)

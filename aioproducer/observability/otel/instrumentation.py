@@ -113,7 +113,9 @@ class AioproducerInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     ``uninstrument()`` ends the instrumentation of the running producers as well.
     """
 
-    _observers: Final[weakref.WeakSet[OtelObserver]] = weakref.WeakSet()
+    _observers: Final[weakref.WeakKeyDictionary[ObservedProducer, OtelObserver]] = (
+        weakref.WeakKeyDictionary()
+    )
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """See ``BaseInstrumentor``: this package itself."""
@@ -131,12 +133,13 @@ class AioproducerInstrumentor(BaseInstrumentor):  # type: ignore[misc]
             made = observer_of(
                 producer, chosen, tracer_provider=tracer_provider, meter_provider=meter_provider
             )
-            self._observers.add(made)
+            self._observers[producer] = made
             return made
 
         observer.set_default(factory)
 
     def _uninstrument(self, **kwargs: Any) -> None:
         observer.set_default(None)
-        for made in list(self._observers):
-            made.close()
+        for producer, made in list(self._observers.items()):
+            producer.unobserve(made)
+        self._observers.clear()

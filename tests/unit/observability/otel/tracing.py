@@ -14,7 +14,7 @@ from aioproducer.model import RecordMetadata
 from aioproducer.observability.otel.instrumentation import observer_of
 from aioproducer.observability.otel.observer import OtelObserver
 from aioproducer.observability.otel.options import Options
-from aioproducer.observer import RecordTrace, Untraced
+from aioproducer.observer import Observer, RecordTrace, Untraced
 from tests.support.otel import InMemorySdk
 
 DELIVERED = RecordMetadata("orders", 3, 42, 1_700_000_000_000, 4, 5)
@@ -33,6 +33,9 @@ class StandIn:
     def metrics(self) -> Mapping[str, Mapping[str, object]]:
         self.readings += 1
         return self.groups
+
+    def unobserve(self, observer: Observer) -> None:
+        observer.close()
 
 
 class Traced(InMemorySdk):
