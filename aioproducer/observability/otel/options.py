@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import Final, TypedDict
 
+from aioproducer.errors import ConfigError
+
 __all__ = ["Options", "OptionsAsKeywords", "emits_old_names"]
 
 _STABILITY: Final = "OTEL_SEMCONV_STABILITY_OPT_IN"
@@ -34,6 +36,10 @@ class Options:
     """A span for each produce request; spans of records link to it."""
     max_topics: int = 100
     """The number of topics with metrics of their own; later topics share values without a name."""
+
+    def __post_init__(self) -> None:
+        if self.max_topics < 0:
+            raise ConfigError(f"max_topics={self.max_topics} is below 0")
 
 
 class OptionsAsKeywords(TypedDict, total=False):

@@ -25,7 +25,15 @@ __all__ = ["CallSpan", "RecordSpan", "UntracedCall", "end"]
 class RecordSpan:
     """The span of a record that is sent by itself."""
 
-    __slots__ = ("_complaints", "_conventions", "_deliveries", "_span", "behind", "headers")
+    __slots__ = (
+        "_complaints",
+        "_conventions",
+        "_deliveries",
+        "_earlier",
+        "_span",
+        "behind",
+        "headers",
+    )
 
     def __init__(
         self,
@@ -41,6 +49,7 @@ class RecordSpan:
         self._span: Span | None = span
         self._conventions = conventions
         self._deliveries = deliveries
+        self._earlier = deliveries.ended  # requests that can't have carried the record
         self._complaints = complaints
 
     def ended(self, metadata: RecordMetadata, error: BaseException | None) -> None:
@@ -51,7 +60,8 @@ class RecordSpan:
         attributes: Attributes = {}
         request = None
         try:
-            last = self._deliveries.last(TopicPartition(metadata.topic, metadata.partition))
+            partition = TopicPartition(metadata.topic, metadata.partition)
+            last = self._deliveries.last(partition, since=self._earlier)
             attributes = self._conventions.delivery(metadata, None if last is None else last.node)
             request = None if last is None else last.span
             if error is None and metadata.serialized_value_size < 0:

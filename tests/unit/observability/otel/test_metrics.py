@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from aioproducer.errors import NotEnoughReplicasError
+from aioproducer.errors import ConfigError, NotEnoughReplicasError
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.metrics.names import GAUGES, NODE_METRICS, PRODUCER_METRICS, TOPIC_METRICS
 from aioproducer.model import Node, NodeId, TopicPartition
@@ -206,6 +206,11 @@ def test_topics_of_a_producer_are_bounded() -> None:
     observer = observer_of(producer, Options(max_topics=1), **sdk.providers)
     assert len(points(sdk.metrics()["aioproducer.topic.record_send"])) == 1
     assert observer.context is not None
+
+
+def test_a_bound_below_zero_is_refused() -> None:
+    with pytest.raises(ConfigError, match="max_topics=-1"):
+        Options(max_topics=-1)
 
 
 def test_a_forgotten_producer_vanishes() -> None:

@@ -254,6 +254,15 @@ def test_a_broker_without_an_address() -> None:
     assert "server.address" not in attributes(span)
 
 
+def test_a_record_that_was_never_sent_has_no_request() -> None:
+    traced = Traced(request_spans=True)
+    traced.observer.request_ended(request())
+    traced.sent().ended(LOST, DeliveryTimeoutError("late"))
+    (span,) = traced.spans("send orders")
+    assert span.links == ()
+    assert "server.address" not in attributes(span)
+
+
 def test_no_spans_of_requests_by_default() -> None:
     traced = Traced()
     traced.observer.request_ended(request())
