@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, Unpack
 
 from aioproducer import logs, producer, sync
+from aioproducer.client.arguments import check_timeout, checked_topic
 from aioproducer.client.environment import SYSTEM
 from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
 from aioproducer.errors import ConfigError
@@ -65,6 +66,7 @@ class KafkaHandler(logging.Handler):
 
     Raises:
         ConfigError: an option is wrong, or ``producer`` comes with options of a producer.
+        InvalidTopicError: no broker takes a topic of this name.
     """
 
     def __init__(
@@ -82,15 +84,8 @@ class KafkaHandler(logging.Handler):
     ) -> None:
         hide_secrets(options)
         super().__init__(level)
-        if capacity < 1:
-            raise ConfigError(f"capacity={capacity}: the queue needs room for one record or more")
-        if drop not in ("newest", "oldest"):
-            raise ConfigError(f"drop={drop!r} is neither 'newest' nor 'oldest'")
-        if producer is not None and options:
-            raise ConfigError(
-                f"a producer and options of another one were given: {', '.join(sorted(options))}"
-            )
-        self.topic = topic
+        _check(producer, options, key, headers, capacity, drop, flush_timeout)
+        self.topic = checked_topic(topic)
         self.flush_timeout = flush_timeout
         self._capacity = capacity
         self._drop: DropPolicy = drop
@@ -207,6 +202,44 @@ class _NoSender:
 
     def close(self, timeout: float) -> None:
         """Nothing was begun."""
+
+
+def _check(
+    producer: object,
+    options: Mapping[str, object],
+    key: object,
+    headers: object,
+    capacity: object,
+    drop: object,
+    flush_timeout: object,
+) -> None:
+    """Raise ConfigError for an argument that would fail with each log record, or at the end."""
+    if producer is not None and options:
+        raise ConfigError(
+            f"a producer and options of another one were given: {', '.join(sorted(options))}"
+        )
+    if producer is not None and not callable(getattr(producer, "send", None)):
+        raise ConfigError(f"producer={producer!r} is no producer")
+    if type(capacity) is not int or capacity < 1:
+        raise ConfigError(f"capacity={capacity!r}: the queue needs room for one record or more")
+    if drop not in ("newest", "oldest"):
+        raise ConfigError(f"drop={drop!r} is neither 'newest' nor 'oldest'")
+    if flush_timeout is None:
+        raise ConfigError("flush_timeout is a number of seconds from 0, not None")
+    check_timeout(flush_timeout)
+    if not (key is None or isinstance(key, str) or callable(key)):
+        raise ConfigError(f"key={key!r} is neither the name of an attribute nor a function")
+    if not (headers is None or callable(headers) or _are_headers(headers)):
+        raise ConfigError(
+            f"headers={headers!r} is neither a mapping of str to str, bytes or None, nor a function"
+        )
+
+
+def _are_headers(headers: object) -> bool:
+    return isinstance(headers, Mapping) and all(
+        isinstance(name, str) and (value is None or isinstance(value, str | bytes))
+        for name, value in headers.items()
+    )
 
 
 def _is_ours(name: str) -> bool:

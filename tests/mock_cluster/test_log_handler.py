@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from aioproducer import Producer, ProducerRecord, sync
-from aioproducer.errors import ConfigError
+from aioproducer.errors import ConfigError, InvalidTopicError
 from aioproducer.interceptors import ProducerInterceptor
 from aioproducer.observability.log_handler import KafkaHandler
 from aioproducer.observability.otel import instrument
@@ -307,11 +307,24 @@ def test_a_closed_handler_drops(cluster: MockCluster, logger: logging.Logger) ->
         ({"capacity": 0}, "capacity=0"),
         ({"drop": "some"}, "neither 'newest' nor 'oldest'"),
         ({"bootstrap_server": NOBODY}, "bootstrap_servers"),
+        ({"capacity": "5"}, "capacity='5'"),
+        ({"flush_timeout": "5"}, "number of seconds"),
+        ({"flush_timeout": None}, "flush_timeout"),
+        ({"flush_timeout": -1.0}, "number of seconds"),
+        ({"key": 5}, "key=5"),
+        ({"headers": [("a", b"b")]}, "headers="),
+        ({"headers": {"a": 5}}, "headers="),
+        ({"producer": "localhost:9092"}, "no producer"),
     ],
 )
 def test_wrong_options_are_told_at_once(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         KafkaHandler("logs", **given)
+
+
+def test_a_topic_that_no_broker_takes_is_told_at_once() -> None:
+    with pytest.raises(InvalidTopicError):
+        KafkaHandler("app logs", bootstrap_servers=NOBODY)
 
 
 def test_a_producer_and_options_of_another_one() -> None:

@@ -54,7 +54,7 @@ def line(figures: ProducerFigures) -> str:
     return (
         f"{figures.producer}: {_state(figures)}, "
         f"{_number(figures.records_per_second, 1)} records/sec "
-        f"({_mebibytes(figures.bytes_per_second)} MB/sec), "
+        f"({_mebibytes(figures.bytes_per_second)} MiB/sec), "
         f"{_milliseconds(figures.p50)} ms p50, {_milliseconds(figures.p99)} ms p99, "
         f"{_number(figures.in_flight)} in flight, {_percent(figures.memory_used)} memory, "
         f"oldest record {_number(figures.oldest_record_age, 1)} s, "

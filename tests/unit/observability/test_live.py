@@ -254,7 +254,7 @@ def test_a_peer_cannot_control_the_terminal() -> None:
 
 def test_a_line() -> None:
     told = line(interval())
-    assert told.startswith("web: writes, 500.0 records/sec (2.00 MB/sec), ")
+    assert told.startswith("web: writes, 500.0 records/sec (2.00 MiB/sec), ")
     assert told.endswith("85% memory, oldest record 2.2 s, 5 retries, 7 errors.")
 
 
