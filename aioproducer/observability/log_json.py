@@ -37,6 +37,23 @@ class JsonFormatter(logging.Formatter):
         if record.stack_info:
             told["stack"] = self.formatStack(record.stack_info)
         try:
-            return json.dumps(told, default=str, ensure_ascii=False, allow_nan=False)
-        except (TypeError, ValueError, RecursionError):  # keys of other types, NaN, cycles
-            return json.dumps({name: str(value) for name, value in told.items()})
+            return _json(told)
+        except _NOT_JSON:
+            return _json({name: _legal(value) for name, value in told.items()})
+
+
+_NOT_JSON: Final = (TypeError, ValueError, RecursionError)
+"""The errors of keys of other types, NaN, and cycles."""
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False, allow_nan=False)
+
+
+def _legal(value: object) -> object:
+    """``value``, or its text if JSON does not have it."""
+    try:
+        _json(value)
+    except _NOT_JSON:
+        return str(value)
+    return value

@@ -52,3 +52,9 @@ def test_a_cycle() -> None:
     cycle: list[object] = []
     cycle.append(cycle)
     assert formatted(value=cycle)["value"] == "[[...]]"
+
+
+def test_the_other_fields_keep_their_types() -> None:
+    found = formatted(value=float("nan"), order=7)
+    assert found["order"] == 7
+    assert isinstance(found["process"], int)
