@@ -167,10 +167,18 @@ class Text(Kind[str]):
         if (
             isinstance(value, str)
             and (value or self.empty)
-            and (self.most is None or len(value.encode(errors="replace")) <= self.most)
+            and (self.most is None or self._fits(value, self.most))
         ):
             return str(value)
         raise UnacceptableError(self.wording)
+
+    @staticmethod
+    def _fits(value: str, most: int) -> bool:
+        """True if ``value`` can stand in a request: a lone surrogate can't."""
+        try:
+            return len(value.encode()) <= most
+        except UnicodeEncodeError:
+            return False
 
     @property
     def wording(self) -> str:

@@ -234,7 +234,7 @@ RANGES: list[tuple[str, list[Any], list[Any]]] = [
     ("socket_connection_setup_timeout_max_ms", [10000], [0]),
     ("socket_connection_setup_timeout_ms", [1], [0]),
     ("transaction_timeout_ms", [1, INT_MAX], [0, INT_MAX + 1]),
-    ("client_id", ["", "web", None], [7, b"web"]),
+    ("client_id", ["", "web", None], [7, b"web", "\udce9"]),
     ("enable_idempotence", [True, False], [1, 0, "true", None]),
     ("partitioner_ignore_keys", [False], [0, "false"]),
     ("compression_type", ["none", "gzip", "snappy", "lz4", "zstd"], ["brotli", "", None, 1]),
