@@ -178,13 +178,12 @@ def _state(
 ) -> tuple[str, float]:
     """The state of a broker, and the time when it began."""
     since, failing_since = connection.since, connection.failing_since
+    if connection.is_ready and connection.throttled_until > now:
+        return "throttled", since
+    silent_since = _silent_since(connection, leader)
+    if silent_since is not None and now - silent_since > facts.stalled_after:
+        return "silent", silent_since
     if connection.is_ready:
-        if connection.throttled_until > now:
-            return "throttled", since
-        if leader is not None and leader.has_records:
-            silent = max(leader.silent_since, since)
-            if now - silent > facts.stalled_after:
-                return "silent", silent
         return "connected", since
     if failing_since is not None and _is_current(facts, connection, now):
         return "refused" if connection.is_refused else "unreachable", failing_since
@@ -195,6 +194,18 @@ def _state(
         overdue = now - since > facts.stalled_after
         return "unreachable" if overdue else "connecting", since
     return "disconnected", since
+
+
+def _silent_since(connection: ConnectionView, leader: LeaderView | None) -> float | None:
+    """The time since which a reachable broker delivers nothing, although it has records.
+
+    A connection that is lost and opened again, because a request had no response, changes nothing.
+    """
+    if leader is None or not leader.has_records or connection.failing_since is not None:
+        return None
+    if connection.reachable_since is None:
+        return None
+    return max(leader.silent_since, connection.reachable_since)
 
 
 def _is_current(facts: HealthFacts, connection: ConnectionView, now: float) -> bool:

@@ -81,7 +81,9 @@ class HealthSource:
 
 def health_of(client_id: str, lifecycle: Lifecycle, source: HealthSource | None) -> Health:
     """The health of a producer in any state; None: it has no parts."""
-    state = "forked" if lifecycle.forked else str(lifecycle)
+    state = str(lifecycle)
+    if lifecycle.forked and state != "not started":  # what was not started may start in the fork
+        state = "forked"
     if source is not None and state in ("started", "closing"):
         return source.health(client_id, state)
     why = str(lifecycle.broken) if state == "broken" else _UNUSABLE.get(state, state)

@@ -66,6 +66,8 @@ class NodeConnectionState:
     """The time of the last change: connected, lost, or first attempt to connect."""
     failing_since: float | None = None
     """The beginning of the first attempt that failed since it was connected."""
+    reachable_since: float | None = None
+    """The first connection since the last failed attempt."""
 
     @property
     def is_ready(self) -> bool:
@@ -104,6 +106,7 @@ class NodeConnectionState:
             self.last_error,
             0.0 if connection is None else connection.throttled_until,
             self.in_flight,
+            self.reachable_since,
         )
 
     def tries(self, connection: Connection, now: float) -> None:
@@ -118,6 +121,8 @@ class NodeConnectionState:
         self.failures = self.setup_failures = 0
         self.refused = False
         self.last_error = None
+        if self.failing_since is not None or self.reachable_since is None:
+            self.reachable_since = now
         self.since, self.failing_since = now, None
 
     def ended(

@@ -31,3 +31,6 @@ class ConnectionView(NamedTuple):
     throttled_until: float
     in_flight: int
     """Requests without a response."""
+    reachable_since: float | None
+    """The first connection since the last failed attempt; None: there was no connection. A lost
+    connection does not change it."""

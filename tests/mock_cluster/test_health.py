@@ -131,6 +131,23 @@ async def test_silent_brokers(cluster: MockCluster) -> None:
     await producer.close(0)
 
 
+async def test_a_broker_that_answers_all_but_records(cluster: MockCluster) -> None:
+    """Each request times out and ends its connection; the next one is opened at once."""
+    options: dict[str, Any] = {"delivery_timeout_ms": 6_000, "request_timeout_ms": 1_000}
+    producer = await started(cluster, **options)
+    await producer.send("orders", b"first", partition=0)
+    cluster.push_broker_request_errors(1, PRODUCE, *[(0, FOREVER_MS)] * 20)
+    lost = producer.send("orders", b"1", partition=0)
+    await until(lambda: producer.health().is_degraded, "the silence is noticed")
+    assert not lost.done()
+    assert failing(producer.health()) == {1}
+    while not lost.done():
+        assert failing(producer.health()) == {1}, "a new connection is no delivery"
+        await asyncio.wait([lost], timeout=0.02)
+    assert isinstance(lost.exception(), ProducerError)
+    await producer.close(0)
+
+
 async def test_a_network_that_swallows_everything(cluster: MockCluster) -> None:
     """The first attempt to connect neither fails nor ends."""
     async with FaultProxy(cluster.broker_address(1)[1]) as proxy:
@@ -208,6 +225,12 @@ async def test_a_broken_producer_and_a_forked_one(cluster: MockCluster) -> None:
     assert not health.is_live
     assert "is broken and sends no more" in health.reason
     await producer.close()
+
+
+def test_a_fork_may_start_what_was_not_started() -> None:
+    """A web server loads the application, forks its workers, and these start the producer."""
+    producer = Producer(bootstrap_servers="localhost:9092")
+    assert told_by_a_fork(producer) == "not started True False"
 
 
 async def test_it_is_cheap(cluster: MockCluster) -> None:

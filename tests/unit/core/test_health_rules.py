@@ -33,7 +33,8 @@ REFUSED = BrokerConnectionError("broker 1 (host1:9092): Connection refused")
 
 def connection(node: NodeId, **given: Any) -> ConnectionView:
     peer: Peer = BOOT if isinstance(node, str) else NODES[node]
-    ready = ConnectionView(node, peer, True, False, NOW - 60, None, 0.0, False, None, 0.0, 0)
+    since = NOW - 60
+    ready = ConnectionView(node, peer, True, False, since, None, 0.0, False, None, 0.0, 0, since)
     return ready._replace(**given)
 
 
@@ -185,6 +186,33 @@ SITUATIONS: dict[str, tuple[dict[str, Any], bool | None, float | None, str]] = {
         True,
         None,
         "broker 1 (host1:9092) has delivered no record for 15 s",
+    ),
+    "a silent leader whose connection was just opened again": (
+        {
+            "connections": [connection(1, since=NOW - 1)],
+            "leaders": leading(1, records=True, silent=15),
+        },
+        False,
+        15.0,
+        "broker 1 (host1:9092) has delivered no record for 15 s",
+    ),
+    "a silent leader whose connection is being opened again": (
+        {
+            "connections": [connection(1, since=NOW - 1, is_ready=False, is_connecting=True)],
+            "leaders": leading(1, records=True, silent=15),
+        },
+        False,
+        15.0,
+        "broker 1 (host1:9092) has delivered no record for 15 s",
+    ),
+    "a leader that is reachable again": (
+        {
+            "connections": [connection(1, since=NOW - 1, reachable_since=NOW - 1)],
+            "leaders": leading(1, records=True, silent=15),
+        },
+        True,
+        None,
+        "",
     ),
     "all leaders are silent": (
         {"leaders": leading(*NODES, records=True, silent=15), "oldest_sent": NOW - 15},
