@@ -117,9 +117,7 @@ class MetadataRefresher(Requester):
         if refusal is None:
             return
         for topic in list(self._pending.awaited_topics):
-            failed = self._pending.fail(self._pending.awaiting(topic), anew(refusal))
-            self._client.metrics.records_failed(topic, failed, self._now)
-            self._outcomes.failed(topic, failed, refusal, self._now)
+            self._fail_pending(topic, anew(refusal))
         self._metadata.tell_waiting(refusal)
         self._on_refusal(refusal)
 
@@ -225,7 +223,7 @@ class MetadataRefresher(Requester):
             self._client.metrics.metadata_waited(self._now - waiting[0].sent, self._now)
         tell_moves(info.name, self._accumulator.update_topic(info, self._now, fresh))
 
-    def _fail_pending(self, topic: str, error: KafkaError) -> None:
+    def _fail_pending(self, topic: str, error: ProducerError) -> None:
         waiting = self._pending.awaiting(topic)
         failed = self._pending.fail(waiting, error)
         if failed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -72,7 +73,9 @@ async def test_no_bootstrap_server_answers() -> None:
             assert part in str(error)
 
 
-async def test_who_waits_for_metadata_is_told_that_no_broker_lets_it_in() -> None:
+async def test_who_waits_for_metadata_is_told_that_no_broker_lets_it_in(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with running(known=False) as world:
         world.network.unreachable.add(BOOT.id)
         futures = [world.send() for _ in range(2)]
@@ -87,6 +90,8 @@ async def test_who_waits_for_metadata_is_told_that_no_broker_lets_it_in() -> Non
         errors = [future.exception() for future in futures]
         assert [type(error) for error in errors] == [AuthenticationError] * 2
         assert errors[0] is not world.network.refused, "each raise adds a traceback to its own"
+        assert caplog.messages == ["2 pending records for orders failed: wrong password"]
+        assert caplog.records[0].levelno == logging.ERROR
 
 
 async def test_records_that_know_their_partition_are_not_refused() -> None:
