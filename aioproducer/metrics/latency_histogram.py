@@ -27,6 +27,15 @@ class LatencyHistogram(Summary):
         super().__init__()
         self._buckets: dict[int, int] = {}
 
+    def __repr__(self) -> str:
+        if not self.count:
+            return "<LatencyHistogram without values>"
+        half, most, longest = self.percentile(50), self.percentile(99), self.max
+        return (
+            f"<LatencyHistogram of {self.count:,} values: p50 {half * 1e3:.2f} ms, "
+            f"p99 {most * 1e3:.2f} ms, max {longest * 1e3:.2f} ms>"
+        )
+
     def add(self, value: float, count: int = 1) -> None:
         """Count ``count`` values of ``value`` seconds each; a negative value counts as 0."""
         if value < 0:
@@ -79,7 +88,8 @@ class Latencies(NamedTuple):
 
     record: LatencyHistogram
     """From the ``send()`` call to the acknowledgement; one value for each delivered record. Records
-    sent within 50 µs of each other into one batch count with the time of the first."""
+    sent within 50 µs of each other into one batch count with the time of the first. Both ends are
+    times of the wall clock: a step of it counts in the records that are under way."""
     wait: LatencyHistogram
     """Waits for metadata or memory; one value for each record that waited."""
     queue: LatencyHistogram

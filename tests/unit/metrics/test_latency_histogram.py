@@ -20,6 +20,15 @@ def exact(latencies: list[float], percent: float) -> float:
     return sorted(latencies)[int(rank) - 1]
 
 
+def test_it_is_readable() -> None:
+    histogram = LatencyHistogram()
+    assert repr(histogram) == "<LatencyHistogram without values>"
+    histogram.add(0.0015, 1_999)
+    histogram.add(2.0)
+    expected = "<LatencyHistogram of 2,000 values: p50 1.50 ms, p99 1.50 ms, max 2000.00 ms>"
+    assert repr(histogram) == expected
+
+
 @given(st.lists(st.integers(0, 10**10), min_size=1, max_size=200))
 def test_percentiles_are_at_most_a_bucket_too_high(microseconds: list[int]) -> None:
     histogram = LatencyHistogram()
