@@ -172,7 +172,8 @@ async def test_names_and_attributes_are_those_of_kafkas_own_producer(
     assert not [name for name, _, _ in here - there if not re.search(OF_OURS_ALONE, name)]
     assert {name for name, _, _ in here} >= REQUIRED
     assert len(here) == len(ours.points)
-    assert ours.value(SENT) == theirs.value(SENT) == 5
+    assert ours.value(SENT) == 5
+    assert theirs.value(SENT) in (4, 5), "Java's last push may overtake its last record"
 
 
 async def test_brokers_without_a_plugin_are_not_asked(kafka: KafkaCluster) -> None:
