@@ -284,6 +284,7 @@ class NetworkClient:
             del self._nodes[node]
             self._refused.discard(node)
             self.metrics.forget_node(node)
+            self._log.forgotten(node)
 
     def barriers(self) -> list[asyncio.Future[Any]]:
         """Send a :meth:`Connection.barrier` on each connection that needs one (``acks=0``)."""

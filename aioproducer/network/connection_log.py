@@ -7,7 +7,7 @@ from typing import Any
 
 from aioproducer import logs
 from aioproducer.errors import ProducerError
-from aioproducer.model import Peer
+from aioproducer.model import BootstrapServer, NodeId, Peer
 from aioproducer.network.connection import Connection, ConnectionSettings
 from aioproducer.network.connection_states import NodeConnectionState, is_final
 from aioproducer.network.in_flight import InFlightRequest
@@ -21,11 +21,15 @@ class ConnectionLog:
     def __init__(self, settings: ConnectionSettings) -> None:
         self._settings = settings
         self._logged_in = False
+        self._failing_servers: set[NodeId] = set()
+        """The bootstrap servers that have failed since a connection was opened."""
 
     def opened(self, connection: Connection, state: NodeConnectionState, now: float) -> None:
         """``connection`` takes requests; ``state`` is the broker's before that."""
         node = connection.node
-        logger.over(logging.WARNING, ("failed", node.id))
+        for each in (node.id, *self._failing_servers):  # no other server is tried after one
+            self.forgotten(each)
+        self._failing_servers.clear()
         if state.setup_error is not None and state.failing_since is not None:
             logger.repeated(
                 logging.INFO,
@@ -53,6 +57,8 @@ class ConnectionLog:
         """The connection was lost, or was never established."""
         node, lost = connection.node, len(connection.in_flight)
         if is_final(reason) or not connection.was_ready:
+            if isinstance(node, BootstrapServer):
+                self._failing_servers.add(node.id)
             logger.repeated(
                 logging.WARNING,
                 ("failed", node.id),
@@ -73,6 +79,10 @@ class ConnectionLog:
             error=reason,
             **_place(node),
         )
+
+    def forgotten(self, node: NodeId) -> None:
+        """Failures of ``node`` are over: it is connected, or is not tried any more."""
+        logger.over(logging.WARNING, ("failed", node))
 
     def throttled(self, connection: Connection, pause: float) -> None:
         """The broker asks for a pause of so many seconds."""

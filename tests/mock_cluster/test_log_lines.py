@@ -16,6 +16,7 @@ from aioproducer import Producer, sync
 from aioproducer.errors import TopicAuthorizationFailedError
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.mock_cluster.started import PATIENCE
+from tests.support.waiting import until
 
 TOPIC_AUTHORIZATION_FAILED, PRODUCE = 29, 0
 
@@ -88,6 +89,25 @@ async def test_ten_thousand_refused_batches_make_few_lines(
     assert {(each.topic, each.partition, each.error) for each in errors} == {
         ("orders", 0, "TopicAuthorizationFailedError")
     }
+
+
+async def test_no_failure_of_the_past_is_told_after_the_recovery(
+    cluster: MockCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of three bootstrap servers one is asked again; the repeats of all are over then."""
+    caplog.set_level(logging.INFO, "aioproducer")
+    for broker in cluster.broker_ids:
+        cluster.set_broker_down(broker)
+    options: dict[str, Any] = {"reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 5}
+    producer = Producer(bootstrap_servers=cluster.bootstrap_servers, **options)
+    async with producer:
+        sent = producer.send("orders", b"1")
+        await until(lambda: any("more times" in each for each in lines(caplog)), "repeats")
+        for broker in cluster.broker_ids:
+            cluster.set_broker_up(broker)
+        await sent
+        recovered = len(lines(caplog))
+    assert not [each for each in lines(caplog)[recovered:] if each.startswith("WARNING")]
 
 
 async def test_brokers_that_are_down_under_load_make_few_lines(
