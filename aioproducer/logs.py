@@ -20,8 +20,10 @@ INTERVALS: Final = (1.0, 10.0, 60.0)
 """Seconds from a line to the next one of its cause; the last interval stays."""
 
 MOST_CAUSES: Final = 500
-"""Causes that are told apart; further ones count as one cause."""
+"""Causes that are told apart; further ones count as one cause for each kind of line."""
 
+Kind: TypeAlias = tuple[str, int]
+"""The name of a line's logger, and its level: no line takes the place of a more serious one."""
 
 Line: TypeAlias = Callable[[str, dict[str, Any]], None]
 """Writes a line with a suffix, and with more fields."""
@@ -73,25 +75,28 @@ class ClientLog:
     def __init__(self, client_id: str, clock: Callable[[], float]) -> None:
         self.client_id = client_id
         self._clock = clock
-        self._causes: dict[Hashable, _Repeats] = {}
+        self._causes: dict[tuple[Kind, Hashable], _Repeats] = {}
         self._next: float | None = None
         """No held-back line is due before this time; None: there is none."""
 
-    def admit(self, cause: Hashable, records: int, line: Line) -> tuple[str, dict[str, Any]] | None:
+    def admit(
+        self, kind: Kind, cause: Hashable, records: int, line: Line
+    ) -> tuple[str, dict[str, Any]] | None:
         """The suffix and fields to add to a line that is to be written now; None: it is counted.
 
         ``line`` writes it later, if it is the last one by then.
         """
         now = self._clock()
-        repeats = self._causes.get(cause)
+        key = kind, cause
+        repeats = self._causes.get(key)
         if repeats is None:
             if len(self._causes) >= MOST_CAUSES:
                 self._forget_quiet(now)
             if len(self._causes) >= MOST_CAUSES:
-                cause = None
-                repeats = self._causes.get(cause)
+                key = kind, None
+                repeats = self._causes.get(key)
         if repeats is None or repeats.is_history(now):
-            self._causes[cause] = _Repeats(now)
+            self._causes[key] = _Repeats(now)
             return "", {}
         if now >= repeats.due:
             return repeats.take(now, with_last=False)
@@ -102,13 +107,13 @@ class ClientLog:
         self._next = repeats.due if self._next is None else min(self._next, repeats.due)
         return None
 
-    def over(self, cause: Hashable) -> None:
+    def over(self, kind: Kind, cause: Hashable) -> None:
         """The cause is over: a held-back line is dropped.
 
         If the cause comes back soon, as of a broker that flaps, its lines still repeat. They are
         held back for the second interval at most, because this time it may last.
         """
-        repeats = self._causes.get(cause)
+        repeats = self._causes.get((kind, cause))
         if repeats is not None:
             repeats.line = None
             repeats.stage = min(repeats.stage, 1)
@@ -222,7 +227,7 @@ class RoomLogger:
 
         told: tuple[str, dict[str, Any]] | None = ("", {})
         if log is not None:
-            told = log.admit((self._logger.name, level, cause), records, line)
+            told = log.admit((self._logger.name, level), cause, records, line)
         if told is not None:
             self._log(level, text + told[0], values, fields | told[1], exc_info, log)
 
@@ -230,7 +235,7 @@ class RoomLogger:
         """Drop the held-back line of a cause that is over."""
         log = _current.get()
         if log is not None:
-            log.over((self._logger.name, level, cause))
+            log.over((self._logger.name, level), cause)
 
     def _log(
         self,

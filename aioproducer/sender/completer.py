@@ -172,7 +172,7 @@ class BatchCompleter:
         level = logging.WARNING if batch.attempts else logging.INFO
         logger.repeated(
             logging.DEBUG if soon else level,
-            ("retry", batch.topic_partition.topic, type(error)),
+            ("retry", node, type(error)),
             "Retrying %d records for %s (attempt %d failed): %s",
             batch.count,
             batch.topic_partition,

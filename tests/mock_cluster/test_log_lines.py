@@ -15,6 +15,7 @@ import structlog
 from aioproducer import Producer, sync
 from aioproducer.errors import TopicAuthorizationFailedError
 from aioproducer.testing.mock_cluster import MockCluster
+from aioproducer.testing.mock_cluster.commands import DISCONNECT
 from tests.mock_cluster.started import PATIENCE
 from tests.support.waiting import until
 
@@ -108,6 +109,21 @@ async def test_no_failure_of_the_past_is_told_after_the_recovery(
         await sent
         recovered = len(lines(caplog))
     assert not [each for each in lines(caplog)[recovered:] if each.startswith("WARNING")]
+
+
+async def test_a_lost_connection_of_many_topics_makes_few_lines(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    topics = {f"topic-{number}": 1 for number in range(200)}
+    caplog.set_level(logging.INFO, "aioproducer")
+    with MockCluster(brokers=1, topics=topics) as cluster:
+        async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            await asyncio.gather(*(producer.send(topic, b"1") for topic in topics))
+            cluster.push_request_errors(PRODUCE, *[DISCONNECT] * 3)
+            await asyncio.gather(*(producer.send(topic, b"1") for topic in topics))
+    assert len(lines(caplog)) <= 20, lines(caplog)
+    retries: list[Any] = [each for each in caplog.records if "Retrying" in each.getMessage()]
+    assert sum(each.records + getattr(each, "repeated_records", 0) for each in retries) >= 200
 
 
 async def test_brokers_that_are_down_under_load_make_few_lines(

@@ -204,6 +204,16 @@ def test_many_causes_take_little_memory_and_few_lines(
     assert caplog.messages == ["[shop] 10 records for a new one failed"]
 
 
+def test_many_causes_hide_no_line_of_a_higher_level(
+    client: logs.ClientLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(logs.MOST_CAUSES + 10):
+        LOGGER.repeated(logging.INFO, ("retry", number), "a retry")
+    caplog.clear()
+    refused()
+    assert caplog.messages == ["[shop] 10 records for orders failed"]
+
+
 def test_a_line_that_nobody_reads_is_not_counted(
     client: logs.ClientLog, caplog: pytest.LogCaptureFixture
 ) -> None:
