@@ -180,15 +180,15 @@ def _state(
     since, failing_since = connection.since, connection.failing_since
     if connection.is_ready and connection.throttled_until > now:
         return "throttled", since
-    silent_since = _silent_since(connection, leader)
+    is_listed = leader is None or leader.node in (facts.brokers or {})
+    silent_since = _silent_since(connection, leader) if is_listed or connection.is_ready else None
     if silent_since is not None and now - silent_since > facts.stalled_after:
         return "silent", silent_since
     if connection.is_ready:
         return "connected", since
     if failing_since is not None and _is_current(facts, connection, now):
         return "refused" if connection.is_refused else "unreachable", failing_since
-    if leader is not None and leader.node not in (facts.brokers or {}):
-        # Nobody connects to it: the cluster lists it no more.
+    if not is_listed:  # nobody connects to it
         return "unreachable", since if failing_since is None else failing_since
     if connection.is_connecting:
         overdue = now - since > facts.stalled_after
