@@ -265,3 +265,6 @@ class MemoryTransport(asyncio.Transport):
 
     def setsockopt(self, *_: Any) -> None:
         """It is its own socket, which has no options."""
+
+    def getsockopt(self, *_: Any) -> bytes:
+        raise OSError(errno.ENOPROTOOPT, "no options")
