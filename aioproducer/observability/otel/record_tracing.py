@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -30,6 +30,10 @@ from aioproducer.observability.otel.tracers import TracerSource
 from aioproducer.observer import CallTrace, RecordTrace, Untraced
 
 __all__ = ["RecordTracing"]
+
+
+_UNTIL_SDK: Final = 100
+"""The records of a context after which it is looked again for an SDK, which may come later."""
 
 
 class _Caller(NamedTuple):
@@ -90,7 +94,7 @@ class RecordTracing:
             return self._untraced(ALL, (), alone)
         tracer, own = self._tracers.get(), own_context(headers)
         if tracer is None:
-            records = 1 if self._tracers.may_come else ALL
+            records = _UNTIL_SDK if self._tracers.may_come else ALL
             return self._untraced(records, self._inject(context, own), alone)
         caller = self._caller(context)
         decision = verdict(tracer, caller.parent)

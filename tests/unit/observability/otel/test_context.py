@@ -226,11 +226,11 @@ def test_without_an_sdk_the_context_is_propagated() -> None:
 def test_a_provider_that_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
     observer = observer_of(StandIn(), Options(metrics=False))
-    assert observer.record_sent("orders", None, None, None) == (1, ())
+    assert observer.record_sent("orders", None, None, None) == (100, ())
     proxied = observer_of(
         StandIn(), Options(metrics=False), tracer_provider=trace.get_tracer_provider()
     )
-    assert proxied.record_sent("orders", None, None, None) == (1, ())
+    assert proxied.record_sent("orders", None, None, None) == (100, ())
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", Traced(ALWAYS_ON).tracers)
     for each in (observer, proxied):
         assert not isinstance(each.record_sent("orders", None, None, None), Untraced)
