@@ -58,6 +58,24 @@ def _untraced() -> AbstractContextManager[None]:
     return nullcontext() if utils is None else utils.suppress_instrumentation()
 
 
+class _Exit:
+    """A call at the exit of this process."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._in_child: Any = None
+        atexit.register(call)
+        # A forked child of multiprocessing ends without atexit.
+        if (package := sys.modules.get("multiprocessing")) and package.parent_process():
+            self._in_child = package.util.Finalize(None, call, exitpriority=0)
+
+    def cancel(self) -> None:
+        """Don't call."""
+        atexit.unregister(self._call)
+        if self._in_child is not None:
+            self._in_child.cancel()
+
+
 class LogSender(Protocol):
     """Takes entries out of a queue and sends them."""
 
@@ -92,6 +110,7 @@ class ThreadSender:
         self._given = given
         self._own = None if config is None else sync.Producer(config)
         self._on_exit = on_exit
+        self._exit: _Exit | None = None
         self._thread: Thread | None = None
 
     @property
@@ -102,7 +121,7 @@ class ThreadSender:
         if self._thread is None:
             thread = Thread(target=self._run, name=f"{OWN_THREADS}log-handler", daemon=True)
             try:
-                atexit.register(self._on_exit)
+                self._exit = self._exit or _Exit(self._on_exit)
                 thread.start()
             except RuntimeError:  # the interpreter exits
                 return
@@ -143,7 +162,8 @@ class ThreadSender:
         self._queue.settled(None if future.cancelled() else future.exception())
 
     def close(self, timeout: float) -> None:
-        atexit.unregister(self._on_exit)
+        if self._exit is not None:
+            self._exit.cancel()
         if self._own is not None:
             self._own.close(timeout)
         if self._thread is not None and self.may_wait:

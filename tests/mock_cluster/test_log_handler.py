@@ -390,6 +390,17 @@ for number in range(100):
 if child:
     os.waitpid(child, 0)
 """
+CHILDREN = """
+import logging, multiprocessing
+from aioproducer.observability.log_handler import KafkaHandler
+handler = KafkaHandler("logs", bootstrap_servers={servers!r})
+logging.basicConfig(level=logging.INFO, handlers=[handler])
+child = multiprocessing.get_context("fork").Process(
+    target=logging.getLogger("shop").info, args=("child",)
+)
+child.start()
+child.join()
+"""
 
 
 def run(code: str, cluster: MockCluster) -> str:
@@ -408,6 +419,11 @@ def run(code: str, cluster: MockCluster) -> str:
 def test_the_interpreters_exit_loses_nothing(code: str, cluster: MockCluster) -> None:
     assert run(code, cluster) == ""
     assert [int(each["message"]) for each in told(cluster, 300)] == list(range(300))
+
+
+def test_a_forked_child_of_multiprocessing_loses_nothing(cluster: MockCluster) -> None:
+    assert run(CHILDREN, cluster) == ""
+    assert [each["message"] for each in told(cluster, 1)] == ["child"]
 
 
 def test_a_fork_sends_its_own_records(cluster: MockCluster) -> None:
