@@ -41,6 +41,7 @@ class PendingQueue:
         self._wake = wake
         self._on_failed = on_failed
         self._waits: list[float] = []
+        self._refused: list[tuple[str, ProducerError]] = []
 
     def __len__(self) -> int:
         return len(self._records)
@@ -187,6 +188,17 @@ class PendingQueue:
         if batch is not None:
             self._flushes.moved(record, batch)
         self._flushes.done(record)
+
+    def refuse(self, record: PendingRecord, error: ProducerError) -> None:
+        """Fail ``record``, which no batch can take; :meth:`take_refused` reports it."""
+        if self.fail([record], error):
+            self._refused.append((record.topic, error))
+            self._wake()
+
+    def take_refused(self) -> list[tuple[str, ProducerError]]:
+        """The topics and errors of the records refused since the last call."""
+        refused, self._refused = self._refused, []
+        return refused
 
     def fail(self, records: Iterable[PendingRecord], error: ProducerError) -> int:
         """Fail the records that are still pending with ``error``; returns their number."""

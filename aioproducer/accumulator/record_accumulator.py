@@ -301,7 +301,7 @@ class RecordAccumulator:
                 self.pending.let_wait(record, self._partition_for(topic, record, now), now)
                 return
         except InvalidPartitionError as error:
-            self.pending.fail([record], error)
+            self.pending.refuse(record, error)
             return
         self.batches.expire_by(batch, record.sent + self._delivery_timeout)
         self.pending.joined(record, batch, now)

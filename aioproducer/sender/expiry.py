@@ -96,17 +96,14 @@ class RecordExpiry:
             count, _ = late.get(record.topic, (0, error))
             late[record.topic] = count + 1, error
         for topic, (count, error) in late.items():
-            logger.repeated(
-                logging.ERROR,
-                ("expired", topic, type(error)),
-                "%d pending records for %s failed: %s",
-                count,
-                topic,
-                error,
-                records=count,
-                topic=topic,
-                error=error,
-            )
+            _tell_failed(topic, count, error)
+
+    def report_refused(self, now: float) -> None:
+        """Count the pending records that no batch could take."""
+        for topic, error in self._pending.take_refused():
+            self._metrics.records_failed(topic, 1, now)
+            self._outcomes.failed(topic, 1, error, now)
+            _tell_failed(topic, 1, error)
 
     def tell_waiting(self, now: float) -> None:
         """Write a line if records have waited for metadata or memory for long."""
@@ -135,6 +132,20 @@ class RecordExpiry:
         )
 
 
+def _tell_failed(topic: str, count: int, error: ProducerError) -> None:
+    logger.repeated(
+        logging.ERROR,
+        ("expired", topic, type(error)),
+        "%d pending records for %s failed: %s",
+        count,
+        topic,
+        error,
+        records=count,
+        topic=topic,
+        error=error,
+    )
+
+
 class Expiry:
     """Both kinds of expiry, for the sender's rounds."""
 
@@ -147,3 +158,7 @@ class Expiry:
         self._batches.expire(now)
         self._records.expire(now)
         self._records.tell_waiting(now)
+
+    def report_refused(self, now: float) -> None:
+        """Count the pending records that no batch could take."""
+        self._records.report_refused(now)

@@ -67,18 +67,20 @@ class Sender:
         self._expiry.expire(now)
         self._completer.block_behind_gaps(now)
         due = self._refresher.step(now)
-        return _earliest(
+        deadline = _earliest(
             self._serve_memory(now),
             *[each.step(now) for each in self._requesters],
             due if self._refresher.quiet else self._refresher.step(now),  # now leaders may lack
             self._client.poll(now),
             self._accumulator.next_deadline(),
-            logs.tell_due(),
         )
+        self._expiry.report_refused(now)
+        return _earliest(deadline, logs.tell_due())
 
     def _take_completed(self, now: float) -> None:
         for completion in self._client.take_completed():
             self._requester_of[type(completion.request)].completed(completion, now)
+        self._expiry.report_refused(now)  # before the callers look at the metrics
 
     def _take_response(self) -> None:
         """Take a response in the callback that brought it: its records need not wait for a round.

@@ -126,6 +126,22 @@ async def test_a_lost_connection_of_many_topics_makes_few_lines(
     assert sum(each.records + getattr(each, "repeated_records", 0) for each in retries) >= 200
 
 
+async def test_a_partition_that_is_not_there_fails_a_pending_record_with_a_line(
+    cluster: MockCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The application's partitioner is asked once the topic is known; nobody awaits the future."""
+    producer = Producer(
+        bootstrap_servers=cluster.bootstrap_servers, partitioner=lambda *_: 99, client_id="shop"
+    )
+    async with producer:
+        producer.send("orders", b"1", key=b"customer-7")
+        await producer.flush()
+        metrics = producer.metrics()["producer-metrics"]
+        assert metrics["record-error-total"] == 1
+    (told,) = lines(caplog, logging.ERROR)
+    assert told.startswith("ERROR [shop] 1 pending records for orders failed: the partitioner")
+
+
 async def test_brokers_that_are_down_under_load_make_few_lines(
     cluster: MockCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
