@@ -131,9 +131,11 @@ async def test_the_defaults_of_the_brokers_and_a_dry_run(
 async def test_topics_come_and_go(admin: Admin, other: AdminClient, topic: str) -> None:
     names = [f"{topic}-{number}" for number in range(3)]
     await admin.create_topics(NewTopic(name, 1, 1) for name in names)
-    async with asyncio.timeout(TIMEOUT):
-        while not set(names) <= set(await admin.list_topics()):
-            await asyncio.sleep(0.05)  # a broker learns of a topic a moment later
+
+    async def listed() -> bool:  # a broker learns of a topic a moment later
+        return set(names) <= set(await admin.list_topics())
+
+    await until(listed, "all topics")
     await admin.delete_topics(names[:2])
 
     async def gone() -> bool:
