@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry, start_http_server
 
 from aioproducer.errors import MissingExtraError
 from aioproducer.testing.mock_cluster import MockCluster
+from aioproducer.testing.ports import free_ports
 
 _HERE = Path(__file__).parent
 
@@ -37,3 +39,20 @@ def mock_cluster() -> Iterator[MockCluster]:
     """A fresh cluster of three brokers without topics."""
     with MockCluster(brokers=3) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    """A registry of prometheus_client, for one test."""
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics_address(registry: CollectorRegistry) -> Iterator[str]:
+    """The endpoint of this process that serves ``registry``."""
+    [port] = free_ports(1)
+    server, thread = start_http_server(port, addr="127.0.0.1", registry=registry)
+    yield f"127.0.0.1:{port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()

@@ -13,15 +13,13 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
 
 import pytest
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 
 from aioproducer import Producer
 from aioproducer.observability.prometheus import ProducerCollector
 from aioproducer.testing.mock_cluster import MockCluster
-from aioproducer.testing.ports import free_ports
 from tests.support.http_endpoint import HttpEndpoint, ok
 
 PATIENCE = 60.0
@@ -39,23 +37,8 @@ def ended(*arguments: str) -> tuple[int, str, str]:
         return process.returncode, told, error
 
 
-@pytest.fixture
-def registry() -> CollectorRegistry:
-    return CollectorRegistry()
-
-
-@pytest.fixture
-def address(registry: CollectorRegistry) -> Iterator[str]:
-    [port] = free_ports(1)
-    server, thread = start_http_server(port, addr="127.0.0.1", registry=registry)
-    yield f"127.0.0.1:{port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
 async def test_lines_and_json_of_real_producers(
-    mock_cluster: MockCluster, registry: CollectorRegistry, address: str
+    mock_cluster: MockCluster, registry: CollectorRegistry, metrics_address: str
 ) -> None:
     mock_cluster.create_topic("orders", 3)
     servers = mock_cluster.bootstrap_servers
@@ -76,7 +59,7 @@ async def test_lines_and_json_of_real_producers(
         sending = asyncio.create_task(send())
         try:
             code, told, error = await asyncio.to_thread(
-                ended, address, "-n", "2", "-i", "0.5", "--json"
+                ended, metrics_address, "-n", "2", "-i", "0.5", "--json"
             )
             assert (code, error) == (0, "")
             found = [json.loads(each) for each in told.splitlines()]
@@ -88,7 +71,9 @@ async def test_lines_and_json_of_real_producers(
                 assert each["state"] == "writes"
             assert all(each["records_per_second"] == 0 for each in found[::2])
 
-            code, told, error = await asyncio.to_thread(ended, address, "-n", "1", "-i", "0.2")
+            code, told, error = await asyncio.to_thread(
+                ended, metrics_address, "-n", "1", "-i", "0.2"
+            )
             assert (code, error) == (0, "")
             [idle, busy] = told.splitlines()
             assert idle.startswith("jobs: idle, 0.0 records/sec")

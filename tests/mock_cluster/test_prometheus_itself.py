@@ -13,13 +13,12 @@ from typing import Any, Final
 
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+from prometheus_client import CollectorRegistry, generate_latest
 
 from aioproducer import Producer, ProducerError, sync
 from aioproducer.cli.dashboard import dashboard
 from aioproducer.observability.prometheus import ProducerCollector
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
-from aioproducer.testing.ports import free_ports
 from tests.documentation.pages import DOCS, blocks
 from tests.support.prometheus_server import PrometheusServer, check_metrics, program
 
@@ -41,24 +40,8 @@ def cluster() -> Iterator[MockCluster]:
 
 
 @pytest.fixture
-def registry() -> CollectorRegistry:
-    return CollectorRegistry()
-
-
-@pytest.fixture
-def target(registry: CollectorRegistry) -> Iterator[str]:
-    """The endpoint of this process."""
-    [port] = free_ports(1)
-    server, thread = start_http_server(port, addr="127.0.0.1", registry=registry)
-    yield f"127.0.0.1:{port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-@pytest.fixture
-def prometheus(target: str) -> Iterator[PrometheusServer]:
-    with PrometheusServer([target]) as started:
+def prometheus(metrics_address: str) -> Iterator[PrometheusServer]:
+    with PrometheusServer([metrics_address]) as started:
         yield started
 
 
@@ -141,11 +124,11 @@ async def test_errors_and_retries_by_topic_and_broker(
 
 
 async def test_what_a_process_exposes_passes_promtool(
-    web: tuple[Producer, sync.Producer], target: str
+    web: tuple[Producer, sync.Producer], metrics_address: str
 ) -> None:
     first, _ = web
     await first.send("orders", b"x")
-    exposed = await asyncio.to_thread(httpx.get, f"http://{target}/metrics")
+    exposed = await asyncio.to_thread(httpx.get, f"http://{metrics_address}/metrics")
     await asyncio.to_thread(check_metrics, exposed.content)
 
 
