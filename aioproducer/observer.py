@@ -30,6 +30,7 @@ __all__ = [
     "default",
     "set_default",
     "tell_partition",
+    "undelivered",
 ]
 
 
@@ -202,10 +203,7 @@ class ObservedFuture:
     def refused(self, error: BaseException) -> None:
         """Tell an error that the call itself raises."""
         self._done = True
-        partition = self.partition
-        if type(partition) is not int or partition < 0:
-            partition = -1
-        self._told(RecordMetadata(self._topic, partition, -1, -1, -1, -1), error)
+        self._told(undelivered(self._topic, self.partition), error)
 
     def exception(self) -> BaseException | None:
         """Read the error, so that asyncio does not complain about an ignored one."""
@@ -213,6 +211,13 @@ class ObservedFuture:
             return None
         error: BaseException | None = self._future.exception()
         return error
+
+
+def undelivered(topic: str, partition: object) -> RecordMetadata:
+    """The metadata of a record that failed: its topic, its partition if that is valid, and -1."""
+    if type(partition) is not int or partition < 0:
+        partition = -1
+    return RecordMetadata(topic, partition, -1, -1, -1, -1)
 
 
 def tell_partition(token: Any, partition: int | None) -> None:

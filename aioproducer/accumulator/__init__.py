@@ -10,7 +10,12 @@ from aioproducer.accumulator.batch_queue import BatchQueue
 from aioproducer.accumulator.memory_quota import LeaderView
 from aioproducer.accumulator.memory_waiters import MemoryWaiters
 from aioproducer.accumulator.pending_queue import PendingQueue
-from aioproducer.accumulator.pending_records import PendingRecord, RecordFuture, SerializedRecord
+from aioproducer.accumulator.pending_records import (
+    PendingRecord,
+    RecordFuture,
+    SerializedRecord,
+    cancelled_by_caller,
+)
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.record_accumulator import RecordAccumulator
 from aioproducer.accumulator.settings import AccumulatorSettings
@@ -29,4 +34,5 @@ __all__ = [
     "RecordFuture",
     "SerializedRecord",
     "TopicOutcomes",
+    "cancelled_by_caller",
 ]

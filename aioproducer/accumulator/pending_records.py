@@ -148,11 +148,14 @@ class PendingRecord:
 
     def take_back(self) -> None:
         """Fail the cancelled record, for those who follow it."""
-        self.fail(
-            RecordCancelledError(
-                f"topic {self.topic!r}: the caller cancelled the record before it was in a batch"
-            )
-        )
+        self.fail(cancelled_by_caller(self.topic))
+
+
+def cancelled_by_caller(topic: str) -> RecordCancelledError:
+    """The error of a record that its caller took back."""
+    return RecordCancelledError(
+        f"topic {topic!r}: the caller cancelled the record before it was in a batch"
+    )
 
 
 class PendingRecords:

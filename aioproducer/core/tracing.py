@@ -10,7 +10,7 @@ from aioproducer.core.fast_path import PythonFastPath
 from aioproducer.core.send_pipeline import RecordFields
 from aioproducer.logs import ClientLog, RoomLogger
 from aioproducer.model import Header, RecordMetadata
-from aioproducer.observer import CallTrace, Observer, RecordTrace, Untraced
+from aioproducer.observer import CallTrace, Observer, RecordTrace, Untraced, undelivered
 from aioproducer.serialization import SharedHeaders, shared_headers
 
 logger = RoomLogger(__name__)
@@ -145,10 +145,7 @@ class TracedCall:
 
 def end_refused(trace: RecordTrace, fields: RecordFields, error: BaseException) -> None:
     """Give ``trace`` the error of a record that is not in the log, or may not be."""
-    topic, partition = fields[0], fields[3]
-    if type(partition) is not int or partition < 0:
-        partition = -1
-    end(trace, RecordMetadata(topic, partition, -1, -1, -1, -1), error)
+    end(trace, undelivered(fields[0], fields[3]), error)
 
 
 def end(trace: RecordTrace, metadata: RecordMetadata, error: BaseException | None) -> None:

@@ -8,7 +8,7 @@ an event loop lacks (``io-*``, ``select-*``), the deprecated ones, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from aioproducer.metrics.metric_kinds import (
@@ -30,6 +30,7 @@ __all__ = [
     "Metric",
     "Whole",
     "GAUGES",
+    "GROUPS",
     "PRODUCER_METRICS",
     "TOPIC_METRICS",
     "NODE_METRICS",
@@ -300,15 +301,17 @@ NODE_METRICS: Final[tuple[Metric[NodeStats], ...]] = (
 )
 
 
+GROUPS: Final[Mapping[str, tuple[Gauge, ...]]] = {
+    "producer-metrics": (*PRODUCER_METRICS, *GAUGES),
+    "producer-topic-metrics": TOPIC_METRICS,
+    "producer-node-metrics": NODE_METRICS,
+}
+"""All metrics by the groups of the snapshot."""
+
+
 def markdown() -> str:
     """All metrics as Markdown tables, one per group of the snapshot."""
-    return "\n\n".join(
-        (
-            _table("producer-metrics", (*PRODUCER_METRICS, *GAUGES)),
-            _table("producer-topic-metrics", TOPIC_METRICS),
-            _table("producer-node-metrics", NODE_METRICS),
-        )
-    )
+    return "\n\n".join(_table(group, rows) for group, rows in GROUPS.items())
 
 
 def _table(group: str, rows: Iterable[Gauge]) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
+from aioproducer.accumulator import cancelled_by_caller
 from aioproducer.core.send_pipeline import RecordFields
 from aioproducer.core.tracing import end, end_refused
-from aioproducer.errors import RecordCancelledError
 from aioproducer.model import RecordMetadata
 from aioproducer.observer import RecordTrace
 
@@ -14,8 +14,7 @@ from aioproducer.observer import RecordTrace
 def end_by_future(trace: RecordTrace, fields: RecordFields, future: Future[RecordMetadata]) -> None:
     """Give ``trace`` the outcome of a record of the blocking shell, whose future is done."""
     if future.cancelled():
-        why = f"topic {fields[0]!r}: the caller cancelled the record before it was in a batch"
-        end_refused(trace, fields, RecordCancelledError(why))
+        end_refused(trace, fields, cancelled_by_caller(fields[0]))
     elif (error := future.exception()) is not None:
         end_refused(trace, fields, error)
     else:

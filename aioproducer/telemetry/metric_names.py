@@ -38,16 +38,11 @@ def is_sum(name: str) -> bool:
 
 @cache
 def _names() -> dict[tuple[str, str], str]:
-    from aioproducer.metrics.names import GAUGES, NODE_METRICS, PRODUCER_METRICS, TOPIC_METRICS
+    from aioproducer.metrics.names import GROUPS
 
-    groups = {
-        "producer-metrics": (*PRODUCER_METRICS, *GAUGES),
-        "producer-node-metrics": NODE_METRICS,
-        "producer-topic-metrics": TOPIC_METRICS,
-    }
     return {
         (group, metric.name): telemetry_name(group, metric.name)
-        for group, metrics in groups.items()
+        for group, metrics in GROUPS.items()
         for metric in metrics
     }
 

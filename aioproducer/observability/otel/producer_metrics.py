@@ -10,19 +10,13 @@ import logging
 import math
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from aioproducer.metrics.names import (
-    GAUGES,
-    NODE_METRICS,
-    PRODUCER_METRICS,
-    TOPIC_METRICS,
-    Gauge,
-)
+from aioproducer.metrics.names import GROUPS
 from aioproducer.observability.otel.conventions import CLIENT_ID, DESTINATION, NODE_ID, Attributes
 from aioproducer.observer import ObservedProducer
 
@@ -32,6 +26,11 @@ logger = logging.getLogger("aioproducer.observability.otel")
 
 _SECONDS: Final = {"ms": 1e-3, "ns": 1e-9, "s": 1.0}
 _UNITS: Final = {"ms": "s", "ns": "s", "s": "s", "bytes": "By", "ratio": "1", "": "1"}
+_PREFIXES: Final = {
+    "producer-metrics": "aioproducer",
+    "producer-topic-metrics": "aioproducer.topic",
+    "producer-node-metrics": "aioproducer.node",
+}
 _ENDINGS: Final = ("-total", "-ns", "-bytes")
 
 
@@ -49,13 +48,12 @@ class Spec(NamedTuple):
 
 def specs() -> Iterator[Spec]:
     """All instruments."""
-    yield from _of_group("producer-metrics", "aioproducer", (*PRODUCER_METRICS, *GAUGES))
-    yield from _of_group("producer-topic-metrics", "aioproducer.topic", TOPIC_METRICS)
-    yield from _of_group("producer-node-metrics", "aioproducer.node", NODE_METRICS)
+    for group, prefix in _PREFIXES.items():
+        yield from _of_group(group, prefix)
 
 
-def _of_group(group: str, prefix: str, metrics: Iterable[Gauge]) -> Iterator[Spec]:
-    for metric in metrics:
+def _of_group(group: str, prefix: str) -> Iterator[Spec]:
+    for metric in GROUPS[group]:
         if metric.unit.endswith("/s"):
             continue
         yield Spec(

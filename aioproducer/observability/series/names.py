@@ -14,10 +14,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from aioproducer.metrics.names import (
-    GAUGES,
-    NODE_METRICS,
-    PRODUCER_METRICS,
-    TOPIC_METRICS,
+    GROUPS,
     Gauge,
 )
 from aioproducer.observability.series.family import Kind
@@ -74,6 +71,6 @@ def _one(prefix: str, metric: Gauge) -> KafkaSeries:
     )
 
 
-PRODUCER_SERIES: Final = _series("kafka_producer", (*PRODUCER_METRICS, *GAUGES))
-TOPIC_SERIES: Final = _series("kafka_producer_topic", TOPIC_METRICS)
-NODE_SERIES: Final = _series("kafka_producer_node", NODE_METRICS)
+PRODUCER_SERIES: Final = _series("kafka_producer", GROUPS["producer-metrics"])
+TOPIC_SERIES: Final = _series("kafka_producer_topic", GROUPS["producer-topic-metrics"])
+NODE_SERIES: Final = _series("kafka_producer_node", GROUPS["producer-node-metrics"])
