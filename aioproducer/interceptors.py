@@ -6,7 +6,7 @@ Source: Kafka's ``ProducerInterceptor`` and ``ProducerInterceptors`` (KIP-42, KI
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from inspect import signature
 from typing import Any, Protocol
@@ -133,12 +133,29 @@ def _pairs(headers: Headers | None) -> tuple[Header, ...]:
 
 
 def close_hooks(hooks: Iterable[Any]) -> None:
-    """Call ``close()`` of hooks that have it."""
+    """Call ``close()`` of hooks that have it; asynchronous ones are not run."""
+    for closing in begin_closing(hooks):
+        if isinstance(closing, Coroutine):
+            closing.close()
+
+
+def begin_closing(hooks: Iterable[Any]) -> list[Awaitable[Any]]:
+    """Call ``close()`` of hooks that have it; returns the results that are to be awaited."""
+    closing: list[Awaitable[Any]] = []
     for hook in hooks:
         close = getattr(hook, "close", None)
         if close is None:
             continue
         try:
-            close()
+            result = close()
         except Exception as error:
-            logger.error("close of %r failed", hook, exc_info=error, error=error)
+            close_failed(hook, error)
+            continue
+        if isinstance(result, Awaitable):
+            closing.append(result)
+    return closing
+
+
+def close_failed(hook: Any, error: BaseException) -> None:
+    """Write a line about the ``close()`` of a hook that raised ``error``."""
+    logger.error("close of %r failed", hook, exc_info=error, error=error)

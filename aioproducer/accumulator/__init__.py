@@ -14,6 +14,7 @@ from aioproducer.accumulator.pending_records import (
     PendingRecord,
     RecordFuture,
     SerializedRecord,
+    Unserialized,
     cancelled_by_caller,
 )
 from aioproducer.accumulator.producer_batch import ProducerBatch
@@ -34,5 +35,6 @@ __all__ = [
     "RecordFuture",
     "SerializedRecord",
     "TopicOutcomes",
+    "Unserialized",
     "cancelled_by_caller",
 ]

@@ -11,7 +11,7 @@ from aioproducer.accumulator.partition import Partition
 from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.settings import AccumulatorSettings, BatchSizes
-from aioproducer.errors import ProducerError
+from aioproducer.errors import NotPreparedError, ProducerError
 
 
 class PendingQueue:
@@ -40,6 +40,8 @@ class PendingQueue:
         self._flushes = flushes
         self._wake = wake
         self._on_failed = on_failed
+        self.preparation_errors: dict[str, BaseException] = {}
+        """By topic, the last error of a serializer that can't be prepared at present."""
         self._waits: list[float] = []
         self._refused: list[tuple[str, ProducerError]] = []
 
@@ -65,19 +67,56 @@ class PendingQueue:
     @property
     def awaited_topics(self) -> Collection[str]:
         """The topics with records that wait for metadata."""
-        return self._records.awaited_topics
+        return self._records.awaiting_metadata.topics
 
     def is_awaited(self, topic: str) -> bool:
-        """True if a record waits for the metadata of ``topic``."""
-        return topic in self._records.awaited_topics
+        """True if a record waits for the metadata of ``topic``, or for its serializer."""
+        return topic in self._records.awaiting_metadata.topics or self.has_unserialized(topic)
 
     def awaiting(self, topic: str) -> list[PendingRecord]:
         """The records that wait for the metadata of ``topic``."""
-        return self._records.awaiting(topic)
+        return self._records.awaiting_metadata.of(topic)
 
     def topic_known(self, topic: str) -> list[PendingRecord]:
         """Remove and return the records that waited for the metadata of ``topic``."""
         return self._records.topic_known(topic)
+
+    # --- records without bytes ---------------------------------------------------------------
+
+    def has_unserialized(self, topic: str) -> bool:
+        """True if a record of ``topic`` waits for its serializer."""
+        return topic in self._records.unserialized.topics
+
+    def first_unserialized(self, topic: str) -> PendingRecord | None:
+        """The oldest record of ``topic`` that waits for its serializer."""
+        return next(iter(self._records.unserialized.of(topic, 1)), None)
+
+    def serialize(self, topic: str, most: int) -> Iterator[PendingRecord]:
+        """Serialize the first ``most`` records of ``topic`` that wait for it; yields each one.
+
+        The iterator ends before the first record whose serializer is not prepared. A record that
+        can't be serialized, or is too large, fails.
+        """
+        for record in self._records.unserialized.of(topic, most):
+            if record.settled or record.serialize is None:
+                continue
+            if record.cancelled:
+                self.withdraw(record)
+                continue
+            try:
+                value = record.serialize()
+                self._records.serialized(record, value, self._sizes.checked(value))
+            except NotPreparedError:
+                return
+            except ProducerError as error:
+                self.refuse(record, error)
+            else:
+                yield record
+
+    def fail_unserialized(self, topic: str, error: ProducerError, most: int) -> None:
+        """Fail the first ``most`` records of ``topic`` that wait for their serializer."""
+        for record in self._records.unserialized.of(topic, most):
+            self.refuse(record, error)
 
     # --- records begin to wait ---------------------------------------------------------------
 
@@ -99,7 +138,10 @@ class PendingQueue:
         self.let_wait(record, partition, now)
 
     def let_wait(self, record: PendingRecord, partition: Partition | None, now: float) -> None:
-        """Let ``record`` wait for memory, or until its partition is known."""
+        """Let ``record`` wait for its bytes, for memory, or until its partition is known."""
+        if record.serialize is not None:
+            self._records.unserialized.add(record)
+            return
         if partition is None:
             self._records.await_topic(record)
             return

@@ -1,6 +1,7 @@
 """Records before they are in a batch: serialized records, and pending ones.
 
-A record waits if its topic is unknown, or if there is no memory for it. Pending records are kept in
+A record waits if its serializer is not prepared, if its topic is unknown, or if there is no memory
+for it. Pending records are kept in
 the order of their ``send()`` calls, so the oldest is the first to expire.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice, takewhile
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from aioproducer.accumulator.buffer_pool import BufferPool, NodeKey, NodeQuota
 from aioproducer.errors import BufferExhaustedError, RecordCancelledError
@@ -79,8 +80,17 @@ class SerializedRecord:
         """The wall clock's nanoseconds at the ``send()``."""
 
 
+class Unserialized(NamedTuple):
+    """The bytes that a record will have."""
+
+    size: int
+    """An estimate of them."""
+    serialize: Callable[[], SerializedRecord]
+    """Makes them. Raises NotPreparedError while the serializer is not prepared."""
+
+
 class PendingRecord:
-    """A record that waits for metadata or memory."""
+    """A record that waits for its serializer, for metadata or for memory."""
 
     __slots__ = (
         "awaits_metadata",
@@ -91,6 +101,7 @@ class PendingRecord:
         "on_cancel",
         "record",
         "sent",
+        "serialize",
         "settled",
         "size",
     )
@@ -112,6 +123,9 @@ class PendingRecord:
         """The generation of flushes that wait for it; see :class:`Flushes`."""
         self.node: NodeKey = None
         """The leader of its partition, whose quota it uses."""
+        self.serialize: Callable[[], SerializedRecord] | None = None
+        """Makes the record's bytes; it raises NotPreparedError while its serializer is not
+        prepared. None: ``record`` has the bytes."""
         self.settled = False
         """True once the record was appended, failed or cancelled."""
         self.on_cancel: Callable[[PendingRecord], None] | None = None
@@ -158,6 +172,38 @@ def cancelled_by_caller(topic: str) -> RecordCancelledError:
     )
 
 
+class TopicQueues:
+    """Records by topic, each topic's in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, dict[PendingRecord, None]] = {}
+
+    def add(self, record: PendingRecord) -> None:
+        """Put ``record`` at the end of its topic's queue."""
+        self._queues.setdefault(record.topic, {})[record] = None
+
+    def remove(self, record: PendingRecord) -> None:
+        """Take ``record`` out, if it is here."""
+        queue = self._queues.get(record.topic)
+        if queue is not None:
+            queue.pop(record, None)
+            if not queue:
+                del self._queues[record.topic]
+
+    @property
+    def topics(self) -> Collection[str]:
+        """The topics with records."""
+        return self._queues.keys()
+
+    def of(self, topic: str, most: int | None = None) -> list[PendingRecord]:
+        """The records of ``topic``, or the first ``most`` of them."""
+        return list(islice(self._queues.get(topic, ()), most))
+
+    def take(self, topic: str) -> list[PendingRecord]:
+        """Remove and return the records of ``topic``."""
+        return list(self._queues.pop(topic, ()))
+
+
 class PendingRecords:
     """All pending records: ``capacity`` bytes of them, and the bytes borrowed from ``pool``.
 
@@ -175,7 +221,10 @@ class PendingRecords:
         self._keep = keep
         self._borrowed = 0
         self._records: OrderedDict[PendingRecord, None] = OrderedDict()
-        self._awaiting_topic: dict[str, dict[PendingRecord, None]] = {}
+        self.awaiting_metadata = TopicQueues()
+        """The records that wait for the metadata of their topic."""
+        self.unserialized = TopicQueues()
+        """The records that wait for the serializers to be prepared for their topic."""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -236,23 +285,22 @@ class PendingRecords:
     def await_topic(self, record: PendingRecord) -> None:
         """Note that ``record`` waits for the metadata of its topic."""
         record.awaits_metadata = True
-        self._awaiting_topic.setdefault(record.topic, {})[record] = None
-
-    @property
-    def awaited_topics(self) -> Collection[str]:
-        """The topics with records that wait for metadata."""
-        return self._awaiting_topic.keys()
-
-    def awaiting(self, topic: str) -> list[PendingRecord]:
-        """The records that wait for the metadata of ``topic``."""
-        return list(self._awaiting_topic.get(topic, ()))
+        self.awaiting_metadata.add(record)
 
     def topic_known(self, topic: str) -> list[PendingRecord]:
         """Remove and return the records that waited for the metadata of ``topic``."""
-        known = list(self._awaiting_topic.pop(topic, ()))
+        known = self.awaiting_metadata.take(topic)
         for record in known:
             record.awaits_metadata = False
         return known
+
+    def serialized(self, record: PendingRecord, value: SerializedRecord, size: int) -> None:
+        """Note that ``record`` has its bytes, and counts for ``size`` bytes from now on."""
+        self.unserialized.remove(record)
+        record.serialize = None
+        record.record = value
+        self.quota.take(record.node, size - record.size)
+        record.size = size
 
     def remove(self, record: PendingRecord) -> None:
         """Take ``record`` out; doing so twice does nothing."""
@@ -265,14 +313,8 @@ class PendingRecords:
                 self._pool.take_back(surplus)
                 self._borrowed -= surplus
                 self.quota.grow(-surplus)
-            self._forget_awaiting(record)
-
-    def _forget_awaiting(self, record: PendingRecord) -> None:
-        awaiting = self._awaiting_topic.get(record.topic)
-        if awaiting is not None:
-            awaiting.pop(record, None)
-            if not awaiting:
-                del self._awaiting_topic[record.topic]
+            self.awaiting_metadata.remove(record)
+            self.unserialized.remove(record)
 
     def expired(self, now: float, most: int | None = None) -> list[PendingRecord]:
         """The records whose deadline has passed, or the first ``most`` of them."""

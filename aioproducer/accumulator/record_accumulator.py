@@ -20,7 +20,12 @@ from aioproducer.accumulator.memory_quota import LeaderView, MemoryQuota
 from aioproducer.accumulator.memory_waiters import MemoryWaiters
 from aioproducer.accumulator.partition import Partition
 from aioproducer.accumulator.pending_queue import PendingQueue
-from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords, SerializedRecord
+from aioproducer.accumulator.pending_records import (
+    PendingRecord,
+    PendingRecords,
+    SerializedRecord,
+    Unserialized,
+)
 from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.settings import AccumulatorSettings, BatchSizes
 from aioproducer.accumulator.topic import StickyChoice, Topic
@@ -155,6 +160,10 @@ class RecordAccumulator:
             self.routes.last = batch.builder
         return batch
 
+    def knows(self, topic: str) -> bool:
+        """True if the partitions of ``topic`` are known."""
+        return topic in self._topics
+
     def allow_fast_path(self, is_open: bool) -> None:
         """Allow or forbid the fast path, which does not check for an open transaction."""
         self.routes.is_open = is_open
@@ -197,18 +206,23 @@ class RecordAccumulator:
         *,
         caller: object = None,
         over_capacity: bool = False,
+        unserialized: Unserialized | None = None,
     ) -> PendingRecord:
-        """Let ``record`` wait until its topic, its partition or memory is there.
+        """Let ``record`` wait until its bytes, its topic, its partition or memory is there.
 
         It expires at ``deadline``. ``caller``: the task or thread that sent it, if it may wait for
-        memory. ``over_capacity``: see :meth:`PendingRecords.add`.
+        memory. ``over_capacity``: see :meth:`PendingRecords.add`. ``unserialized``: the record has
+        no key, value and headers yet.
 
         Raises:
             RecordTooLargeError: no batch can ever hold the record.
             BufferExhaustedError: there is no room for more pending records.
         """
-        pending = PendingRecord(record, self._sizes.checked(record), now, deadline)
+        size = self._sizes.checked(record) if unserialized is None else unserialized.size
+        pending = PendingRecord(record, size, now, deadline)
         topic = self._topics.get(record.topic)
+        if unserialized is not None:
+            pending.serialize, topic = unserialized.serialize, None
         partition = None if topic is None else self._partition_for(topic, pending, now)
         node = None if partition is None else partition.leader
         self._memory_quota.record_came(node, now)
@@ -220,6 +234,18 @@ class RecordAccumulator:
             if caller is not None and self.waiters.is_full:
                 self.waiters.caller_stalls(caller)
         return pending
+
+    def serialize_pending(self, topic: str, most: int, now: float) -> None:
+        """Serialize the first ``most`` unserialized records of ``topic``, in their order.
+
+        The call ends before the first record whose serializer is not prepared.
+        """
+        for record in self.pending.serialize(topic, most):
+            known = self._topics.get(topic)
+            if known is None:
+                self.pending.let_wait(record, None, now)
+            else:
+                self._place(known, record, now)
 
     def _partition_for(self, topic: Topic, record: PendingRecord, now: float) -> Partition | None:
         key, partition = record.record.key, record.record.partition

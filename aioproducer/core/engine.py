@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from typing import Any, Final
 
-from aioproducer.accumulator import PendingRecord, SerializedRecord
+from aioproducer.accumulator import PendingRecord, SerializedRecord, Unserialized
 from aioproducer.client.connections import resolved_bootstrap_servers
 from aioproducer.client.environment import Environment
+from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.config import ProducerConfig
 from aioproducer.core.cluster_queries import ClusterQueries
 from aioproducer.core.parts import Parts
@@ -95,18 +96,38 @@ class Engine:
         caller: object,
         *,
         over_capacity: bool,
+        unserialized: Unserialized | None = None,
     ) -> PendingRecord:
-        """Let a record of ``caller`` wait for its topic, its partition or memory.
+        """Let a record of ``caller`` wait for its bytes, its topic, its partition or memory.
 
         See :meth:`RecordAccumulator.enqueue`, also for its errors.
         """
         pending = self.accumulator.enqueue(
-            record, now, deadline, caller=caller, over_capacity=over_capacity
+            record,
+            now,
+            deadline,
+            caller=caller,
+            over_capacity=over_capacity,
+            unserialized=unserialized,
         )
-        if pending.awaits_metadata:
+        if pending.awaits_metadata or not self.accumulator.knows(record.topic):
             self._metadata.seek(record.topic, now)
         self._wakeup.wake()
         return pending
+
+    def seek_awaited(self, topic: str) -> None:
+        """Request the metadata of ``topic`` if records wait for it."""
+        if self._pending.awaiting(topic):
+            self._metadata.seek(topic, self._clock())
+            self._wakeup.wake()
+
+    def start_task(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        """Run ``coroutine`` until the producer is closed."""
+        self._owner.start(coroutine, name=name)
+
+    def backoff(self) -> ExponentialBackoff:
+        """The delays of ``retry_backoff_ms`` and ``retry_backoff_max_ms``."""
+        return self.parts.backoff()
 
     async def drain(self, caller: object) -> None:
         """Wait for memory, in turn; ``caller``, a task, sends more afterwards."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from contextlib import suppress
+from typing import Any, Final
 
 from aioproducer.config import ProducerConfig
-from aioproducer.interceptors import Interceptors, close_hooks
+from aioproducer.interceptors import Interceptors, begin_closing, close_failed, close_hooks
 from aioproducer.logs import ClientLog
+from aioproducer.serialization import Field, FieldSerializer, RecordSerializers
+
+_LEAST_TO_CLOSE: Final = 0.1
 
 
 class Hooks:
@@ -22,18 +27,18 @@ class Hooks:
             for hook in config.interceptor_classes:
                 self._to_close.append(hook() if isinstance(hook, type) else hook)
             self.interceptors = Interceptors(self._to_close, log)
-            self.key_serializer = self._made(config.key_serializer)
-            self.value_serializer = self._made(config.value_serializer)
+            self.serializers = RecordSerializers(
+                self._serializer(config.key_serializer, "key"),
+                self._serializer(config.value_serializer, "value"),
+            )
         except BaseException:
-            self.close()
+            close_hooks(self._to_close)
             raise
-        self.serializing = not (self.key_serializer is self.value_serializer is None)
-        """True if keys or values pass a serializer."""
         self.partitioning = config.partitioner is not None
         """True if a user's partitioner chooses partitions."""
 
     def __bool__(self) -> bool:
-        return bool(self.interceptors) or self.serializing or self.partitioning
+        return bool(self.interceptors) or bool(self.serializers) or self.partitioning
 
     def partitioner(self) -> Any:
         """The user's partitioner, made now if it is a class."""
@@ -46,7 +51,24 @@ class Hooks:
         self._to_close.append(made)
         return made
 
-    def close(self) -> None:
-        """Close interceptors, and the hooks that were made here; doing so twice does nothing."""
+    def _serializer(self, hook: Any, field: Field) -> FieldSerializer | None:
+        return None if hook is None else FieldSerializer(self._made(hook), field)
+
+    async def close(self, timeout: float = 0.0) -> None:
+        """Close interceptors, and the hooks that were made here; doing so twice does nothing.
+
+        ``timeout``: seconds for the asynchronous ones together, at least a tenth of a second.
+        """
+        hooks, self._to_close = self._to_close, []
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(timeout, _LEAST_TO_CLOSE)):
+                for closing in begin_closing(hooks):
+                    try:
+                        await closing
+                    except Exception as error:
+                        close_failed(closing, error)
+
+    def close_unstarted(self) -> None:
+        """Close the hooks of a producer that was never started: there is no loop to wait on."""
         hooks, self._to_close = self._to_close, []
         close_hooks(hooks)

@@ -121,7 +121,8 @@ class Parts:
         if self.transactions is not None:
             self.transactions.login_refused(error)
 
-    def _backoff(self) -> ExponentialBackoff:
+    def backoff(self) -> ExponentialBackoff:
+        """The delays between retries."""
         return ExponentialBackoff(*self._retry_backoff, self._random)
 
     def _make_metadata(self, config: ProducerConfig) -> Metadata:
@@ -130,7 +131,7 @@ class Parts:
             bootstrap_servers(config.bootstrap_servers),
             max_age=config.metadata_max_age_ms / 1000,
             max_idle=config.metadata_max_idle_ms / 1000,
-            backoff=self._backoff(),
+            backoff=self.backoff(),
             rebootstrap_after=(
                 config.metadata_recovery_rebootstrap_trigger_ms / 1000 if rebootstraps else None
             ),
@@ -176,7 +177,7 @@ class Parts:
             self._sequence_numbers,
             self._reports,
             self._compressor,
-            self._backoff(),
+            self.backoff(),
             config.retries,
             self._manager,
         )
@@ -273,7 +274,7 @@ class Parts:
             self.client,
             self.metadata,
             completer,
-            DriverSettings(self._backoff(), config.transaction_timeout_ms),
+            DriverSettings(self.backoff(), config.transaction_timeout_ms),
             self.transactions.changed,
         )
 

@@ -162,7 +162,7 @@ class ProducerCore:
         except BaseException:
             self._engine = None
             life.start_failed()
-            self.hooks.close()
+            await self.hooks.close()
             self._close_observer()
             raise
         if life.closed:
@@ -192,7 +192,7 @@ class ProducerCore:
         life, engine = self._lifecycle, self._engine
         if engine is None:
             life.close_unstarted()
-            self.hooks.close()
+            await self.hooks.close()
             self._close_observer()
             return 0
         if life.closing is None:
@@ -212,6 +212,7 @@ class ProducerCore:
     async def _close(self, engine: Engine, timeout: float | None) -> int:
         logs.enter(self._life_log.lines)
         bound = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
+        end = self._environment.clock() + bound
         error = ProducerClosedError(
             "the producer was closed before this record was delivered (close() waited for at most "
             f"{bound:g} s, or was cancelled); give close() more time, or call flush() first"
@@ -219,7 +220,7 @@ class ProducerCore:
         try:
             undelivered = await engine.close(bound, error)
         finally:
-            self.hooks.close()
+            await self.hooks.close(end - self._environment.clock())
             self._close_observer()
         self._life_log.closed(engine.outcomes, undelivered)
         return undelivered

@@ -10,16 +10,18 @@ import asyncio
 from asyncio import current_task
 from collections.abc import Callable
 from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeAlias
 
-from aioproducer.accumulator import RecordFuture, SerializedRecord
+from aioproducer.accumulator import RecordFuture, SerializedRecord, Unserialized
 from aioproducer.core.arguments import check_partition, check_timestamp, checked_topic
 from aioproducer.core.engine import Engine
 from aioproducer.core.hooks import Hooks
-from aioproducer.errors import ProducerError
+from aioproducer.core.serializer_preparation import SerializerPreparation
+from aioproducer.errors import NotPreparedError, ProducerError
 from aioproducer.model import Headers, ProducerRecord
 from aioproducer.observer import ObservedFuture, tell_partition
-from aioproducer.serialization import checked_headers, serialize
+from aioproducer.serialization import checked_headers
 
 RecordFields: TypeAlias = tuple[Any, Any, Any, int | None, Headers | None, int | None]
 """Topic, value, key, partition, headers and timestamp: see :meth:`ProducerRecord.fields`."""
@@ -47,6 +49,10 @@ class SendPipeline:
         self._known_topics = routes.topics
         self._transactions = engine.transactions
         self._hooks = hooks
+        self._serializers = hooks.serializers
+        self._preparation: SerializerPreparation | None = None
+        if hooks.serializers.need_preparation:
+            self._preparation = SerializerPreparation(engine, hooks.serializers, max_block, clock)
         self._interceptors = hooks.interceptors
         self._max_block = max_block
         self._clock = clock
@@ -79,8 +85,8 @@ class SendPipeline:
                 fields = sent.fields()
                 token = intercepted = self._interceptors.follow(token, sent)
             sent_ns = self._wall_clock_ns() if sent_ns is None else sent_ns
-            record = self._serialized(fields, token, sent_ns)
-            self._append_or_enqueue(record, caller, over_capacity=over_capacity)
+            fields = self._checked(fields)
+            self._send(fields, token, sent_ns, caller, over_capacity=over_capacity)
         except ProducerError as error:
             if intercepted is not None:
                 intercepted.refused(error)
@@ -88,25 +94,58 @@ class SendPipeline:
                 self._transactions.record_refused(error)
             raise
 
+    def _checked(self, fields: RecordFields) -> RecordFields:
+        """The fields whose topic, partition and timestamp are valid."""
+        topic, value, key, partition, headers, timestamp_ms = fields
+        if type(topic) is not str or topic not in self._known_topics:
+            topic = checked_topic(topic)
+        if timestamp_ms is not None:
+            check_timestamp(timestamp_ms, topic)
+        if partition is not None:
+            check_partition(partition, topic)
+        return topic, value, key, partition, headers, timestamp_ms
+
+    def _send(
+        self,
+        fields: RecordFields,
+        token: RecordFuture,
+        sent_ns: int,
+        caller: object,
+        *,
+        over_capacity: bool,
+    ) -> None:
+        """Put a record into a batch; or let it wait, perhaps before it has its bytes."""
+        preparation = self._preparation
+        if preparation is None:
+            record = self._serialized(fields, token, sent_ns)
+            self._append_or_enqueue(record, caller, None, over_capacity=over_capacity)
+            return
+        topic = fields[0]
+        if topic in preparation.ready:
+            try:
+                record = self._serialized(fields, token, sent_ns)
+            except NotPreparedError:
+                pass
+            else:
+                self._append_or_enqueue(record, caller, None, over_capacity=over_capacity)
+                return
+        if fields[4] is not None:  # no later: a caller may change them, and its call must raise
+            fields = (*fields[:4], checked_headers(fields[4], topic), fields[5])
+        unserialized = preparation.serializer_of(
+            topic, partial(self._serialized, fields, token, sent_ns), (fields[1], fields[2])
+        )
+        record = SerializedRecord(topic, fields[3], 0, None, None, (), token, sent_ns=sent_ns)
+        self._append_or_enqueue(record, caller, unserialized, over_capacity=over_capacity)
+        preparation.begin(topic)
+
     def _serialized(
         self, fields: RecordFields, token: RecordFuture, sent_ns: int
     ) -> SerializedRecord:
         topic, value, key, partition, headers, timestamp_ms = fields
-        hooks = self._hooks
-        if type(topic) is not str or topic not in self._known_topics:
-            topic = checked_topic(topic)
-        if hooks.serializing or (value is not None and type(value) is not bytes):
-            value = serialize(value, hooks.value_serializer, topic, "value")
-        if hooks.serializing or (key is not None and type(key) is not bytes):
-            key = serialize(key, hooks.key_serializer, topic, "key")
-        pairs = () if headers is None else checked_headers(headers, topic)
+        key, value, pairs = self._serializers.serialized(topic, key, value, headers)
         if timestamp_ms is None:
             timestamp_ms = sent_ns // 1_000_000
-        else:
-            check_timestamp(timestamp_ms, topic)
-        if partition is not None:
-            check_partition(partition, topic)
-        elif hooks.partitioning:
+        if partition is None and self._hooks.partitioning:
             partition = self._accumulator.choose_partition(topic, key, value)
             tell_partition(token, partition)
         return SerializedRecord(
@@ -114,14 +153,21 @@ class SendPipeline:
         )
 
     def _append_or_enqueue(
-        self, record: SerializedRecord, caller: object, *, over_capacity: bool
+        self,
+        record: SerializedRecord,
+        caller: object,
+        unserialized: Unserialized | None,
+        *,
+        over_capacity: bool,
     ) -> None:
         now = self._clock()
-        if self._append(record, now):
+        if unserialized is None and self._append(record, now):
             return
         deadline = now + self._max_block
         caller = caller or current_task()
-        pending = self._engine.enqueue(record, now, deadline, caller, over_capacity=over_capacity)
+        pending = self._engine.enqueue(
+            record, now, deadline, caller, over_capacity=over_capacity, unserialized=unserialized
+        )
         if isinstance(pending.caller, asyncio.Future):
             pending.on_cancel = self._withdraw
             pending.caller.add_done_callback(pending, context=self._context)

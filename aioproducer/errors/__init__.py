@@ -6,6 +6,7 @@
     ├── UsageError                              wrong use of the library; nothing was sent
     │   ├── ConfigError                         (ValueError)
     │   ├── SerializationError                  (TypeError)
+    │   │   └── NotPreparedError                for serializers: ``prepare()`` is needed first
     │   ├── RecordTooLargeError                 (ValueError)
     │   ├── InvalidOffsetError                  (ValueError)
     │   ├── InvalidPartitionError               (ValueError)
@@ -18,6 +19,7 @@
     │   ├── DeliveryTimeoutError                the record's ``delivery_timeout_ms`` is over
     │   ├── BufferExhaustedError                no memory for the record within ``max_block_ms``
     │   ├── MetadataTimeoutError                no metadata for the topic within ``max_block_ms``
+    │   ├── PreparationTimeoutError             no prepared serializer within ``max_block_ms``
     │   └── RequestTimeoutError                 one request; retried by the producer itself
     ├── RecordCancelledError                    the caller took the record back; for interceptors
     ├── NetworkError                            (ConnectionError)
@@ -140,6 +142,8 @@ from aioproducer.errors.client import (
     MetadataTimeoutError,
     MissingExtraError,
     NetworkError,
+    NotPreparedError,
+    PreparationTimeoutError,
     ProducerBrokenError,
     ProducerClosedError,
     ProducerError,
@@ -218,6 +222,8 @@ __all__ = [
     "MetadataTimeoutError",
     "MissingExtraError",
     "NetworkError",
+    "NotPreparedError",
+    "PreparationTimeoutError",
     "NetworkExceptionError",
     "NotControllerError",
     "NotCoordinatorError",

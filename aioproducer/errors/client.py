@@ -48,6 +48,14 @@ class SerializationError(UsageError, TypeError):
     """A key, value or header could not be turned into bytes."""
 
 
+class NotPreparedError(SerializationError):
+    """A serializer lacks something that its ``prepare()`` fetches.
+
+    ``serialize()`` of a user's serializer may raise it: the record waits until ``prepare()`` was
+    called again. See :class:`~aioproducer.serialization.Serializer`.
+    """
+
+
 class RecordTooLargeError(UsageError, ValueError):
     """A record is larger than ``max_request_size``, ``buffer_memory`` or the broker allows."""
 
@@ -94,6 +102,10 @@ class BufferExhaustedError(ProducerTimeoutError):
 
 class MetadataTimeoutError(ProducerTimeoutError):
     """The topic, or the partition that a record names, did not become known in ``max_block_ms``."""
+
+
+class PreparationTimeoutError(ProducerTimeoutError):
+    """A serializer was not prepared for the topic within ``max_block_ms``."""
 
 
 class RequestTimeoutError(ProducerTimeoutError):

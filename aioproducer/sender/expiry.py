@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from aioproducer.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
 from aioproducer.cluster.metadata import Metadata
-from aioproducer.errors import BufferExhaustedError, MetadataTimeoutError, ProducerError
+from aioproducer.errors import (
+    BufferExhaustedError,
+    MetadataTimeoutError,
+    PreparationTimeoutError,
+    ProducerError,
+)
 from aioproducer.logs import RoomLogger
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.network.client import NetworkClient
@@ -66,7 +71,7 @@ class BatchExpiry:
 
 
 class RecordExpiry:
-    """Fails records that waited for metadata or memory longer than ``max_block_ms``."""
+    """Fails records that waited for a serializer, metadata or memory beyond ``max_block_ms``."""
 
     def __init__(
         self,
@@ -75,6 +80,7 @@ class RecordExpiry:
         refresher: MetadataRefresher,
         metrics: ProducerMetrics,
     ) -> None:
+        self._accumulator = accumulator
         self._pending = accumulator.pending
         self._outcomes = accumulator.outcomes
         self._metadata = metadata
@@ -85,8 +91,12 @@ class RecordExpiry:
         """Fail the late records, at most ``RECORDS_PER_SLICE`` at once."""
         late: dict[str, tuple[int, ProducerError]] = {}
         for record in self._pending.expired(now, RECORDS_PER_SLICE):
+            if record.settled:  # it went into a batch as the record before it failed
+                continue
             error = self._why(record, now)
             self._pending.fail([record], error)
+            if record.serialize is not None:
+                self._accumulator.serialize_pending(record.topic, RECORDS_PER_SLICE, now)
             self._metrics.records_failed(record.topic, 1, now)
             # A topic that is known lacks the partition that this record names.
             others_may_pass = isinstance(error, MetadataTimeoutError) and (
@@ -119,6 +129,8 @@ class RecordExpiry:
             )
 
     def _why(self, record: PendingRecord, now: float) -> ProducerError:
+        if record.serialize is not None:
+            return self._why_unserialized(record.topic, now - record.sent)
         unknown = self._refresher.why_no_partition(
             record.topic, record.partition or 0, record.sent, now
         )
@@ -130,6 +142,18 @@ class RecordExpiry:
             f"{now - record.sent:.1f} s (max_block_ms or delivery_timeout_ms): use "
             "`await producer.drain()` between sends, or raise buffer_memory"
         )
+
+    def _why_unserialized(self, topic: str, waited: float) -> PreparationTimeoutError:
+        cause = self._pending.preparation_errors.get(topic)
+        reason = "prepare() has not returned"
+        if cause is not None:
+            reason = f"the last error is {type(cause).__name__}: {cause}"
+        error = PreparationTimeoutError(
+            f"the serializers were not prepared for topic {topic!r} within {waited:.1f} s "
+            f"(max_block_ms or delivery_timeout_ms): {reason}"
+        )
+        error.__cause__ = cause
+        return error
 
 
 def _tell_failed(topic: str, count: int, error: ProducerError) -> None:

@@ -88,7 +88,7 @@ class LoopThread:
             self._open = False
         self._inbox.close()
         if not self._thread.ident:
-            self._core.hooks.close()
+            self._core.hooks.close_unstarted()
             return 0
         if not self._ended.done():
             with suppress(errors.ProducerClosedError, errors.ProducerBrokenError):

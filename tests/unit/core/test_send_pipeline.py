@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from aioproducer.accumulator import PendingRecord, SerializedRecord
+from aioproducer.accumulator import PendingRecord, SerializedRecord, Unserialized
 from aioproducer.cluster.snapshot import PartitionLeader, TopicInfo
 from aioproducer.config import ProducerConfig
 from aioproducer.core.engine import Engine
@@ -82,10 +82,16 @@ class FakeEngine:
         caller: object,
         *,
         over_capacity: bool,
+        unserialized: Unserialized | None,
     ) -> PendingRecord:
         self.enqueued.append((record, deadline, caller))
         return self.accumulator.enqueue(
-            record, now, deadline, caller=caller, over_capacity=over_capacity
+            record,
+            now,
+            deadline,
+            caller=caller,
+            over_capacity=over_capacity,
+            unserialized=unserialized,
         )
 
     def withdraw(self, record: PendingRecord) -> None:
@@ -135,8 +141,8 @@ async def test_the_steps_are_in_the_order_of_kafka_and_each_sees_the_one_before(
     sends.put("v", key="k")
     assert steps.log == [
         ("on_send", "k", "v"),
-        ("value", "v!"),
         ("key", "k"),
+        ("value", "v!"),
         ("partition", b"k", b"v!"),
     ]
     assert sends.partitions() == [1]

@@ -16,6 +16,7 @@ from aioproducer.errors import (
     NetworkError,
     ProducerError,
     ProducerTimeoutError,
+    SerializationError,
     UsageError,
     code_name,
     kafka_error,
@@ -72,6 +73,7 @@ def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
     [
         ("ConfigError", (UsageError, ValueError)),
         ("SerializationError", (UsageError, TypeError)),
+        ("NotPreparedError", (SerializationError, TypeError)),
         ("RecordTooLargeError", (UsageError, ValueError)),
         ("InvalidPartitionError", (UsageError, ValueError)),
         ("ProducerClosedError", (UsageError, RuntimeError)),
@@ -81,6 +83,7 @@ def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
         ("DeliveryTimeoutError", (ProducerTimeoutError, TimeoutError)),
         ("BufferExhaustedError", (ProducerTimeoutError, TimeoutError)),
         ("MetadataTimeoutError", (ProducerTimeoutError, TimeoutError)),
+        ("PreparationTimeoutError", (ProducerTimeoutError, TimeoutError)),
         ("RequestTimeoutError", (ProducerTimeoutError, TimeoutError)),
         ("BootstrapError", (NetworkError, ConnectionError)),
         ("BrokerConnectionError", (NetworkError, ConnectionError)),

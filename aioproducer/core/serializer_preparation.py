@@ -1,0 +1,168 @@
+"""The preparation of serializers, topic by topic, and the records that wait for it.
+
+A topic's records wait in one queue, in the order of their ``send()`` calls, because a record
+without its key has no partition yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from itertools import islice
+from sys import getsizeof
+from typing import Any, Final
+
+from aioproducer.accumulator import SerializedRecord, Unserialized
+from aioproducer.core.engine import Engine
+from aioproducer.errors import NotPreparedError, ProducerError, SerializationError
+from aioproducer.logs import RoomLogger
+from aioproducer.serialization import RecordSerializers
+
+logger = RoomLogger(__name__)
+
+_RECORDS_PER_TURN: Final = 100
+"""The number of records serialized before the event loop may run other tasks."""
+_MOST_TOPICS: Final = 10_000
+"""The number of topics that are known as prepared; beyond it all are prepared again."""
+_LEAST_SIZE: Final = 512
+"""Bytes that an unserialized record counts for at least."""
+_MOST_PARTS: Final = 1_000
+
+
+class SerializerPreparation:
+    """Calls ``prepare()`` once for each topic, and serializes the records that waited for it.
+
+    ``max_block``: seconds that one ``prepare()`` may take.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        serializers: RecordSerializers,
+        max_block: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self.ready: set[str] = set()
+        """The topics whose records need not wait."""
+        self._engine = engine
+        self._accumulator = engine.accumulator
+        self._pending = engine.accumulator.pending
+        self._serializers = serializers
+        self._max_block = max_block
+        self._clock = clock
+        self._backoff = engine.backoff()
+        self._prepared: set[str] = set()
+        self._failures: dict[str, int] = {}
+        self._running: set[str] = set()
+
+    def serializer_of(
+        self, topic: str, serialize: Callable[[], SerializedRecord], data: tuple[Any, ...]
+    ) -> Unserialized:
+        """The bytes of a record of ``topic`` that is to wait; ``data``: its key and its value."""
+
+        def once_prepared() -> SerializedRecord:
+            if topic not in self._prepared:
+                raise NotPreparedError(f"topic {topic!r}: prepare() was not called yet")
+            return serialize()
+
+        size = max(_LEAST_SIZE, sum(map(_estimated_size, data)))
+        return Unserialized(size, once_prepared)
+
+    def begin(self, topic: str) -> None:
+        """Prepare the serializers for ``topic``, on behalf of the records that wait."""
+        self.ready.discard(topic)
+        if topic not in self._running:
+            self._running.add(topic)
+            self._engine.start_task(self._serve(topic), f"aioproducer-prepare-{topic}")
+
+    async def _serve(self, topic: str) -> None:
+        """Prepare and serialize until no record of ``topic`` waits."""
+        try:
+            while (head := self._pending.first_unserialized(topic)) is not None:
+                if failures := self._failures.get(topic, 0):
+                    await asyncio.sleep(self._backoff.delay(failures))
+                error = await self._prepare(topic)
+                if error is None:
+                    await self._serialize(topic)
+                    if self._pending.first_unserialized(topic) is not head:
+                        self._failures.pop(topic, None)
+                        continue
+                elif not _is_retriable(error):
+                    await self._fail(topic, error)
+                self._failures[topic] = failures + 1
+        finally:
+            self._running.discard(topic)
+        self._pending.preparation_errors.pop(topic, None)
+        if topic in self._prepared:
+            self.ready.add(topic)
+
+    async def _prepare(self, topic: str) -> Exception | None:
+        """Call ``prepare()``; returns its error."""
+        try:
+            async with asyncio.timeout(self._max_block):
+                await self._serializers.prepare(topic)
+        except Exception as error:
+            if not str(error) and isinstance(error, TimeoutError):
+                error = TimeoutError(f"prepare() did not return within {self._max_block:g} s")
+            self._pending.preparation_errors[topic] = error
+            logger.repeated(
+                logging.WARNING,
+                ("prepare", topic, type(error)),
+                "the serializers can't be prepared for topic %s: %s: %s",
+                topic,
+                type(error).__name__,
+                error,
+                topic=topic,
+                error=error,
+            )
+            return error
+        self._pending.preparation_errors.pop(topic, None)
+        if len(self._prepared) >= _MOST_TOPICS:
+            self._prepared.clear()
+            self.ready.clear()
+        self._prepared.add(topic)
+        return None
+
+    async def _serialize(self, topic: str) -> None:
+        """Serialize the records that wait, up to one whose serializer is not prepared."""
+        while (head := self._pending.first_unserialized(topic)) is not None:
+            self._accumulator.serialize_pending(topic, _RECORDS_PER_TURN, self._clock())
+            self._engine.seek_awaited(topic)
+            if self._pending.first_unserialized(topic) is head:
+                return
+            await asyncio.sleep(0)
+
+    async def _fail(self, topic: str, cause: Exception) -> None:
+        """Fail the records that wait."""
+        error: Exception = cause
+        if not isinstance(cause, ProducerError):
+            error = SerializationError(
+                f"the serializers can't be prepared for topic {topic!r}: "
+                f"{type(cause).__name__}: {cause}"
+            )
+            error.__cause__ = cause
+        assert isinstance(error, ProducerError)
+        while self._pending.first_unserialized(topic) is not None:
+            self._pending.fail_unserialized(topic, error, _RECORDS_PER_TURN)
+            await asyncio.sleep(0)
+
+
+def _is_retriable(error: Exception) -> bool:
+    """True if another call of ``prepare()`` may succeed."""
+    said = getattr(error, "retriable", None)
+    return bool(said) if said is not None else isinstance(error, OSError | TimeoutError)
+
+
+def _estimated_size(data: Any) -> int:
+    """Bytes that ``data`` may take, by itself and its parts."""
+    if data is None:
+        return 0
+    parts = data
+    if isinstance(data, dict):
+        parts = data.values()
+    elif not isinstance(data, list | tuple):
+        parts = getattr(data, "__dict__", {}).values()
+    return getsizeof(data, _LEAST_SIZE) + sum(
+        getsizeof(part, 0) for part in islice(parts, _MOST_PARTS)
+    )

@@ -1,0 +1,54 @@
+"""The headers of a record: pairs of a text, and bytes or None."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aioproducer.errors import SerializationError
+from aioproducer.model import Header, Headers
+from aioproducer.serialization.plain import bytes_of, utf8
+
+
+class SharedHeaders(tuple[Header, ...]):
+    """Headers of many records, already checked; :func:`checked_headers` lets them pass."""
+
+    context: tuple[Header, ...] = ()
+    """Those of them that carry the context of a trace: records with headers of their own get these
+    alone."""
+
+
+def shared_headers(headers: Headers, topic: str) -> SharedHeaders | None:
+    """The headers of all records of one call, checked once; None: there are none."""
+    return SharedHeaders(checked_headers(headers, topic)) or None
+
+
+def checked_headers(headers: Headers, topic: str) -> tuple[Header, ...]:
+    """Headers as pairs: keys are text, values bytes or None."""
+    if type(headers) is SharedHeaders:
+        return headers
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    try:
+        return tuple(_checked_header(name, value, topic) for name, value in pairs)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, SerializationError):
+            raise
+        raise SerializationError(
+            f"the headers of a record for topic {topic!r} must be a mapping or (key, value) pairs"
+        ) from error
+
+
+def _checked_header(name: Any, value: Any, topic: str) -> Header:
+    if not isinstance(name, str):
+        raise SerializationError(
+            f"a header key for topic {topic!r} is of type {type(name).__name__}, not str"
+        )
+    if not name.isascii():
+        utf8(name, "a header key", topic)
+    if value is None or type(value) is bytes:
+        return name, value
+    return name, bytes_of(
+        value,
+        f"the value of header {name!r} for topic {topic!r} is of type {type(value).__name__}; "
+        "it must be bytes or None",
+    )
