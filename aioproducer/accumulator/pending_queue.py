@@ -70,8 +70,8 @@ class PendingQueue:
         return self._records.awaiting_metadata.topics
 
     def is_awaited(self, topic: str) -> bool:
-        """True if a record waits for the metadata of ``topic``, or for its serializer."""
-        return topic in self._records.awaiting_metadata.topics or self.has_unserialized(topic)
+        """True if a record waits for the metadata of ``topic``."""
+        return topic in self._records.awaiting_metadata.topics
 
     def awaiting(self, topic: str) -> list[PendingRecord]:
         """The records that wait for the metadata of ``topic``."""
@@ -113,10 +113,9 @@ class PendingQueue:
             else:
                 yield record
 
-    def fail_unserialized(self, topic: str, error: ProducerError, most: int) -> None:
-        """Fail the first ``most`` records of ``topic`` that wait for their serializer."""
-        for record in self._records.unserialized.of(topic, most):
-            self.refuse(record, error)
+    def unserialized(self, topic: str) -> list[PendingRecord]:
+        """The records of ``topic`` that wait for their serializer."""
+        return self._records.unserialized.of(topic)
 
     # --- records begin to wait ---------------------------------------------------------------
 

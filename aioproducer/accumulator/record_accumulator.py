@@ -335,7 +335,8 @@ class RecordAccumulator:
     def forget_topic(self, name: str, now: float) -> bool:
         """Drop an unused topic; False while it has records."""
         topic = self._topics.get(name)
-        if self.pending.is_awaited(name) or (topic is not None and topic.is_busy):
+        waits = self.pending.is_awaited(name) or self.pending.has_unserialized(name)
+        if waits or (topic is not None and topic.is_busy):
             return False
         if topic is not None:
             for partition in topic.partitions:

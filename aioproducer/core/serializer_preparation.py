@@ -82,11 +82,15 @@ class SerializerPreparation:
             while (head := self._pending.first_unserialized(topic)) is not None:
                 if failures := self._failures.get(topic, 0):
                     await asyncio.sleep(self._backoff.delay(failures))
+                    await self._serialize(topic)  # the record that lacked something may be gone
+                    if self._pending.first_unserialized(topic) is not head:
+                        continue
                 error = await self._prepare(topic)
                 if error is None:
                     await self._serialize(topic)
                     if self._pending.first_unserialized(topic) is not head:
                         self._failures.pop(topic, None)
+                        self._pending.preparation_errors.pop(topic, None)
                         continue
                 elif not _is_retriable(error):
                     await self._fail(topic, error)
@@ -117,7 +121,6 @@ class SerializerPreparation:
                 error=error,
             )
             return error
-        self._pending.preparation_errors.pop(topic, None)
         if len(self._prepared) >= _MOST_TOPICS:
             self._prepared.clear()
             self.ready.clear()
@@ -143,9 +146,10 @@ class SerializerPreparation:
             )
             error.__cause__ = cause
         assert isinstance(error, ProducerError)
-        while self._pending.first_unserialized(topic) is not None:
-            self._pending.fail_unserialized(topic, error, _RECORDS_PER_TURN)
-            await asyncio.sleep(0)
+        for count, record in enumerate(self._pending.unserialized(topic), 1):
+            self._pending.refuse(record, error)
+            if not count % _RECORDS_PER_TURN:
+                await asyncio.sleep(0)
 
 
 def _is_retriable(error: Exception) -> bool:

@@ -1,0 +1,357 @@
+"""Records wait in their order while prepare() of their serializers fetches what they need."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from aioproducer import (
+    BufferExhaustedError,
+    Producer,
+    ProducerClosedError,
+    ProducerError,
+    RecordTooLargeError,
+    SerializationError,
+    TransactionAbortedError,
+    sync,
+)
+from aioproducer.errors import AbortableTransactionError, NotPreparedError, PreparationTimeoutError
+from aioproducer.serialization import RecordHeaders
+from aioproducer.testing.mock_cluster import MockCluster
+from tests.support.read_back import read_first
+
+
+class RefusedError(Exception):
+    """A registry that says no."""
+
+
+class Schemas:
+    """A serializer of texts, whose prepare() waits for ``gate`` and raises the next of ``errors``.
+
+    A text ``kind:rest`` needs the schema of its kind, which prepare() brings if it is in
+    ``published``; ``refused`` kinds never pass.
+    """
+
+    def __init__(self, *errors: Exception, open_gate: bool = True) -> None:
+        self.errors = list(errors)
+        self.gate = asyncio.Event()
+        if open_gate:
+            self.gate.set()
+        self.calls: list[str] = []
+        self.in_flight = 0
+        self.published = {"plain"}
+        self.loaded: set[str] = set()
+        self.refused: set[str] = set()
+        self.wanted: set[str] = set()
+
+    async def prepare(self, topic: str) -> None:
+        self.calls.append(topic)
+        self.in_flight += 1
+        assert self.in_flight == 1, "one call at a time for one topic"
+        try:
+            await self.gate.wait()
+            if self.errors:
+                raise self.errors.pop(0)
+            self.loaded |= {"plain"} | (self.wanted & self.published)
+            if self.wanted - self.loaded - self.refused:
+                raise ConnectionError(f"no schema of {sorted(self.wanted - self.loaded)}")
+        finally:
+            self.in_flight -= 1
+
+    def serialize(self, topic: str, data: str, headers: RecordHeaders) -> bytes:
+        assert self.loaded, "prepare() comes first"
+        kind, _, rest = data.rpartition(":")
+        kind = kind or "plain"
+        if kind in self.refused:
+            raise SerializationError(f"the schema of {kind} is incompatible")
+        if kind not in self.loaded:
+            self.wanted.add(kind)
+            raise NotPreparedError(f"the schema of {kind} is not loaded")
+        headers.append(("kind", kind.encode()))
+        return rest.encode()
+
+
+@pytest.fixture
+def orders() -> Iterator[MockCluster]:
+    with MockCluster(brokers=2, topics={"orders": 1, "others": 1}) as cluster:
+        yield cluster
+
+
+def made(cluster: MockCluster, serializer: Any, **options: Any) -> Producer:
+    options = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 20, **options}
+    return Producer(
+        bootstrap_servers=cluster.bootstrap_servers, value_serializer=serializer, **options
+    )
+
+
+def values(cluster: MockCluster, count: int, topic: str = "orders") -> list[str]:
+    return [(each.value or b"").decode() for each in read_first(cluster, topic, count)]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 -- the state of objects without events
+            await asyncio.sleep(0.001)
+
+
+async def test_records_wait_in_their_order_and_prepare_is_called_once(
+    orders: MockCluster,
+) -> None:
+    schemas = Schemas(open_gate=False)
+    async with made(orders, schemas) as producer:
+        sent = [producer.send("orders", str(number)) for number in range(500)]
+        await until(lambda: bool(schemas.calls))
+        assert not any(future.done() for future in sent)
+        schemas.gate.set()
+        later = [producer.send("orders", str(number)) for number in range(500, 600)]
+        await asyncio.gather(*sent, *later)
+        sent += [producer.send("orders", "600", headers={"trace": b"1"})]
+        await sent[-1]
+        assert schemas.calls == ["orders"]
+    assert values(orders, 601) == [str(number) for number in range(601)]
+    *_, last = read_first(orders, "orders", 601)
+    assert dict(last.headers or ()) == {"trace": b"1", "kind": b"plain"}
+
+
+async def test_topics_wait_for_themselves_alone(orders: MockCluster) -> None:
+    class OneTopic(Schemas):
+        async def prepare(self, topic: str) -> None:
+            if topic == "others":
+                await asyncio.Event().wait()
+            await super().prepare(topic)
+
+    async with made(orders, OneTopic(), max_block_ms=500) as producer:
+        stuck = producer.send("others", "0")
+        assert (await producer.send("orders", "1")).offset == 0
+        assert not stuck.done()
+        with pytest.raises(PreparationTimeoutError, match=r"'others'.*within.*max_block_ms"):
+            await stuck
+
+
+async def test_a_registry_that_is_down_is_asked_again(orders: MockCluster) -> None:
+    schemas = Schemas(ConnectionError("down"), TimeoutError("slow"))
+    async with made(orders, schemas) as producer:
+        sent = [producer.send("orders", str(number)) for number in range(10)]
+        await asyncio.gather(*sent)
+    assert len(schemas.calls) == 3
+    assert values(orders, 10) == [str(number) for number in range(10)]
+
+
+async def test_records_expire_with_the_last_error_and_later_ones_pass(
+    orders: MockCluster,
+) -> None:
+    schemas = Schemas(*[ConnectionError("registry is down") for _ in range(1000)])
+    async with made(orders, schemas, max_block_ms=300) as producer:
+        with pytest.raises(PreparationTimeoutError, match="ConnectionError: registry is down") as e:
+            await producer.send("orders", "lost")
+        assert isinstance(e.value, TimeoutError)
+        assert isinstance(e.value.__cause__, ConnectionError)
+        schemas.errors.clear()
+        await producer.send("orders", "passes")
+    assert values(orders, 1) == ["passes"]
+
+
+async def test_a_refusal_fails_the_waiting_records_and_the_next_one_asks_again(
+    orders: MockCluster,
+) -> None:
+    schemas = Schemas(RefusedError("incompatible: field x"), open_gate=False)
+    async with made(orders, schemas) as producer:
+        sent = [producer.send("orders", str(number)) for number in range(300)]
+        schemas.gate.set()
+        for future in sent:
+            with pytest.raises(
+                SerializationError, match="RefusedError: incompatible: field x"
+            ) as e:
+                await future
+            assert isinstance(e.value.__cause__, RefusedError)
+        await producer.send("orders", "passes")
+    assert values(orders, 1) == ["passes"]
+
+
+async def test_a_schema_first_seen_in_a_record_is_fetched_then(orders: MockCluster) -> None:
+    schemas = Schemas()
+    schemas.published |= {"a", "b"}
+    async with made(orders, schemas) as producer:
+        await producer.send("orders", "0")
+        sent = [producer.send("orders", text) for text in ("a:1", "2", "b:3", "a:4", "5")]
+        await asyncio.gather(*sent)
+        await producer.send("orders", "6")
+    assert values(orders, 7) == [str(number) for number in range(7)]
+    assert len(schemas.calls) == 3
+
+
+async def test_one_missing_schema_fails_its_records_alone(orders: MockCluster) -> None:
+    schemas = Schemas()
+    async with made(orders, schemas, max_block_ms=300) as producer:
+        await producer.send("orders", "0")
+        lost, kept = producer.send("orders", "gone:x"), producer.send("orders", "1")
+        with pytest.raises(PreparationTimeoutError, match="no schema of"):
+            await lost
+        assert (await kept).offset == 1
+        await producer.send("orders", "2")
+        schemas.refused = {"bad"}
+        with pytest.raises(SerializationError, match="bad is incompatible"):
+            producer.send("orders", "bad:y")
+    assert values(orders, 3) == ["0", "1", "2"]
+
+
+async def test_a_cancelled_record_is_not_sent(orders: MockCluster) -> None:
+    schemas = Schemas(open_gate=False)
+    async with made(orders, schemas) as producer:
+        first, second, third = (producer.send("orders", text) for text in "123")
+        second.cancel()
+        await asyncio.sleep(0)
+        assert producer.metrics()["producer-metrics"]["waiting-threads"] == 2
+        schemas.gate.set()
+        await asyncio.gather(first, third)
+    assert values(orders, 2) == ["1", "3"]
+
+
+async def test_the_arguments_are_checked_at_the_call(orders: MockCluster) -> None:
+    schemas = Schemas(open_gate=False)
+    async with made(orders, schemas) as producer:
+        for wrong in ({"headers": {"a": 1}}, {"partition": -1}, {"timestamp_ms": "now"}):
+            with pytest.raises(ProducerError):
+                producer.send("orders", "1", **wrong)
+        schemas.gate.set()
+
+
+async def test_an_object_that_can_not_be_serialized_fails_its_future(orders: MockCluster) -> None:
+    schemas = Schemas(open_gate=False)
+    async with made(orders, schemas, max_request_size=1000) as producer:
+        wrong = producer.send("orders", 17)
+        large = producer.send("orders", "x" * 2000)
+        right = producer.send("orders", "1")
+        schemas.gate.set()
+        with pytest.raises(SerializationError, match="value_serializer failed on a int"):
+            await wrong
+        with pytest.raises(RecordTooLargeError):
+            await large
+        assert (await right).offset == 0
+
+
+async def test_flush_and_close_wait_for_unserialized_records(orders: MockCluster) -> None:
+    schemas = Schemas(open_gate=False)
+    producer = made(orders, schemas)
+    await producer.start()
+    first = producer.send("orders", "1")
+    flushing = asyncio.create_task(producer.flush())
+    await until(lambda: bool(schemas.calls))
+    assert not flushing.done()
+    schemas.gate.set()
+    await flushing
+    assert first.done()
+    schemas.loaded.clear()
+    second = producer.send("others", "2")
+    assert await producer.close() == 0
+    assert (await second).topic == "others"
+
+
+async def test_close_gives_up_records_whose_serializer_never_comes(orders: MockCluster) -> None:
+    producer = made(orders, Schemas(open_gate=False))
+    await producer.start()
+    sent = [producer.send("orders", str(number)) for number in range(3)]
+    assert await producer.close(0.1) == 3
+    for future in sent:
+        with pytest.raises(ProducerClosedError):
+            await future
+
+
+def send_thousand(producer: Producer) -> None:
+    for _ in range(1000):
+        producer.send("orders", "x" * 1000)
+
+
+async def test_unserialized_records_count_in_the_memory(orders: MockCluster) -> None:
+    schemas = Schemas(open_gate=False)
+    async with made(orders, schemas, buffer_memory=400_000, batch_size=1000) as producer:
+        full = producer.metrics()["producer-metrics"]["buffer-available-bytes"]
+        with pytest.raises(BufferExhaustedError):
+            send_thousand(producer)
+        schemas.gate.set()
+        await producer.flush()
+        assert producer.metrics()["producer-metrics"]["buffer-available-bytes"] == full
+
+
+async def test_send_many_waits_too(orders: MockCluster) -> None:
+    schemas = Schemas(ConnectionError("down"))
+    async with made(orders, schemas) as producer:
+        report = await producer.send_many("orders", [str(number) for number in range(2000)])
+        assert (report.delivered, report.failed) == (2000, 0)
+    assert values(orders, 2000) == [str(number) for number in range(2000)]
+
+
+async def test_a_waiting_record_that_fails_fails_its_transaction(orders: MockCluster) -> None:
+    schemas = Schemas(RefusedError("no"))
+    async with made(orders, schemas, transactional_id="prepared") as producer:
+        with pytest.raises(AbortableTransactionError):
+            async with producer.transaction():
+                lost = producer.send("orders", "1")
+        with pytest.raises((SerializationError, TransactionAbortedError)):
+            await lost
+        async with producer.transaction():
+            kept = producer.send("orders", "2")
+        assert (await kept).topic == "orders"
+
+
+async def test_a_key_decides_the_partition_after_the_wait() -> None:
+    class Keys(Schemas):
+        def serialize(self, topic: str, data: str, headers: RecordHeaders) -> bytes:
+            return super().serialize(topic, data, headers).upper()
+
+    with MockCluster(brokers=2, topics={"orders": 8}) as cluster:
+        prepared = Keys(open_gate=False)
+        async with Producer(
+            bootstrap_servers=cluster.bootstrap_servers, key_serializer=prepared
+        ) as producer:
+            waiting = producer.send("orders", b"v", key="customer")
+            prepared.gate.set()
+            there = await waiting
+            again = await producer.send("orders", b"v", key="customer")
+        async with Producer(bootstrap_servers=cluster.bootstrap_servers) as plain:
+            expected = await plain.send("orders", b"v", key=b"CUSTOMER")
+    assert there.partition == again.partition == expected.partition
+
+
+def test_the_blocking_producer_waits_beside_its_callers(orders: MockCluster) -> None:
+    class Late(Schemas):
+        def __init__(self) -> None:
+            self.loaded, self.refused, self.wanted = set(), set(), set()
+
+        async def prepare(self, topic: str) -> None:
+            await asyncio.sleep(0.05)
+            self.loaded.add("plain")
+
+    with sync.Producer(
+        bootstrap_servers=orders.bootstrap_servers, value_serializer=Late()
+    ) as producer:
+        sent = [producer.send("orders", str(number)) for number in range(50)]
+        assert sent[-1].result(30).offset == 49
+    assert values(orders, 50) == [str(number) for number in range(50)]
+
+
+async def test_the_loop_goes_on_while_prepare_waits(orders: MockCluster) -> None:
+    """Ten thousand records are serialized in slices, between other tasks' turns."""
+    schemas = Schemas(open_gate=False)
+    turns = 0
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with made(orders, schemas) as producer:
+        sent = [producer.send("orders", str(number)) for number in range(10_000)]
+        await until(lambda: bool(schemas.calls))
+        other = asyncio.create_task(turn())
+        schemas.gate.set()
+        await until(lambda: sent[0].done())
+        before = turns
+        await asyncio.gather(*sent)
+        other.cancel()
+    assert turns >= 50
+    assert before > 0
