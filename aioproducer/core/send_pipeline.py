@@ -21,7 +21,6 @@ from aioproducer.core.serializer_preparation import SerializerPreparation
 from aioproducer.errors import NotPreparedError, ProducerError
 from aioproducer.model import Headers, ProducerRecord
 from aioproducer.observer import ObservedFuture, tell_partition
-from aioproducer.serialization import checked_headers
 
 RecordFields: TypeAlias = tuple[Any, Any, Any, int | None, Headers | None, int | None]
 """Topic, value, key, partition, headers and timestamp: see :meth:`ProducerRecord.fields`."""
@@ -86,7 +85,13 @@ class SendPipeline:
                 token = intercepted = self._interceptors.follow(token, sent)
             sent_ns = self._wall_clock_ns() if sent_ns is None else sent_ns
             fields = self._checked(fields)
-            self._send(fields, token, sent_ns, caller, over_capacity=over_capacity)
+            if self._preparation is None:
+                record = self._serialized(fields, token, sent_ns)
+                self._append_or_enqueue(record, caller, None, over_capacity=over_capacity)
+            else:
+                self._put_prepared(
+                    self._preparation, fields, token, sent_ns, caller, over_capacity=over_capacity
+                )
         except ProducerError as error:
             if intercepted is not None:
                 intercepted.refused(error)
@@ -99,14 +104,16 @@ class SendPipeline:
         topic, value, key, partition, headers, timestamp_ms = fields
         if type(topic) is not str or topic not in self._known_topics:
             topic = checked_topic(topic)
+            fields = topic, value, key, partition, headers, timestamp_ms
         if timestamp_ms is not None:
             check_timestamp(timestamp_ms, topic)
         if partition is not None:
             check_partition(partition, topic)
-        return topic, value, key, partition, headers, timestamp_ms
+        return fields
 
-    def _send(
+    def _put_prepared(
         self,
+        preparation: SerializerPreparation,
         fields: RecordFields,
         token: RecordFuture,
         sent_ns: int,
@@ -114,12 +121,7 @@ class SendPipeline:
         *,
         over_capacity: bool,
     ) -> None:
-        """Put a record into a batch; or let it wait, perhaps before it has its bytes."""
-        preparation = self._preparation
-        if preparation is None:
-            record = self._serialized(fields, token, sent_ns)
-            self._append_or_enqueue(record, caller, None, over_capacity=over_capacity)
-            return
+        """Put a record into a batch, or let it wait for its serializers to be prepared."""
         topic = fields[0]
         if topic in preparation.ready:
             try:
@@ -129,12 +131,13 @@ class SendPipeline:
             else:
                 self._append_or_enqueue(record, caller, None, over_capacity=over_capacity)
                 return
-        if fields[4] is not None:  # no later: a caller may change them, and its call must raise
-            fields = (*fields[:4], checked_headers(fields[4], topic), fields[5])
+        _, value, key, partition, headers, timestamp_ms = fields
+        key, value, headers = self._serializers.converted(topic, key, value, headers)
+        fields = topic, value, key, partition, headers, timestamp_ms
         unserialized = preparation.serializer_of(
-            topic, partial(self._serialized, fields, token, sent_ns), (fields[1], fields[2])
+            topic, partial(self._serialized, fields, token, sent_ns), (key, value)
         )
-        record = SerializedRecord(topic, fields[3], 0, None, None, (), token, sent_ns=sent_ns)
+        record = SerializedRecord(topic, partition, 0, None, None, (), token, sent_ns=sent_ns)
         self._append_or_enqueue(record, caller, unserialized, over_capacity=over_capacity)
         preparation.begin(topic)
 

@@ -41,7 +41,11 @@ class RecordSerializers:
         """
         pairs: Sequence[Header] = () if headers is None else checked_headers(headers, topic)
         if not self._given:
-            return plain_bytes(key, topic, "key"), plain_bytes(value, topic, "value"), pairs
+            if key is not None and type(key) is not bytes:
+                key = plain_bytes(key, topic, "key")
+            if value is not None and type(value) is not bytes:
+                value = plain_bytes(value, topic, "value")
+            return key, value, pairs
         seen = list(pairs) if self._see_headers else []
         key = _made(self.key, topic, key, seen, "key")
         value = _made(self.value, topic, value, seen, "value")
@@ -50,6 +54,19 @@ class RecordSerializers:
         elif self._see_headers:
             pairs = ()
         return key, value, pairs
+
+    def converted(
+        self, topic: str, key: Any, value: Any, headers: Headers | None
+    ) -> tuple[Any, Any, Sequence[Header]]:
+        """Convert what needs no serializer, so that a caller may change its own objects.
+
+        Raises :class:`SerializationError` as :meth:`serialized` does.
+        """
+        if self.key is None:
+            key = plain_bytes(key, topic, "key")
+        if self.value is None:
+            value = plain_bytes(value, topic, "value")
+        return key, value, () if headers is None else checked_headers(headers, topic)
 
     async def prepare(self, topic: str) -> None:
         """Fetch what ``topic`` needs; raises the error of the serializer that can't."""

@@ -78,3 +78,15 @@ async def test_both_are_prepared() -> None:
     await serializers.prepare("orders")
     assert (key.topics, value.topics) == (["orders"], ["orders"])
     assert not both(str.encode, str.encode).need_preparation
+
+
+def test_a_waiting_record_has_its_own_copy_of_what_needs_no_serializer() -> None:
+    key, headers = bytearray(b"k"), {"a": b"1"}
+    value = {"any": "object"}
+    made = RecordSerializers(value=FieldSerializer(Stamp("v"), "value"))
+    converted = made.converted("orders", key, value, headers)
+    key[:] = b"x"
+    headers.clear()
+    assert converted == (b"k", value, (("a", b"1"),))
+    with pytest.raises(SerializationError, match="key_serializer"):
+        made.converted("orders", 1, value, None)
