@@ -39,6 +39,12 @@
     │   │   └── TransactionAbortedError         a record of an aborted transaction, not sent
     │   ├── CommitUnconfirmedError              (ProducerTimeoutError)
     │   └── FatalTransactionError               the producer can begin no other transaction
+    ├── SchemaRegistryError                     a schema registry refused, or its response is bad
+    │   ├── SchemaRegistryUnavailableError      (ConnectionError) not reached, or no answer in time
+    │   ├── SchemaRegistryAuthenticationError   the registry does not accept the credentials
+    │   ├── IncompatibleSchemaError             the subject's earlier versions rule the schema out
+    │   ├── SchemaNotFoundError                 the registry has no such subject, version or schema
+    │   └── InvalidSchemaError                  the registry can't parse the schema
     ├── ClientBrokenError                       a part of the client died; see ``__cause__``
     │   └── ProducerBrokenError
     └── KafkaError                              an error code of a broker; one class per code
@@ -165,6 +171,14 @@ from aioproducer.errors.client import (
     anew,
 )
 from aioproducer.errors.dispositions import Disposition, Written
+from aioproducer.errors.registry import (
+    IncompatibleSchemaError,
+    InvalidSchemaError,
+    SchemaNotFoundError,
+    SchemaRegistryAuthenticationError,
+    SchemaRegistryError,
+    SchemaRegistryUnavailableError,
+)
 from aioproducer.errors.table import error_about, explain, kafka_error
 
 __all__ = [
@@ -196,6 +210,7 @@ __all__ = [
     "IllegalGenerationError",
     "IllegalSaslStateError",
     "IllegalStateError",
+    "IncompatibleSchemaError",
     "InconsistentTopicIdError",
     "InvalidConfigError",
     "InvalidGroupIdError",
@@ -209,6 +224,7 @@ __all__ = [
     "InvalidReplicationFactorError",
     "InvalidRequestError",
     "InvalidRequiredAcksError",
+    "InvalidSchemaError",
     "InvalidTimestampError",
     "InvalidTopicError",
     "InvalidTransactionTimeoutError",
@@ -250,6 +266,10 @@ __all__ = [
     "RequestTimedOutError",
     "RequestTimeoutError",
     "SaslAuthenticationFailedError",
+    "SchemaNotFoundError",
+    "SchemaRegistryAuthenticationError",
+    "SchemaRegistryError",
+    "SchemaRegistryUnavailableError",
     "SerializationError",
     "SslAuthenticationError",
     "StaleMemberEpochError",

@@ -155,6 +155,8 @@ def test_importing_the_package_loads_no_shell_and_no_extra() -> None:
         "pyspark",
         "fastavro",
         "gssapi",
+        "httpx2",
     }
+    unwanted |= {"aioproducer.schema_registry"}
     unwanted |= {"aioproducer.cli", "aioproducer.testing", "aioproducer.spark"}
     assert not loaded & unwanted

@@ -166,6 +166,7 @@ def test_what_is_retried_apart_from_brokers_answers() -> None:
         "ProtocolError",
         "RequestTimeoutError",
         "TokenEndpointError",
+        "SchemaRegistryUnavailableError",
     }
 
 

@@ -1,0 +1,112 @@
+"""Schemas, and schemas as a registry has them. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+from uuid import UUID
+
+__all__ = [
+    "LEVELS",
+    "CompatibilityCheck",
+    "CompatibilityLevel",
+    "Reference",
+    "RegisteredSchema",
+    "Rule",
+    "RulePhase",
+    "Schema",
+    "SchemaType",
+]
+
+SchemaType: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
+RulePhase: TypeAlias = Literal["migration", "domain", "encoding"]
+CompatibilityLevel: TypeAlias = Literal[
+    "NONE",
+    "BACKWARD",
+    "BACKWARD_TRANSITIVE",
+    "FORWARD",
+    "FORWARD_TRANSITIVE",
+    "FULL",
+    "FULL_TRANSITIVE",
+]
+LEVELS: Final[tuple[CompatibilityLevel, ...]] = (
+    "NONE",
+    "BACKWARD",
+    "BACKWARD_TRANSITIVE",
+    "FORWARD",
+    "FORWARD_TRANSITIVE",
+    "FULL",
+    "FULL_TRANSITIVE",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A schema's reference to another one, by subject and version.
+
+    ``name`` is the referring schema's word for it: a full name in Avro, a URI in JSON Schema, a
+    path to import in Protobuf.
+    """
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of a data contract, as the registry has it."""
+
+    name: str
+    kind: str | None = None
+    """``TRANSFORM`` or ``CONDITION``."""
+    mode: str | None = None
+    """``WRITE``, ``READ``, ``WRITEREAD``, ``UPGRADE``, ``DOWNGRADE`` or ``UPDOWN``."""
+    type: str | None = None
+    """The kind of the rule's expression: ``CEL``, ``ENCRYPT``, …"""
+    phase: RulePhase = "domain"
+    """The list of the rule set that has the rule."""
+    disabled: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """The other fields, as the registry writes them: ``doc``, ``tags``, ``params``, ``expr``,
+    ``onSuccess``, ``onFailure``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The text of a schema, and its surroundings.
+
+    Equal schemas are one schema for the registry's cache, so ``text`` is taken as it is written.
+    """
+
+    text: str
+    schema_type: SchemaType = "AVRO"
+    references: tuple[Reference, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    metadata: Mapping[str, Any] | None = field(default=None, hash=False)
+    """``tags``, ``properties`` and ``sensitive`` of a data contract, as the registry writes
+    them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    """A schema with its number in the registry.
+
+    ``subject``, ``version`` and ``guid`` are None if the registry's response does not name them.
+    """
+
+    id: int
+    schema: Schema
+    subject: str | None = None
+    version: int | None = None
+    guid: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompatibilityCheck:
+    """The registry's judgement of a schema that is not registered."""
+
+    compatible: bool
+    messages: tuple[str, ...] = ()
+    """The registry's reasons why the schema is incompatible."""

@@ -1,0 +1,250 @@
+"""Requests to a schema registry, and the reading of its responses. No I/O.
+
+Source: Confluent's REST API, ``RestService`` of its Java client. A response is not trusted: every
+field that is used is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
+from urllib.parse import quote, urlencode
+from uuid import UUID
+
+from aioproducer.errors import SchemaRegistryError
+from aioproducer.schema_registry.model import (
+    LEVELS,
+    CompatibilityCheck,
+    CompatibilityLevel,
+    Reference,
+    RegisteredSchema,
+    Rule,
+    RulePhase,
+    Schema,
+    SchemaType,
+)
+
+__all__ = ["RegistryRequest", "RegistryTransport"]
+
+Method: TypeAlias = Literal["GET", "POST", "PUT", "DELETE"]
+_T = TypeVar("_T")
+
+_TYPES: Final[Mapping[str, SchemaType]] = {"AVRO": "AVRO", "JSON": "JSON", "PROTOBUF": "PROTOBUF"}
+_PHASES: Final[Mapping[RulePhase, str]] = {
+    "migration": "migrationRules",
+    "domain": "domainRules",
+    "encoding": "encodingRules",
+}
+_RULE_FIELDS: Final = ("name", "kind", "mode", "type", "disabled")
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryRequest:
+    """One request: its path below the registry's address, and its body."""
+
+    method: Method
+    path: str
+    """Quoted, with its query."""
+    body: Mapping[str, Any] | None = None
+
+    @property
+    def repeatable(self) -> bool:
+        """A second execution changes nothing, and has the same response."""
+        return self.method != "DELETE"
+
+
+class RegistryTransport(Protocol):
+    """Carries requests to a registry."""
+
+    async def request(self, request: RegistryRequest) -> Any:
+        """The response's body, which JSON was read from. Raises SchemaRegistryError."""
+
+    async def close(self) -> None:
+        """End the requests of this event loop. A later request is served again."""
+
+
+def path(*parts: str | int, **query: str | int | bool | None) -> str:
+    """``/subjects/a%2Fb/versions/3?deleted=true``; what is None or False is left out."""
+    shown = {
+        name: "true" if value is True else value
+        for name, value in query.items()
+        if value is not None and value is not False
+    }
+    text = "".join(f"/{quote(str(part), safe='')}" for part in parts)
+    return f"{text}?{urlencode(shown, quote_via=quote)}" if shown else text
+
+
+def fields_of(schema: Schema) -> dict[str, Any]:
+    """The body that has ``schema``; as in Java, AVRO goes without saying."""
+    fields: dict[str, Any] = {"schema": schema.text}
+    if schema.schema_type != "AVRO":
+        fields["schemaType"] = schema.schema_type
+    if schema.references:
+        fields["references"] = [
+            {"name": each.name, "subject": each.subject, "version": each.version}
+            for each in schema.references
+        ]
+    if schema.metadata is not None:
+        fields["metadata"] = dict(schema.metadata)
+    if schema.rules:
+        fields["ruleSet"] = {
+            name: rules
+            for phase, name in _PHASES.items()
+            if (rules := [_fields_of_rule(each) for each in schema.rules if each.phase == phase])
+        }
+    return fields
+
+
+def _fields_of_rule(rule: Rule) -> dict[str, Any]:
+    known = {"name": rule.name, "kind": rule.kind, "mode": rule.mode, "type": rule.type}
+    fields = {name: value for name, value in known.items() if value is not None}
+    return {**rule.details, **fields, **({"disabled": True} if rule.disabled else {})}
+
+
+def registered(
+    response: Any,
+    *,
+    schema: Schema | None = None,
+    schema_id: int | None = None,
+    subject: str | None = None,
+    version: int | None = None,
+) -> RegisteredSchema:
+    """The registered schema in a response; keywords stand in for fields that it lacks.
+
+    Raises:
+        SchemaRegistryError: a field is missing, or has another type than the API says.
+    """
+    fields = _object(response)
+    found = _optional(fields, "id", int)
+    number = found if found is not None else schema_id
+    if number is None:
+        raise SchemaRegistryError("the schema registry's response has no id")
+    if schema is None or "schema" in fields:
+        schema = _schema_in(fields)
+    told_version = _optional(fields, "version", int)
+    return RegisteredSchema(
+        number,
+        schema,
+        _optional(fields, "subject", str) or subject,
+        told_version if told_version is not None else version,
+        _guid_in(fields),
+    )
+
+
+def _schema_in(fields: Mapping[str, Any]) -> Schema:
+    text = _optional(fields, "schema", str)
+    if text is None:
+        raise SchemaRegistryError("the schema registry's response has no schema")
+    named = _optional(fields, "schemaType", str) or "AVRO"
+    schema_type = _TYPES.get(named)
+    if schema_type is None:
+        raise SchemaRegistryError(
+            f"the schema registry's response has the unknown schemaType {named[:40]!r}"
+        )
+    references = tuple(_reference(each) for each in _optional(fields, "references", list) or ())
+    # Java's Schema reads "ruleset" and writes "ruleSet": registries have been seen with either.
+    rule_set = _optional(fields, "ruleSet", dict) or _optional(fields, "ruleset", dict) or {}
+    rules = tuple(
+        _rule(each, phase)
+        for phase, name in _PHASES.items()
+        for each in _optional(rule_set, name, list) or ()
+    )
+    return Schema(text, schema_type, references, rules, _optional(fields, "metadata", dict))
+
+
+def _reference(entry: Any) -> Reference:
+    fields = _object(entry)
+    version = _optional(fields, "version", int)
+    name, subject = _optional(fields, "name", str), _optional(fields, "subject", str)
+    if name is None or subject is None or version is None:
+        raise SchemaRegistryError(
+            "the schema registry's response has a reference without a name, subject or version"
+        )
+    return Reference(name, subject, version)
+
+
+def _rule(entry: Any, phase: RulePhase) -> Rule:
+    fields = _object(entry)
+    details = {name: value for name, value in fields.items() if name not in _RULE_FIELDS}
+    return Rule(
+        _optional(fields, "name", str) or "",
+        _optional(fields, "kind", str),
+        _optional(fields, "mode", str),
+        _optional(fields, "type", str),
+        phase,
+        _optional(fields, "disabled", bool) or False,
+        details,
+    )
+
+
+def _guid_in(fields: Mapping[str, Any]) -> UUID | None:
+    text = _optional(fields, "guid", str)
+    if text is None:
+        return None
+    try:
+        return UUID(text)
+    except ValueError:
+        raise SchemaRegistryError(
+            f"the schema registry's response has a guid that is none: {text[:60]!r}"
+        ) from None
+
+
+def names(response: Any) -> tuple[str, ...]:
+    """A list of texts. Raises SchemaRegistryError."""
+    return _list_of(response, str)
+
+
+def numbers(response: Any) -> tuple[int, ...]:
+    """A list of whole numbers. Raises SchemaRegistryError."""
+    return _list_of(response, int)
+
+
+def number(response: Any) -> int:
+    """A whole number. Raises SchemaRegistryError."""
+    return _typed(response, int, "a response")
+
+
+def compatibility_check(response: Any) -> CompatibilityCheck:
+    """The judgement in a response. Raises SchemaRegistryError."""
+    fields = _object(response)
+    compatible = _optional(fields, "is_compatible", bool)
+    if compatible is None:
+        raise SchemaRegistryError("the schema registry's response has no is_compatible")
+    messages = _optional(fields, "messages", list) or ()
+    return CompatibilityCheck(compatible, names(list(messages)))
+
+
+def level(response: Any) -> CompatibilityLevel:
+    """The compatibility level in a response. Raises SchemaRegistryError."""
+    fields = _object(response)
+    told = _optional(fields, "compatibilityLevel", str) or _optional(fields, "compatibility", str)
+    for each in LEVELS:
+        if each == told:
+            return each
+    raise SchemaRegistryError(
+        f"the schema registry's response has no known compatibility level: {str(told)[:40]!r}"
+    )
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return _typed(value, dict, "a response, or a part of it,")
+
+
+def _optional(fields: Mapping[str, Any], name: str, kind: type[_T]) -> _T | None:
+    value = fields.get(name)
+    return None if value is None else _typed(value, kind, f"{name} in a response")
+
+
+def _list_of(response: Any, kind: type[_T]) -> tuple[_T, ...]:
+    entries: Sequence[Any] = _typed(response, list, "a response")
+    return tuple(_typed(each, kind, "an entry of a response") for each in entries)
+
+
+def _typed(value: Any, kind: type[_T], what: str) -> _T:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise SchemaRegistryError(
+            f"{what} of the schema registry has the type {type(value).__name__}, not"
+            f" {kind.__name__}"
+        )
+    return value
