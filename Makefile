@@ -39,12 +39,12 @@ demo: env ## Publish 336,776 flight records to a Kafka cluster, read them back, 
 	"$(BIN)/python" examples/demo.py
 
 test: spark pure ## Run every test but those of matrix and soak; starts the servers that it needs, and ends them
-	"$(BIN)/python" -m pytest -m "not kafka and not spark and not soak" $(BESIDE)
+	"$(BIN)/python" -m pytest -m "not kafka and not registry and not spark and not soak" $(BESIDE)
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-kafka test-spark
 
 # Both wait for servers more than they compute, so they run side by side; each prints at its end.
 test-kafka: spark
-	"$(BIN)/python" -m pytest -m "kafka and not spark and not soak and not matrix"
+	"$(BIN)/python" -m pytest -m "(kafka or registry) and not spark and not soak and not matrix"
 
 test-spark: spark
 	"$(BIN)/python" -m pytest -m "spark and not soak"
@@ -67,7 +67,7 @@ lint: spark docs ## Check format, lint, types, import contracts and the document
 	"$(BIN)/lint-imports"
 
 check: lint ## make lint, and the fast tests
-	"$(BIN)/python" -m pytest -m "not kafka and not spark and not slow and not soak" $(BESIDE)
+	"$(BIN)/python" -m pytest -m "not kafka and not registry and not spark and not slow and not soak" $(BESIDE)
 
 docs: env ## Build the documentation site into build/site; a broken link is an error
 	"$(BIN)/zensical" build --clean --strict

@@ -8,6 +8,7 @@ from aioproducer.testing.fault_proxy import FaultProxy
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.mock_cluster import MockCluster
 from aioproducer.testing.read_back import ReadRecords, read_back, read_back_sync
+from aioproducer.testing.schema_registry_server import SchemaRegistryServer
 
 __all__ = [
     "Expectations",
@@ -15,6 +16,7 @@ __all__ = [
     "KafkaCluster",
     "MockCluster",
     "ReadRecords",
+    "SchemaRegistryServer",
     "TopicExpectations",
     "expect",
     "read_back",

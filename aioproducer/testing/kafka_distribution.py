@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from aioproducer.testing.kafka_release import KafkaRelease
 from aioproducer.testing.processes import ProcessSupervisor
@@ -177,9 +178,16 @@ def _make_folder(folder: Path, make: Callable[[Path], None]) -> None:
 
 
 def copy_jars(
-    what: str, pom: Path, into: Path, properties: Mapping[str, str] | None = None
+    what: str,
+    pom: Path,
+    into: Path,
+    properties: Mapping[str, str] | None = None,
+    *,
+    goal: Literal["copy-dependencies", "copy"] = "copy-dependencies",
 ) -> None:
     """Let Maven copy the pom's dependencies, `what`, into a folder; `properties` override its own.
+
+    The goal `copy` takes the artifacts that the pom lists for it, without their dependencies.
 
     Raises KafkaUnavailableError.
     """
@@ -194,7 +202,7 @@ def copy_jars(
     with cache_lock("maven"), ProcessSupervisor() as supervisor:
         download = supervisor.start(
             [
-                *(maven, "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"),
+                *(maven, "-B", "-q", "-f", str(pom), f"dependency:{goal}"),
                 *("-DincludeScope=runtime", f"-DoutputDirectory={into}"),
                 *(f"-D{name}={value}" for name, value in (properties or {}).items()),
             ],
