@@ -6,6 +6,7 @@ endpoint, and those of the producer for brokers alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from aioproducer.config.jaas import JaasEntry, parse_jaas
 from aioproducer.config.security_kinds import Names
 from aioproducer.errors import ConfigError
 
-__all__ = ["endpoint_tls"]
+__all__ = ["endpoint_tls", "tls_options"]
 
 _PREFIX: Final = "ssl."
 _NAMES: Final = frozenset(each.name for each in fields(TlsOptions)) - {"context"}
@@ -35,13 +36,9 @@ def endpoint_tls(config: ProducerConfig, brokers: TlsOptions | None) -> tuple[Tl
         ConfigError: the JAAS line has an option of TLS that is unknown, or that can't be used.
     """
     line = config.sasl_jaas_config
-    given = {} if line is None else _given(parse_jaas(line))
+    given = () if line is None else _given(parse_jaas(line))
     if given:
-        try:
-            options = TlsOptions(**given)
-        except ConfigError as error:
-            raise ConfigError(f"the options ssl.… in sasl_jaas_config: {error}") from None
-        return options, False
+        return tls_options(given, "the options ssl.… in sasl_jaas_config"), False
     if brokers is None or (brokers.truststore_location, brokers.truststore_certificates) == (
         None,
         None,
@@ -58,17 +55,26 @@ def endpoint_tls(config: ProducerConfig, brokers: TlsOptions | None) -> tuple[Tl
     )
 
 
-def _given(entry: JaasEntry) -> dict[str, Any]:
-    """The arguments of :class:`TlsOptions` in the JAAS line."""
-    found = {}
-    for name, value in entry.options:
-        if not name.startswith(_PREFIX):
-            continue
+def tls_options(given: Iterable[tuple[str, Secret]], where: str) -> TlsOptions:
+    """The options with Java's names, ``ssl.keystore.location``; ``where`` they stand is for errors.
+
+    Raises:
+        ConfigError: an option is unknown, or can't be used.
+    """
+    arguments = {}
+    for name, value in given:
         keyword = name.removeprefix(_PREFIX).replace(".", "_")
         if keyword not in _NAMES:
-            raise ConfigError(f"sasl_jaas_config: the option {name} is not available: leave it out")
-        found[keyword] = _converted(keyword, value)
-    return found
+            raise ConfigError(f"{where}: the option {name} is not available: leave it out")
+        arguments[keyword] = _converted(keyword, value)
+    try:
+        return TlsOptions(**arguments)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def _given(entry: JaasEntry) -> list[tuple[str, Secret]]:
+    return [(name, value) for name, value in entry.options if name.startswith(_PREFIX)]
 
 
 def _converted(keyword: str, value: Secret) -> Any:

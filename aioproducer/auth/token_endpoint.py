@@ -23,7 +23,7 @@ from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError, MissingExtraError, TokenEndpointError, TokenError
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 __all__ = ["TokenEndpoint"]
 
@@ -40,8 +40,8 @@ _FINAL: Final = frozenset(
 """Source: ``HttpJwtRetriever`` of Kafka; every other status passes."""
 _TOKEN_FIELDS: Final = ("access_token", "id_token")
 _LOGS_WITH_SECRETS: Final = (
-    "httpx",
-    *(f"httpcore.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")),
+    "httpx2",
+    *(f"httpcore2.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")),
 )
 _ERROR_FIELDS: Final = (("error", "error_description"), ("errorCode", "errorSummary"))
 
@@ -76,15 +76,17 @@ class TokenEndpoint:
     It may read files."""
     connect_timeout: float = 10.0
     read_timeout: float = 10.0
+    option: str = "sasl_oauthbearer_token_endpoint_url"
+    """The option that the address is from, for messages."""
 
     def __post_init__(self) -> None:
         """Raises ConfigError for an address that can't be asked."""
-        parts = _split(self.url)
+        parts = _split(self.url, self.option)
         if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
             logger.warning(
-                "sasl_oauthbearer_token_endpoint_url: %s is not encrypted: anyone on "
-                "the network path can read the client's secret and the token; use "
-                "https",
+                "%s: %s is not encrypted: anyone on the network path can read the client's secret"
+                " and the token; use https",
+                self.option,
                 self.shown,
             )
 
@@ -120,7 +122,7 @@ class TokenEndpoint:
         authorization: Secret | None,
         context: ssl.SSLContext,
     ) -> _Answer | _Trouble:
-        httpx = _httpx()
+        httpx2 = _httpx2()
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "identity",  # what is not packed can't unpack into gigabytes
@@ -131,18 +133,24 @@ class TokenEndpoint:
             headers["Authorization"] = authorization.reveal()
         body = urlencode({name: _text(value) for name, value in form.items()})
         deadline = self.clock() + _LONGEST
-        timeout = httpx.Timeout(self.read_timeout, connect=self.connect_timeout)
+        timeout = httpx2.Timeout(self.read_timeout, connect=self.connect_timeout)
         try:
             with (
                 _unlogged(),
-                httpx.Client(verify=context, timeout=timeout, follow_redirects=False) as client,
+                httpx2.Client(verify=context, timeout=timeout, follow_redirects=False) as client,
                 client.stream("POST", self.url, headers=headers, content=body) as response,
             ):
                 return self._read(response, deadline)
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
+        except (
+            httpx2.HTTPError,
+            httpx2.InvalidURL,
+            httpx2.StreamError,
+            OSError,
+            ValueError,
+        ) as error:
             return _trouble_of(error)
 
-    def _read(self, response: httpx.Response, deadline: float) -> _Answer | _Trouble:
+    def _read(self, response: httpx2.Response, deadline: float) -> _Answer | _Trouble:
         if response.headers.get("Content-Encoding", "identity") != "identity":
             return _Trouble("compressed its response, which the request forbids", final=True)
         body = bytearray()
@@ -221,8 +229,7 @@ def _unlogged() -> Iterator[None]:
         _NOT_OF_OURS.mine.asks = False
 
 
-def _split(url: str) -> SplitResult:
-    name = "sasl_oauthbearer_token_endpoint_url"
+def _split(url: str, name: str) -> SplitResult:
     parts = _parts_of(url)
     if parts is None:
         raise ConfigError(
@@ -232,8 +239,8 @@ def _split(url: str) -> SplitResult:
         raise ConfigError(f"{name}: the URL must begin with https:// or http://, and name a host")
     if parts.username is not None or parts.password is not None:
         raise ConfigError(
-            f"{name}: a user or password in the address is not used; give them as"
-            " sasl_oauthbearer_client_credentials_client_id and …_client_secret"
+            f"{name}: a user or password in the address is not used; give them as the client's id"
+            " and secret"
         )
     return parts
 
@@ -251,14 +258,14 @@ def _text(value: str | Secret) -> str:
     return value.reveal() if isinstance(value, Secret) else value
 
 
-def _httpx() -> Any:
+def _httpx2() -> Any:
     try:
-        import httpx
+        import httpx2
     except ImportError as error:
         raise MissingExtraError(
-            "tokens from an endpoint need httpx: pip install 'aioproducer[oauth]'"
+            "tokens from an endpoint need httpx2: pip install 'aioproducer[oauth]'"
         ) from error
-    return httpx
+    return httpx2
 
 
 def _trouble_of(error: Exception) -> _Trouble:

@@ -104,9 +104,9 @@ async def test_an_extra_that_is_missing_is_told_at_once(
     world: SecuredKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody notices before a token is fetched, which is in a login."""
-    monkeypatch.setitem(sys.modules, "httpx", None)
+    monkeypatch.setitem(sys.modules, "httpx2", None)
     watch = Stopwatch()
-    for error in await failures_of(world.oauth("without httpx"), "orders"):
+    for error in await failures_of(world.oauth("without httpx2"), "orders"):
         assert isinstance(error, MissingExtraError)
         assert "pip install 'aioproducer[oauth]'" in str(error)
     assert watch.seconds < AT_ONCE

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -329,8 +329,8 @@ def test_client_credentials_without_any() -> None:
     refused(lambda: ClientCredentials(endpoint("https://h/"), "me"), ConfigError, "client_secret")
 
 
-def test_without_httpx(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "httpx", None)
+def test_without_httpx2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx2", None)
     with pytest.raises(MissingExtraError, match=r"aioproducer\[oauth\]"):
         credentials("https://h/")()
 
@@ -375,9 +375,9 @@ def test_a_request_is_not_logged_and_others_are(
     with caplog.at_level(logging.DEBUG):
         credentials(f"{server.url}?api_key=s3cr3t")()
         assert not [each.getMessage() for each in caplog.records if each.name.startswith("http")]
-        httpx.post(f"{server.url}?of=another")
+        httpx2.post(f"{server.url}?of=another")
     assert "of=another" in caplog.text
-    assert "httpcore.http11" in {each.name for each in caplog.records}
+    assert "httpcore2.http11" in {each.name for each in caplog.records}
 
 
 def test_a_token_file_is_read_each_time(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ async def test_errors_before_the_next_try_are_objects_of_their_own(
         (KeyError("access_token"), TokenError),
         (TypeError("wrong"), TokenError),
         (TokenError("no"), TokenError),
-        (MissingExtraError("httpx"), MissingExtraError),
+        (MissingExtraError("httpx2"), MissingExtraError),
         (TimeoutError(), TokenEndpointError),
         (OSError("net"), TokenEndpointError),
         (Exception("of a library that nobody knows"), TokenEndpointError),
