@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeVar
 from uuid import UUID
 
+from aioproducer.auth.tls import TlsContexts
+from aioproducer.auth.tls_options import TlsOptions
+from aioproducer.config.producer_config import PropertiesSource
+from aioproducer.config.secret import Secret
+from aioproducer.errors import ConfigError, SchemaRegistryError
+from aioproducer.schema_registry import requests
+from aioproducer.schema_registry.authentication import BearerToken, Credentials
+from aioproducer.schema_registry.cache import AnswerCache, Key
+from aioproducer.schema_registry.flights import Flights
+from aioproducer.schema_registry.http import http_settings, http_transport
 from aioproducer.schema_registry.model import (
     CompatibilityCheck,
     CompatibilityLevel,
+    Reference,
     RegisteredSchema,
     Schema,
 )
+from aioproducer.schema_registry.properties import registry_properties
+from aioproducer.schema_registry.references import context_of, referred_schemas
+from aioproducer.schema_registry.requests import RegistryRequest, RegistryTransport
 
-__all__ = ["BearerToken", "SchemaRegistry"]
+__all__ = ["SchemaRegistry"]
 
-BearerToken: TypeAlias = str | Callable[[], str | Awaitable[str]]
-"""A token, or what gives one; a plain function is called in a thread."""
+_Answer = TypeVar("_Answer")
 
 
 class SchemaRegistry:
@@ -60,10 +76,13 @@ class SchemaRegistry:
         Raises:
             ConfigError: an argument can't be used.
         """
-        raise NotImplementedError
+        secret = None if password is None else Secret(password)
+        settings = http_settings(url, Credentials(username, secret, bearer_token), headers, timeout)
+        options = TlsOptions() if ssl_context is None else TlsOptions(context=ssl_context)
+        self._use(http_transport(settings, TlsContexts(options).get), latest_ttl)
 
     @classmethod
-    def from_properties(cls, source: Mapping[str, Any] | str) -> Self:
+    def from_properties(cls, source: PropertiesSource) -> Self:
         """A client by the names of Java's properties: ``schema.registry.url``,
         ``basic.auth.user.info``, ``schema.registry.ssl.truststore.location``, …
 
@@ -73,7 +92,22 @@ class SchemaRegistry:
         Raises:
             ConfigError: a property is unknown, or its value can't be used.
         """
-        raise NotImplementedError
+        made = cls.__new__(cls)
+        found = registry_properties(source)
+        made._use(http_transport(found.http, found.tls, found.proxy), found.latest_ttl)
+        return made
+
+    def _use(self, transport: RegistryTransport, latest_ttl: float) -> None:
+        """Ask through ``transport``; a registry for tests brings its own."""
+        if not latest_ttl >= 0:
+            raise ConfigError("latest_ttl: the seconds can't be negative")
+        self._transport = transport
+        self._latest_ttl = latest_ttl
+        self._cache = AnswerCache()
+        self._flights = Flights()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {self._transport.shown}>"
 
     async def register(
         self, subject: str, schema: Schema, *, normalize: bool = False
@@ -84,7 +118,19 @@ class SchemaRegistry:
             IncompatibleSchemaError: earlier versions of the subject rule the schema out.
             InvalidSchemaError: the registry can't parse the schema.
         """
-        raise NotImplementedError
+        key = Key("register", subject, (schema, normalize))
+        request = RegistryRequest(
+            "POST",
+            requests.path("subjects", subject, "versions", normalize=normalize),
+            requests.fields_of(schema),
+        )
+
+        def read(response: Any) -> RegisteredSchema:
+            found = requests.registered(response, schema=schema, subject=subject)
+            self._cache.forget(lambda each: each == Key("latest", subject))
+            return found
+
+        return await self._kept(key, request, read)
 
     async def lookup(
         self, subject: str, schema: Schema, *, normalize: bool = False, deleted: bool = False
@@ -94,38 +140,76 @@ class SchemaRegistry:
         Raises:
             SchemaNotFoundError: the schema is not registered for the subject.
         """
-        raise NotImplementedError
+        request = RegistryRequest(
+            "POST",
+            requests.path("subjects", subject, normalize=normalize, deleted=deleted),
+            requests.fields_of(schema),
+        )
+        return await self._kept(
+            Key("lookup", subject, (schema, normalize, deleted)),
+            request,
+            lambda response: requests.registered(response, schema=schema, subject=subject),
+        )
 
     async def latest(self, subject: str) -> RegisteredSchema:
         """The latest version of ``subject``, at most ``latest_ttl`` seconds old."""
-        raise NotImplementedError
+        return await self._kept(
+            Key("latest", subject),
+            RegistryRequest("GET", requests.path("subjects", subject, "versions", "latest")),
+            lambda response: requests.registered(response, subject=subject),
+            self._latest_ttl,
+        )
 
     async def version(
         self, subject: str, version: int, *, deleted: bool = False
     ) -> RegisteredSchema:
         """One version of ``subject``; ``deleted``: it may have been deleted."""
-        raise NotImplementedError
+        path = requests.path("subjects", subject, "versions", version, deleted=deleted)
+        return await self._kept(
+            Key("version", subject, (version, deleted)),
+            RegistryRequest("GET", path),
+            lambda response: requests.registered(response, subject=subject, version=version),
+        )
 
     async def by_id(self, schema_id: int, *, subject: str | None = None) -> RegisteredSchema:
         """The schema with the number ``schema_id``; ``subject`` names the context of the number."""
-        raise NotImplementedError
+        return await self._kept(
+            Key("id", subject, (schema_id,)),
+            RegistryRequest("GET", requests.path("schemas", "ids", schema_id, subject=subject)),
+            lambda response: requests.registered(response, schema_id=schema_id, subject=subject),
+        )
 
     async def by_guid(self, guid: UUID) -> RegisteredSchema:
         """The schema with the globally unique id ``guid``.
 
         The registry's response may lack the number of the schema: ``id`` is 0 then.
         """
-        raise NotImplementedError
+        return await self._kept(
+            Key("guid", None, (guid,)),
+            RegistryRequest("GET", requests.path("schemas", "guids", str(guid))),
+            lambda response: replace(requests.registered(response, schema_id=0), guid=guid),
+        )
 
-    async def resolve(self, schema: Schema) -> Mapping[str, Schema]:
+    async def resolve(self, schema: Schema, *, subject: str | None = None) -> Mapping[str, Schema]:
         """All schemas that ``schema`` refers to, directly and through others, by the names of the
         references; a schema stands behind those that it needs itself.
+
+        ``subject``: names the context of references that name none.
 
         Raises:
             SchemaNotFoundError: a reference leads nowhere.
             SchemaRegistryError: the references form a cycle, or are more than a thousand.
         """
-        raise NotImplementedError
+
+        async def fetch(reference: Reference) -> Schema:
+            # A deleted version still serves the schemas that refer to it.
+            found = await self.version(reference.subject, reference.version, deleted=True)
+            return found.schema
+
+        if not schema.references:
+            return {}
+        async with self._transport.session():
+            return await referred_schemas(schema, context_of(subject or ""), fetch)
 
     async def is_compatible(
         self,
@@ -153,37 +237,93 @@ class SchemaRegistry:
 
         ``version``: the version to compare with, or ``all`` that the subject's level demands.
         """
-        raise NotImplementedError
+        last = () if version == "all" else (version,)
+        path = requests.path(
+            *("compatibility", "subjects", subject, "versions", *last),
+            normalize=normalize,
+            verbose=True,
+        )
+        request = RegistryRequest("POST", path, requests.fields_of(schema))
+        return await self._asked(request, requests.compatibility_check)
 
     async def subjects(self, *, prefix: str = "", deleted: bool = False) -> tuple[str, ...]:
         """The names of the subjects; ``deleted``: those of deleted subjects, too."""
-        raise NotImplementedError
+        path = requests.path("subjects", subjectPrefix=prefix or None, deleted=deleted)
+        found = await self._asked(RegistryRequest("GET", path), requests.names)
+        return tuple(each for each in found if each.startswith(prefix))
 
     async def versions(self, subject: str, *, deleted: bool = False) -> tuple[int, ...]:
         """The versions of a subject."""
-        raise NotImplementedError
+        path = requests.path("subjects", subject, "versions", deleted=deleted)
+        return await self._asked(RegistryRequest("GET", path), requests.numbers)
 
     async def delete_subject(self, subject: str, *, permanent: bool = False) -> tuple[int, ...]:
         """Delete a subject, and return its versions; ``permanent`` removes a deleted subject."""
-        raise NotImplementedError
+        path = requests.path("subjects", subject, permanent=permanent)
+        try:
+            return await self._asked(RegistryRequest("DELETE", path), requests.numbers)
+        finally:
+            self._cache.forget(lambda each: each.subject == subject)
 
     async def delete_version(self, subject: str, version: int, *, permanent: bool = False) -> int:
         """Delete one version, and return it; ``permanent`` removes a deleted version."""
-        raise NotImplementedError
+        path = requests.path("subjects", subject, "versions", version, permanent=permanent)
+        try:
+            return await self._asked(RegistryRequest("DELETE", path), requests.number)
+        finally:
+            self._cache.forget(lambda each: each.subject == subject)
 
     async def compatibility(self, subject: str | None = None) -> CompatibilityLevel:
         """The compatibility level of a subject (its own or the global one), or the global one."""
-        raise NotImplementedError
+        if subject is None:
+            path = requests.path("config")
+        else:
+            path = requests.path("config", subject, defaultToGlobal=True)
+        return await self._asked(RegistryRequest("GET", path), requests.level)
 
     async def set_compatibility(
         self, level: CompatibilityLevel, subject: str | None = None
     ) -> None:
         """Set the compatibility level of a subject, or the global one."""
-        raise NotImplementedError
+        path = requests.path("config") if subject is None else requests.path("config", subject)
+        body = {"compatibility": level}
+        await self._asked(RegistryRequest("PUT", path, body), lambda _: None)
 
     async def close(self) -> None:
-        """End the requests of this event loop, and forget the token. A later call works again."""
-        raise NotImplementedError
+        """End the requests of this event loop; their callers get an error.
+
+        A later call works again.
+        """
+        await self._flights.close()
+
+    async def _kept(
+        self,
+        key: Key,
+        request: RegistryRequest,
+        read: Callable[[Any], _Answer],
+        seconds: float = math.inf,
+    ) -> _Answer:
+        """The answer from the cache, or from the registry; one request for all who need it."""
+        time = asyncio.get_running_loop().time
+        kept: _Answer | None = self._cache.get(key, time())
+        if kept is not None:
+            return kept
+
+        async def ask() -> _Answer:
+            begun, changes = time(), self._cache.changes
+            answer = await self._asked(request, read)
+            self._cache.put(key, answer, begun + seconds, changes)
+            return answer
+
+        return await self._flights.share(key, ask)
+
+    async def _asked(self, request: RegistryRequest, read: Callable[[Any], _Answer]) -> _Answer:
+        response = await self._transport.request(request)
+        try:
+            return read(response)
+        except SchemaRegistryError as error:
+            url = f"{self._transport.shown}{request.path}"
+            raise SchemaRegistryError(f"{request.method} {url}: {error}", url=url) from None
 
     async def __aenter__(self) -> Self:
         return self

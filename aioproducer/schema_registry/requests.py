@@ -7,6 +7,7 @@ field that is used is checked.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
@@ -57,11 +58,15 @@ class RegistryRequest:
 class RegistryTransport(Protocol):
     """Carries requests to a registry."""
 
+    @property
+    def shown(self) -> str:
+        """The registry for messages, without secrets."""
+
+    def session(self) -> AbstractAsyncContextManager[object]:
+        """Several requests in a row are cheaper within it."""
+
     async def request(self, request: RegistryRequest) -> Any:
         """The response's body, which JSON was read from. Raises SchemaRegistryError."""
-
-    async def close(self) -> None:
-        """End the requests of this event loop. A later request is served again."""
 
 
 def path(*parts: str | int, **query: str | int | bool | None) -> str:

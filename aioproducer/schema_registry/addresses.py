@@ -1,0 +1,117 @@
+"""The addresses of a registry, and the credentials that they may hold. No I/O."""
+
+from __future__ import annotations
+
+import logging
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from aioproducer.config.addresses import is_loopback
+from aioproducer.config.secret import Secret
+from aioproducer.errors import ConfigError
+
+__all__ = ["RegistryAddress", "basic_authorization", "registry_addresses", "secrets_in"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAddress:
+    """Where one registry is."""
+
+    url: str
+    """Without credentials, and without a slash at its end."""
+    authorization: Secret | None = None
+    """The header for the user and the password that the address holds."""
+
+    @property
+    def encrypted(self) -> bool:
+        """The registry is asked by TLS."""
+        return self.url.startswith("https:")
+
+
+def registry_addresses(
+    given: str | Sequence[str], *, with_credentials: bool
+) -> tuple[RegistryAddress, ...]:
+    """The addresses in a list, or in a text with commas between them.
+
+    ``with_credentials``: requests have credentials that are not from an address.
+
+    Raises:
+        ConfigError: an address can't be used. The message does not show it: it may hold a secret.
+    """
+    texts = given.split(",") if isinstance(given, str) else given
+    if not all(isinstance(each, str) for each in texts):
+        raise ConfigError("schema.registry.url: an address is a text such as https://registry:8081")
+    found = tuple(_address(each.strip()) for each in texts if each.strip())
+    if not found:
+        raise ConfigError("schema.registry.url: no address is given")
+    for each in found:
+        if each.authorization is not None and with_credentials:
+            raise ConfigError(
+                "schema.registry.url: an address holds a user and a password, and there are other"
+                " credentials: leave one of them out"
+            )
+        secrets = with_credentials or each.authorization is not None
+        host = urlsplit(each.url).hostname or ""
+        if secrets and not each.encrypted and not is_loopback(host):
+            logger.warning(
+                "schema.registry.url: %s is not encrypted: anyone on the network path can read the"
+                " credentials; use https",
+                each.url,
+            )
+    return tuple(dict.fromkeys(found))
+
+
+def basic_authorization(username: str, password: str) -> Secret:
+    """The header of basic authentication (RFC 7617)."""
+    return Secret("Basic " + b64encode(f"{username}:{password}".encode()).decode())
+
+
+def secrets_in(authorization: Secret) -> tuple[Secret, ...]:
+    """What a response could repeat of an ``Authorization`` header: token, or pair and password."""
+    scheme, _, value = authorization.reveal().partition(" ")
+    if scheme != "Basic":
+        return (Secret(value),)
+    password = b64decode(value).decode().partition(":")[2]
+    return (Secret(value), Secret(password))
+
+
+def _address(text: str) -> RegistryAddress:
+    parts = _parts_of(text)
+    if parts is None:
+        raise ConfigError(
+            "schema.registry.url: the value is not a URL (it is not shown, for it may hold a"
+            " secret)"
+        )
+    if parts.scheme == "mock":
+        raise ConfigError(
+            "schema.registry.url: there is no registry behind mock:// here; use"
+            " aioproducer.testing.InMemorySchemaRegistry"
+        )
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(
+            "schema.registry.url: the address must begin with https:// or http://, and name a host"
+        )
+    if parts.query or parts.fragment:
+        raise ConfigError("schema.registry.url: an address can have no query and no fragment")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    port = f":{parts.port}" if parts.port is not None else ""
+    url = f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise ConfigError("schema.registry.url: an address has printable ASCII characters alone")
+    if parts.username is None and parts.password is None:
+        return RegistryAddress(url)
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    return RegistryAddress(url, basic_authorization(user, password))
+
+
+def _parts_of(text: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # reading it checks it
+    except ValueError:
+        return None
+    return parts

@@ -1,0 +1,131 @@
+"""The credentials of requests to a registry: none, a password, or a bearer token."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
+
+from aioproducer.config.secret import Secret
+from aioproducer.errors import (
+    ConfigError,
+    ProducerError,
+    SchemaRegistryAuthenticationError,
+    SchemaRegistryUnavailableError,
+)
+from aioproducer.runtime.threads import ThreadForEach
+from aioproducer.schema_registry.addresses import basic_authorization
+
+__all__ = ["BearerToken", "Credentials"]
+
+BearerToken: TypeAlias = str | Callable[[], str | Awaitable[str]]
+"""A token, or a function that gives one; a plain function is called in a thread."""
+
+_NO_TOKEN: Final = "bearer_token is not a token: it has to be a text of printable ASCII characters"
+
+
+class Credentials:
+    """Gives requests their ``Authorization`` header; a token of a function is kept until refused.
+
+    Threads may share the object.
+    """
+
+    def __init__(
+        self,
+        username: str | None = None,
+        password: Secret | None = None,
+        bearer_token: BearerToken | None = None,
+    ) -> None:
+        """Raises ConfigError."""
+        if (username is None) != (password is None):
+            raise ConfigError("username and password belong together")
+        if username is not None and bearer_token is not None:
+            raise ConfigError("username and bearer_token exclude each other")
+        if username is not None and ":" in username:
+            raise ConfigError("username: basic authentication takes no colon in a name")
+        self._give = bearer_token if callable(bearer_token) else None
+        self._header: Secret | None = None
+        if username is not None and password is not None:
+            self._header = basic_authorization(username, password.reveal())
+        elif isinstance(bearer_token, str):
+            self._header = _bearer(bearer_token)
+            if self._header is None:
+                raise ConfigError(_NO_TOKEN)
+        elif bearer_token is not None and self._give is None:
+            raise ConfigError("bearer_token has to be a text, or a function that gives one")
+
+    @property
+    def given(self) -> bool:
+        """There are any."""
+        return self._header is not None or self._give is not None
+
+    @property
+    def last(self) -> Secret | None:
+        """The header of the last request."""
+        return self._header
+
+    @property
+    def renewable(self) -> bool:
+        """Another token can be had when one is refused."""
+        return self._give is not None
+
+    async def authorization(self) -> Secret | None:
+        """The header's value.
+
+        Raises:
+            SchemaRegistryAuthenticationError: the function gave no token.
+            SchemaRegistryUnavailableError: the function failed to reach its source.
+            ProducerError: an error of the function that is one of ours.
+        """
+        if self._header is not None or self._give is None:
+            return self._header
+        found = await _called(self._give)
+        if isinstance(found, ProducerError):
+            raise found
+        self._header = found
+        return found
+
+    def renew(self, refused: Secret | None) -> None:
+        """Forget the header, if it is the one that the registry refused."""
+        if self._give is not None and self._header == refused:
+            self._header = None
+
+
+async def _called(give: Callable[[], Any]) -> Secret | ProducerError:
+    """The token as a header, or the error to raise: a traceback from here would show the token."""
+    try:
+        if inspect.iscoroutinefunction(give):
+            token = await give()
+        else:
+            token = await _in_thread(give)
+            if inspect.isawaitable(token):
+                token = await token
+    except ProducerError as error:
+        return error
+    except Exception as error:
+        told = f"bearer_token failed to give a token: {type(error).__name__}"
+        failed: ProducerError
+        if isinstance(error, OSError | TimeoutError):
+            failed = SchemaRegistryUnavailableError(f"{told}: {error}")
+        else:
+            failed = SchemaRegistryAuthenticationError(f"{told}: {error}")
+        failed.__cause__ = error
+        return failed
+    found = _bearer(token)
+    if found is None:
+        return SchemaRegistryAuthenticationError(_NO_TOKEN)
+    return found
+
+
+async def _in_thread(give: Callable[[], Any]) -> Any:
+    """The function's result. It may block for long, so the thread is not one of the loop's."""
+    return await asyncio.get_running_loop().run_in_executor(
+        ThreadForEach("aioproducer-registry-token"), give
+    )
+
+
+def _bearer(token: object) -> Secret | None:
+    if isinstance(token, str) and token and token.isascii() and token.isprintable():
+        return None if " " in token else Secret(f"Bearer {token}")
+    return None

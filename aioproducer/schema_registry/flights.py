@@ -1,0 +1,99 @@
+"""One request for all who wait for the same answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, TypeVar
+
+from aioproducer.errors import ClientClosedError, ProducerError, anew
+from aioproducer.runtime.tasks import TaskOwner
+
+__all__ = ["Flights"]
+
+_Answer = TypeVar("_Answer")
+
+
+class Flights:
+    """The requests in flight, by event loop and key. Threads may share the object."""
+
+    def __init__(self) -> None:
+        self._loops: dict[asyncio.AbstractEventLoop, _LoopFlights] = {}
+
+    async def share(self, key: Hashable, call: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        """The result of ``call``, or of the same call that another caller has begun.
+
+        A caller that is cancelled leaves the call to the others; without any it goes on, too, and
+        its result is there for the next one.
+
+        Raises:
+            ClientClosedError: the flights were closed meanwhile.
+            Exception: the error of the call.
+        """
+        loop = asyncio.get_running_loop()
+        if loop not in self._loops:
+            self._forget_ended_loops()
+        flights = self._loops.setdefault(loop, _LoopFlights(lambda: self._loops.pop(loop, None)))
+        answer: _Answer = await flights.share(key, call)
+        return answer
+
+    async def close(self) -> None:
+        """End the calls of this event loop; their callers get an error."""
+        flights = self._loops.pop(asyncio.get_running_loop(), None)
+        if flights is not None:
+            await flights.close()
+
+    def _forget_ended_loops(self) -> None:
+        for loop in [each for each in list(self._loops) if each.is_closed()]:
+            self._loops.pop(loop, None)
+
+
+class _LoopFlights:
+    """The requests in flight of one event loop."""
+
+    def __init__(self, on_empty: Callable[[], object]) -> None:
+        self._on_empty = on_empty
+        self._owner = TaskOwner(lambda _: None)  # an error is the answer, a cancellation the loop's
+        self._futures: dict[Hashable, asyncio.Future[Any]] = {}
+
+    async def share(self, key: Hashable, call: Callable[[], Awaitable[Any]]) -> Any:
+        future = self._futures.get(key)
+        if future is None:
+            future = asyncio.get_running_loop().create_future()
+            self._futures[key] = future
+            self._owner.start(self._fly(key, call, future), "aioproducer schema registry request")
+        try:
+            return await asyncio.shield(future)
+        except ProducerError as error:
+            raise anew(error) from error.__cause__
+
+    async def _fly(
+        self, key: Hashable, call: Callable[[], Awaitable[Any]], future: asyncio.Future[Any]
+    ) -> None:
+        try:
+            answer = await call()
+        except Exception as error:
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # nobody has to look at it
+        except BaseException:
+            future.cancel()
+            raise
+        else:
+            if not future.done():
+                future.set_result(answer)
+        finally:
+            if self._futures.get(key) is future:
+                del self._futures[key]
+            if not self._futures:
+                self._on_empty()
+
+    async def close(self) -> None:
+        futures, self._futures = list(self._futures.values()), {}
+        for future in futures:
+            if not future.done():
+                future.set_exception(
+                    ClientClosedError("the client of the schema registry was closed meanwhile")
+                )
+                future.exception()
+        await self._owner.close()

@@ -1,0 +1,307 @@
+"""Requests by HTTP: failover between registries, retries, limits.
+
+No secret leaves a function as an exception's local: a function that holds one returns a value, and
+its caller raises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from aioproducer.auth.peer_text import printable
+from aioproducer.cluster.backoff import ExponentialBackoff
+from aioproducer.config.secret import Secret
+from aioproducer.errors import (
+    ConfigError,
+    SchemaRegistryAuthenticationError,
+    SchemaRegistryError,
+    SchemaRegistryUnavailableError,
+)
+from aioproducer.schema_registry.addresses import (
+    RegistryAddress,
+    registry_addresses,
+    secrets_in,
+)
+from aioproducer.schema_registry.authentication import Credentials
+from aioproducer.schema_registry.requests import RegistryRequest
+from aioproducer.schema_registry.responses import RETRIED, Answer, body_of, registry_message
+from aioproducer.schema_registry.sessions import Sessions, imported_httpx2
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["HttpSettings", "HttpTransport", "http_settings", "http_transport"]
+
+_LARGEST_BODY: Final = 16 * 1024 * 1024
+_ACCEPTED: Final = (
+    "application/vnd.schemaregistry.v1+json, application/vnd.schemaregistry+json, application/json"
+)
+_CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpSettings:
+    """How registries are asked."""
+
+    addresses: tuple[RegistryAddress, ...]
+    credentials: Credentials = field(repr=False)
+    headers: Mapping[str, Secret] = field(default_factory=dict)
+    timeout: float = 10.0
+    """Seconds for one request to one registry. Retries begin only within this time."""
+    retries: int = 3
+    """Further rounds, after every registry has failed once."""
+    backoff: float = 0.1
+    """Seconds before the first retry; they double."""
+    longest_backoff: float = 2.0
+
+    def with_retries(
+        self, retries: int | None, backoff: float | None, longest_backoff: float | None
+    ) -> HttpSettings:
+        """The settings with other retries; what is None stays."""
+        return replace(
+            self,
+            retries=self.retries if retries is None else retries,
+            backoff=self.backoff if backoff is None else backoff,
+            longest_backoff=self.longest_backoff if longest_backoff is None else longest_backoff,
+        )
+
+
+def http_settings(
+    url: str | Sequence[str] | Secret,
+    credentials: Credentials,
+    headers: Mapping[str, str] | None,
+    timeout: float,
+) -> HttpSettings:
+    """Checked settings. Raises ConfigError."""
+    if not 0 < timeout < math.inf:
+        raise ConfigError("timeout: the seconds for a request have to be a positive number")
+    text = url.reveal() if isinstance(url, Secret) else url
+    return HttpSettings(
+        addresses=registry_addresses(text, with_credentials=credentials.given),
+        credentials=credentials,
+        headers=_checked_headers(headers or {}),
+        timeout=timeout,
+    )
+
+
+def _checked_headers(headers: Mapping[str, str]) -> dict[str, Secret]:
+    checked = {}
+    for name, value in headers.items():
+        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+            raise ConfigError(f"headers: {name!r} is not the name of a header")
+        if not isinstance(value, str) or not re.fullmatch(r"[\t\x20-\x7e]*", value):
+            raise ConfigError(f"headers: the value of {name} has other characters than ASCII's")
+        checked[name] = Secret(value)
+    return checked
+
+
+def http_transport(
+    settings: HttpSettings, tls: Callable[[], ssl.SSLContext], proxy: str | None = None
+) -> HttpTransport:
+    """A transport with connections of its own; ``tls`` is asked if an address needs it."""
+    encrypted = any(each.encrypted for each in settings.addresses)
+    return HttpTransport(settings, Sessions(tls if encrypted else None, proxy), Random())
+
+
+class _Trouble(NamedTuple):
+    """A request without a response that can be used."""
+
+    reason: str
+    error: type[SchemaRegistryError] = SchemaRegistryUnavailableError
+    sent: bool = True
+    """The registry may have carried the request out."""
+
+
+class HttpTransport:
+    """Asks the registry that answered last; one that fails is asked after all others."""
+
+    def __init__(self, settings: HttpSettings, sessions: Sessions, random: Random) -> None:
+        """Nothing is sent yet. Raises MissingExtraError."""
+        imported_httpx2()
+        self._settings = settings
+        self._sessions = sessions
+        self._backoff = ExponentialBackoff(settings.backoff, settings.longest_backoff, random)
+        self._preferred = settings.addresses
+        """All addresses; the first one is asked first."""
+
+    def __repr__(self) -> str:
+        return f"<HttpTransport to {self.shown}>"
+
+    @property
+    def shown(self) -> str:
+        """The addresses for messages."""
+        return ", ".join(each.url for each in self._settings.addresses)
+
+    def session(self) -> AbstractAsyncContextManager[object]:
+        """Connections stay open meanwhile: for several requests in a row."""
+        return self._sessions.client()
+
+    async def request(self, request: RegistryRequest) -> Any:
+        """The response's body, which JSON was read from.
+
+        Raises:
+            SchemaRegistryUnavailableError: no registry answered, after the retries.
+            SchemaRegistryError: a registry refused the request, or its response can't be used.
+        """
+        time = asyncio.get_running_loop().time
+        end_of_retries = time() + self._settings.timeout
+        failures: dict[RegistryAddress, Answer | _Trouble] = {}
+        async with self._sessions.client() as client:
+            for failed_rounds in range(1, self._settings.retries + 2):
+                wait = self._backoff.delay(failed_rounds)
+                for address in self._preferred:
+                    outcome = await self._attempt(client, address, request)
+                    if self._is_final(outcome, request):
+                        return self._read(outcome, address, request)
+                    self._ask_last(address)
+                    failures[address] = outcome
+                    if isinstance(outcome, Answer):
+                        wait = max(wait, outcome.retry_after or 0.0)
+                if failed_rounds > self._settings.retries or time() + wait > end_of_retries:
+                    break
+                await asyncio.sleep(wait)
+        raise self._unavailable(request, failures)
+
+    async def _attempt(
+        self, client: httpx2.AsyncClient, address: RegistryAddress, request: RegistryRequest
+    ) -> Answer | _Trouble:
+        """One request to one registry; once more if a token was refused that can be renewed."""
+        credentials = self._settings.credentials
+        authorization = address.authorization or await credentials.authorization()
+        outcome = await self._exchange(client, address.url, request, authorization)
+        refused = isinstance(outcome, Answer) and outcome.status == 401
+        if refused and credentials.renewable:
+            credentials.renew(authorization)
+            authorization = await credentials.authorization()
+            outcome = await self._exchange(client, address.url, request, authorization)
+        return outcome
+
+    async def _exchange(
+        self,
+        client: httpx2.AsyncClient,
+        url: str,
+        request: RegistryRequest,
+        authorization: Secret | None,
+    ) -> Answer | _Trouble:
+        headers = {name: value.reveal() for name, value in self._settings.headers.items()}
+        headers |= {"Accept": _ACCEPTED, "Accept-Encoding": "identity"}  # nothing unpacks into more
+        content = None
+        if request.body is not None:
+            headers["Content-Type"] = _CONTENT_TYPE
+            content = json.dumps(request.body).encode()
+        if authorization is not None:
+            headers["Authorization"] = authorization.reveal()
+        try:
+            async with (
+                asyncio.timeout(self._settings.timeout),
+                client.stream(
+                    request.method, url + request.path, headers=headers, content=content
+                ) as response,
+            ):
+                return await _answer_of(response)
+        except Exception as error:
+            return _trouble_of(error, self._settings.timeout)
+
+    def _is_final(self, outcome: Answer | _Trouble, request: RegistryRequest) -> bool:
+        """No other attempt is made."""
+        if isinstance(outcome, Answer):
+            return outcome.status not in RETRIED or not request.repeatable
+        if outcome.error is not SchemaRegistryUnavailableError:
+            return True
+        return outcome.sent and not request.repeatable
+
+    def _read(
+        self, outcome: Answer | _Trouble, address: RegistryAddress, request: RegistryRequest
+    ) -> Any:
+        url = address.url + request.path
+        asked = f"{request.method} {url}"
+        if isinstance(outcome, Answer):
+            return body_of(outcome, asked, url, *self._secrets(address))
+        told = f"{asked}: the schema registry {outcome.reason}"
+        if outcome.error is SchemaRegistryUnavailableError:
+            told = f"{told}; it may have carried the request out"
+        raise outcome.error(told, url=url)
+
+    def _unavailable(
+        self, request: RegistryRequest, failures: Mapping[RegistryAddress, Answer | _Trouble]
+    ) -> SchemaRegistryUnavailableError:
+        told, status, number = [], None, None
+        for address, outcome in failures.items():
+            if isinstance(outcome, _Trouble):
+                told.append(f"{address.url} {outcome.reason}")
+                continue
+            message, code = registry_message(outcome, *self._secrets(address))
+            status, number = outcome.status, code
+            answered = f"{address.url} answered with status {outcome.status}"
+            told.append(f"{answered}: {message}" if message else answered)
+        return SchemaRegistryUnavailableError(
+            f"{request.method} {request.path}: no schema registry is available: {'; '.join(told)}",
+            url=self._settings.addresses[0].url + request.path,
+            status=status,
+            error_code=number,
+        )
+
+    def _secrets(self, address: RegistryAddress) -> tuple[Secret, ...]:
+        header = address.authorization or self._settings.credentials.last
+        held = () if header is None else secrets_in(header)
+        return (*held, *self._settings.headers.values())
+
+    def _ask_last(self, failed: RegistryAddress) -> None:
+        others = tuple(each for each in self._preferred if each != failed)
+        self._preferred = (*others, failed)
+
+
+async def _answer_of(response: httpx2.Response) -> Answer | _Trouble:
+    encoding = response.headers.get("Content-Encoding", "identity")
+    if encoding.strip().lower() != "identity":
+        return _Trouble("compressed its response, which the request forbids", SchemaRegistryError)
+    body = bytearray()
+    async for piece in response.aiter_raw():
+        body += piece
+        if len(body) > _LARGEST_BODY:
+            return _Trouble(
+                f"sent a response of more than {_LARGEST_BODY} bytes", SchemaRegistryError
+            )
+    return Answer(
+        response.status_code,
+        bytes(body),
+        response.headers.get("Location"),
+        _seconds(response.headers.get("Retry-After")),
+    )
+
+
+def _seconds(text: str | None) -> float | None:
+    """``Retry-After`` in seconds; a date is not looked at."""
+    return float(text) if text is not None and re.fullmatch("[0-9]{1,6}", text) else None
+
+
+def _trouble_of(error: Exception, timeout: float) -> _Trouble:
+    httpx2 = imported_httpx2()
+    if isinstance(error, TimeoutError):
+        return _Trouble(f"did not answer within {timeout:g} seconds")
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return _Trouble(
+                f"can't be trusted ({cause.verify_message}): for an authority of your own, give an"
+                " ssl_context, or schema.registry.ssl.truststore.location",
+                SchemaRegistryAuthenticationError,
+            )
+        cause = cause.__cause__ or cause.__context__
+    told = f"{type(error).__name__}: {printable(error)}" if str(error) else type(error).__name__
+    if isinstance(
+        error, httpx2.LocalProtocolError | httpx2.InvalidURL | httpx2.UnsupportedProtocol
+    ):
+        return _Trouble(f"can't be asked ({told})", SchemaRegistryError, sent=False)
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
+        return _Trouble(f"can't be reached ({told})", sent=False)
+    return _Trouble(f"broke the connection ({told})")
