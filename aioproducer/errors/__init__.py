@@ -5,6 +5,7 @@
     ProducerError
     ├── UsageError                              wrong use of the library; nothing was sent
     │   ├── ConfigError                         (ValueError)
+    │   │   └── ColumnError                     a column and a schema do not fit
     │   ├── SerializationError                  (TypeError)
     │   │   └── NotPreparedError                for serializers: ``prepare()`` is needed first
     │   ├── RecordTooLargeError                 (ValueError)
@@ -136,6 +137,7 @@ from aioproducer.errors.client import (
     BufferExhaustedError,
     ClientBrokenError,
     ClientClosedError,
+    ColumnError,
     CommitUnconfirmedError,
     ConfigError,
     CorruptRecordsError,
@@ -195,6 +197,7 @@ __all__ = [
     "CommitUnconfirmedError",
     "ConcurrentTransactionsError",
     "ConfigError",
+    "ColumnError",
     "CoordinatorLoadInProgressError",
     "CoordinatorNotAvailableError",
     "CorruptMessageError",

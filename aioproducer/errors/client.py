@@ -44,6 +44,10 @@ class ConfigError(UsageError, ValueError):
     """An option is unknown, out of range, or contradicts another one."""
 
 
+class ColumnError(ConfigError):
+    """A column of Arrow and a schema do not fit; the message names the column and both types."""
+
+
 class SerializationError(UsageError, TypeError):
     """A key, value or header could not be turned into bytes."""
 

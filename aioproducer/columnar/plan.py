@@ -1,0 +1,61 @@
+"""The plan of an encoder: the form of each column, decided once and carried to other processes.
+
+A plan has no array in it. :mod:`layout` joins it with the arrays of a batch, for the encoders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+
+class Write(IntEnum):
+    """The form of a value in the output. Each format has some of them."""
+
+    CONSTANT = 0
+    """No column is read: ``Node.before`` is all."""
+    BOOLEAN = 1
+    INTEGER = 2
+    """An integer times ``multiply``, divided by ``divide`` without a remainder."""
+    FLOAT = 3
+    DOUBLE = 4
+    BINARY = 5
+    """Bytes with their size before them."""
+    TEXT = 6
+    """Binary that must be UTF-8."""
+    FIXED = 7
+    """Bytes of the size ``width``."""
+    UUID = 8
+    """16 bytes as text."""
+    ENUM = 9
+    """Text as its place in ``symbols``."""
+    DECIMAL = 10
+    """The unscaled number; ``width`` is the size of a fixed one, 0 of the shortest bytes."""
+    RECORD = 11
+    ARRAY = 12
+    MAP = 13
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A column, or a nested part of one, and its form in the output."""
+
+    write: Write
+    path: str
+    """The place in errors, such as ``value.items[].price``."""
+    name: str = ""
+    """The name in the struct around it."""
+    storage: Any = None
+    """The Arrow type of a leaf when its buffers are read; None of the others."""
+    children: tuple[Node, ...] = ()
+    """The members of a struct in the order of the output; the item of an array; the key and the
+    value of a map."""
+    before: bytes = b""
+    """Written before each value: in Avro the number of the union's branch."""
+    null: bytes | None = None
+    """Written for null. None: a null is an error."""
+    multiply: int = 1
+    divide: int = 1
+    width: int = 0
+    symbols: tuple[bytes, ...] = ()
