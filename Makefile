@@ -7,7 +7,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	&& echo $$python && break; done)
 
 comma := ,
-COMPILED := aioproducer/records/_speedups
+COMPILED := aioproducer/records/_speedups aioproducer/columnar/_speedups
 BIN := $(VENV)/bin
 # Tests that share no broker run side by side.
 BESIDE := --numprocesses logical --maxprocesses 4
@@ -25,7 +25,7 @@ env: $(READY) ## Create .venv, again only when what it is made from changed
 
 spark: $(WITH_SPARK) ## Create .venv with PySpark, too (a download of 450 MB)
 
-$(READY) $(WITH_SPARK): pyproject.toml constraints.txt $(wildcard $(COMPILED)/*.p[xy][dx])
+$(READY) $(WITH_SPARK): pyproject.toml constraints.txt $(wildcard $(COMPILED:=/*.p[xy][dx]))
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "Python 3.11 or newer is needed, and '$(PYTHON)' is none:" \
 			"name one by make PYTHON=/path/to/python3" >&2; exit 1; }
@@ -57,7 +57,7 @@ soak: spark ## Run the tests that take minutes each
 
 pure: env ## Run the tests of what is compiled without its compiled part
 	AIOPRODUCER_PURE_PYTHON=1 "$(BIN)/python" -m pytest $(BESIDE) tests/unit/records \
-		tests/unit/accumulator tests/protocol tests/mock_cluster/test_producer_sends.py \
+		tests/unit/columnar tests/unit/accumulator tests/protocol tests/mock_cluster/test_producer_sends.py \
 		tests/mock_cluster/test_producer_order.py tests/mock_cluster/test_memory_on_the_wire.py
 
 lint: spark docs ## Check format, lint, types, import contracts and the documentation's links
@@ -108,5 +108,5 @@ prometheus: env ## Put Debian's Prometheus into the cache of the tests, without 
 
 clean: ## Remove the environment, and what the tools left (not Kafka's cache outside of here)
 	rm -rf "$(VENV)" .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -rf build dist .cache *.egg-info $(COMPILED)/*.so
+	rm -rf build dist .cache *.egg-info $(COMPILED:=/*.so)
 	find aioproducer tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

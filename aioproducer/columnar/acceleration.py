@@ -1,7 +1,31 @@
-"""The choice, made once, between the compiled encoders and their references in Python."""
+"""The choice, made once, between the compiled encoders and their references in Python.
+
+``AIOPRODUCER_PURE_PYTHON=1`` in the environment forces the references.
+"""
 
 from __future__ import annotations
 
-from aioproducer.columnar.avro_rows import avro_rows
+import os
+import warnings
+from typing import TYPE_CHECKING
 
-__all__ = ["avro_rows"]
+ACCELERATED = False
+"""True if the compiled encoders are in use."""
+
+if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
+    # As in records/acceleration.py: no compiler, or compiled modules of other sources.
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            from aioproducer.columnar import _speedups as speedups
+
+        ACCELERATED = True
+    except (ImportError, AttributeError, TypeError, ValueError, RuntimeWarning):
+        pass
+
+if TYPE_CHECKING or not ACCELERATED:
+    from aioproducer.columnar.avro_rows import avro_rows
+else:
+    avro_rows = speedups.avro_rows
+
+__all__ = ["ACCELERATED", "avro_rows"]

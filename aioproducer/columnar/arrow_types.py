@@ -84,13 +84,7 @@ def kind_of(kind: Any) -> Kind:
 
 def _is_list(kind: Any) -> bool:
     types = imported_pyarrow().types
-    return bool(
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_fixed_size_list(kind)
-        or types.is_list_view(kind)
-        or types.is_large_list_view(kind)
-    )
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def integer_range(kind: Any) -> tuple[int, int]:

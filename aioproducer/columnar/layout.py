@@ -55,7 +55,7 @@ def laid_out(node: Node, array: Any, *, is_row: bool = True) -> Layout:
 
 
 def _plain(array: Any) -> Any:
-    """The array without a dictionary, run ends, an extension, or a list's view."""
+    """The array without a dictionary, run ends or an extension."""
     arrow = imported_pyarrow()
     while True:
         kind = array.type
@@ -67,10 +67,6 @@ def _plain(array: Any) -> Any:
             import pyarrow.compute
 
             array = pyarrow.compute.run_end_decode(array)
-        elif arrow.types.is_list_view(kind):
-            array = array.cast(arrow.list_(kind.value_field))
-        elif arrow.types.is_large_list_view(kind):
-            array = array.cast(arrow.large_list(kind.value_field))
         else:
             return array
 

@@ -1,0 +1,12 @@
+"""The encoders, compiled: all of them, or an error at the import.
+
+Each ``.pyx`` file with the name of a Python module is its compiled form: ``avro_rows.pyx`` of
+``columnar/avro_rows.py``. ``columns.pyx`` reads Arrow's buffers, ``output.pyx`` owns the output.
+"""
+
+from aioproducer.columnar._speedups import avro_rows as _avro_rows
+from aioproducer.columnar._speedups import columns, output
+
+avro_rows = _avro_rows.avro_rows
+
+__all__ = ["avro_rows", "columns", "output"]
