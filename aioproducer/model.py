@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, NewType, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NewType, TypeAlias
+
+from aioproducer.type_parameters import K_co, V_co
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -93,19 +95,29 @@ def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+_NULL: Any = None
+"""Kafka's null, which a record of every type may have."""
+
+
 @dataclass(frozen=True, slots=True)
-class ProducerRecord:
+class ProducerRecord(Generic[K_co, V_co]):
     """One record to send: an alternative to the arguments of ``send()``."""
 
     topic: str
-    value: Any = None
-    key: Any = None
+    value: V_co = _NULL
+    key: K_co = _NULL
     partition: int | None = None
     headers: Headers | None = None
     timestamp_ms: int | None = None
     """Milliseconds since the epoch; None: the time of the ``send()`` call."""
 
-    def fields(self) -> tuple[str, Any, Any, int | None, Headers | None, int | None]:
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, types: object) -> type[ProducerRecord]:
+            """The class itself: Python 3.11's alias of a class fails to make frozen objects."""
+            return cls
+
+    def fields(self) -> tuple[str, V_co, K_co, int | None, Headers | None, int | None]:
         """Topic, value, key, partition, headers and timestamp."""
         return (
             self.topic,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, Unpack, overload
 
 from aioproducer.client.environment import SYSTEM, Environment
 from aioproducer.config import (
     ProducerConfig,
     ProducerOptions,
+    UntypedOptions,
     hidden_mapping,
     hide_secrets,
     type_name_of,
@@ -38,6 +39,7 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
+from aioproducer.type_parameters import K_contra, V_contra
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -45,9 +47,16 @@ if TYPE_CHECKING:
     from aioproducer.bulk.send_report import SendReport
     from aioproducer.core.check import ClusterCheck
     from aioproducer.core.health import Health
+    from aioproducer.type_parameters import (
+        AsyncValuesToSend,
+        Plain,
+        PlainKey,
+        PlainValue,
+        SerializerOf,
+    )
 
 
-class Producer:
+class Producer(Generic[K_contra, V_contra]):
     """Sends records to Kafka from an event loop.
 
     ::
@@ -69,6 +78,94 @@ class Producer:
 
     _environment: ClassVar[Environment] = SYSTEM
 
+    @overload
+    def __init__(
+        self: Producer[Plain, Plain],
+        config: None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: None = None,
+        value_serializer: None = None,
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[K_contra, Plain],
+        config: None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: SerializerOf[K_contra],
+        value_serializer: None = None,
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[Plain, V_contra],
+        config: None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: None = None,
+        value_serializer: SerializerOf[V_contra],
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        config: None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: SerializerOf[K_contra],
+        value_serializer: SerializerOf[V_contra],
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
+    @overload  # Producer[K, V](...) as pyright reads it; the same below
+    def __init__(
+        self: Producer[PlainKey, PlainValue],
+        config: None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: None = None,
+        value_serializer: None = None,
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[K_contra, PlainValue],
+        config: None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: SerializerOf[K_contra],
+        value_serializer: None = None,
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[PlainKey, V_contra],
+        config: None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: None = None,
+        value_serializer: SerializerOf[V_contra],
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        config: ProducerConfig,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: SerializerOf[K_contra] | None = None,
+        value_serializer: SerializerOf[V_contra] | None = None,
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
     def __init__(
         self,
         config: ProducerConfig | None = None,
@@ -92,8 +189,8 @@ class Producer:
         if transaction is not None:
             config = _joining(config, transaction)
         self._core = core = ProducerCore(config, transaction, self._environment)
-        self.config = core.config
-        self.client_id = core.client_id
+        self.config: ProducerConfig = core.config
+        self.client_id: str = core.client_id
         self._fast_path = core.fast_path
 
     def __repr__(self) -> str:
@@ -137,10 +234,10 @@ class Producer:
 
     def send(
         self,
-        topic: str | ProducerRecord,
-        value: Any = None,
+        topic: str | ProducerRecord[K_contra | None, V_contra | None],
+        value: V_contra | None = None,
         *,
-        key: Any = None,
+        key: K_contra | None = None,
         partition: int | None = None,
         headers: Headers | None = None,
         timestamp_ms: int | None = None,
@@ -255,7 +352,7 @@ class Producer:
     async def send_many(
         self,
         topic: str,
-        values: Any,
+        values: AsyncValuesToSend[K_contra, V_contra],
         *,
         partition: int | None = None,
         headers: Headers | None = None,

@@ -85,8 +85,8 @@ class Admin:
     ) -> None:
         hide_secrets(options)
         config = hidden_mapping(config)
-        self.config = client_config(config, options, "Admin")
-        self.client_id = self.config.client_id or f"adminclient-{next(_NUMBERS)}"
+        self.config: ProducerConfig = client_config(config, options, "Admin")
+        self.client_id: str = self.config.client_id or f"adminclient-{next(_NUMBERS)}"
         self._client = ClusterClient(self.config, self.client_id, "Admin", self._environment)
         calls = Calls(self._client)
         self._topics = TopicCalls(calls)

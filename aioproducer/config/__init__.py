@@ -14,7 +14,7 @@
 """
 
 from aioproducer.config.jaas import JaasEntry, parse_jaas
-from aioproducer.config.names import ProducerOptions
+from aioproducer.config.names import ProducerOptions, UntypedOptions
 from aioproducer.config.options import (
     ADAPTIVE_LINGER_MS,
     LARGEST_BATCH,
@@ -33,6 +33,7 @@ from aioproducer.config.secret import Secret, type_name_of
 __all__ = [
     "ProducerConfig",
     "ProducerOptions",
+    "UntypedOptions",
     "ADAPTIVE_LINGER_MS",
     "LARGEST_BATCH",
     "SMALLEST_BATCH",

@@ -30,6 +30,7 @@ __all__ = [
     "WITHOUT_EFFECT",
     "AcksArgument",
     "ProducerOptions",
+    "UntypedOptions",
     "unknown_keyword",
     "unknown_property",
 ]
@@ -106,8 +107,8 @@ class LoginKeywords(TlsKeywords, total=False):
     sasl_login_refresh_buffer_seconds: int
 
 
-class ProducerOptions(LoginKeywords, total=False):
-    """Every option as keyword; ``bootstrap_servers`` alone is required."""
+class UntypedOptions(LoginKeywords, total=False):
+    """The options that do not tell the types of keys and values, as keywords."""
 
     bootstrap_servers: str | Iterable[str | Address]
     client_id: str | None
@@ -140,8 +141,6 @@ class ProducerOptions(LoginKeywords, total=False):
     client_dns_lookup: DnsLookup
     send_buffer_bytes: int
     receive_buffer_bytes: int
-    key_serializer: SerializerOption | None
-    value_serializer: SerializerOption | None
     partitioner: PartitionerOption | None
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
@@ -153,6 +152,13 @@ class ProducerOptions(LoginKeywords, total=False):
     metrics_num_samples: int
     metrics_sample_window_ms: int
     enable_metrics_push: bool
+
+
+class ProducerOptions(UntypedOptions, total=False):
+    """Every option as keyword; ``bootstrap_servers`` alone is required."""
+
+    key_serializer: SerializerOption | None
+    value_serializer: SerializerOption | None
 
 
 BY_JAVA_NAME: Final = {option.java_name: option for option in OPTIONS.values()}

@@ -13,7 +13,7 @@ class Summary:
     __slots__ = ("_greatest", "count", "total")
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count: int = 0
         self.total: float = 0
         self._greatest = -math.inf
 

@@ -94,10 +94,10 @@ class Reader:
         self._options = ReaderOptions(**own)
         self._assigned = assigned(assignment, checked_position("start", start))
         self._end = None if end is None else checked_position("end", end)
-        self.config = client_config(config, given, "Reader")
+        self.config: ProducerConfig = client_config(config, given, "Reader")
         if self._options.fetch_max_wait_ms >= self.config.request_timeout_ms:
             raise ConfigError("fetch_max_wait_ms has to be less than request_timeout_ms")
-        self.client_id = self.config.client_id or f"reader-{next(_NUMBERS)}"
+        self.client_id: str = self.config.client_id or f"reader-{next(_NUMBERS)}"
         self._client = ClusterClient(self.config, self.client_id, "Reader", self._environment)
         self._fetcher: Fetcher | None = None
         self._cursor = Cursor()

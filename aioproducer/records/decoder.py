@@ -26,7 +26,7 @@ class RecordBatch(Sequence[ConsumerRecord]):
     def __init__(self, encoded: EncodedBatch, records: ParsedRecords, unpacked_size: int) -> None:
         self._encoded = encoded
         self._records = records
-        self.unpacked_size = unpacked_size
+        self.unpacked_size: int = unpacked_size
         """The bytes of all records of the batch, uncompressed."""
 
     @property

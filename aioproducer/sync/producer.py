@@ -6,11 +6,17 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
 
 from aioproducer import producer
 from aioproducer.bulk.send_report import SendReport
-from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, hide_secrets
+from aioproducer.config import (
+    ProducerConfig,
+    ProducerOptions,
+    UntypedOptions,
+    hidden_mapping,
+    hide_secrets,
+)
 from aioproducer.core.arguments import check_timeout, only_argument
 from aioproducer.core.send_pipeline import RecordFields
 from aioproducer.core.tracing import end_refused
@@ -30,15 +36,23 @@ from aioproducer.sync import bulk
 from aioproducer.sync.loop_thread import LoopThread
 from aioproducer.sync.record_future import RecordFuture
 from aioproducer.sync.traces import end_by_future
+from aioproducer.type_parameters import K_contra, V_contra
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from aioproducer.core.check import ClusterCheck
     from aioproducer.core.health import Health
+    from aioproducer.type_parameters import (
+        Plain,
+        PlainKey,
+        PlainValue,
+        SerializerOf,
+        ValuesToSend,
+    )
 
 
-class Producer:
+class Producer(Generic[K_contra, V_contra]):
     """Sends records to Kafka from code without an event loop; any thread may use it.
 
     Options, arguments and errors are the same as of :class:`aioproducer.Producer`. Serializers,
@@ -50,6 +64,94 @@ class Producer:
     ``os._exit`` and signals do not. A forked child makes its own producer.
     """
 
+    @overload
+    def __init__(
+        self: Producer[Plain, Plain],
+        config: None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: None = None,
+        value_serializer: None = None,
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[K_contra, Plain],
+        config: None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: SerializerOf[K_contra],
+        value_serializer: None = None,
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[Plain, V_contra],
+        config: None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: None = None,
+        value_serializer: SerializerOf[V_contra],
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        config: None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: SerializerOf[K_contra],
+        value_serializer: SerializerOf[V_contra],
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
+    @overload  # Producer[K, V](...) as pyright reads it; the same below
+    def __init__(
+        self: Producer[PlainKey, PlainValue],
+        config: None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: None = None,
+        value_serializer: None = None,
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[K_contra, PlainValue],
+        config: None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: SerializerOf[K_contra],
+        value_serializer: None = None,
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[PlainKey, V_contra],
+        config: None = None,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: None = None,
+        value_serializer: SerializerOf[V_contra],
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        config: ProducerConfig,
+        /,
+        *,
+        transaction: TransactionHandle | None = None,
+        key_serializer: SerializerOf[K_contra] | None = None,
+        value_serializer: SerializerOf[V_contra] | None = None,
+        **options: Unpack[UntypedOptions],
+    ) -> None: ...
     def __init__(
         self,
         config: ProducerConfig | None = None,
@@ -62,8 +164,8 @@ class Producer:
         config = hidden_mapping(config)
         self._producer = producer.Producer(config, transaction=transaction, **options)
         self._core = self._producer._core
-        self.config = self._producer.config
-        self.client_id = self._producer.client_id
+        self.config: ProducerConfig = self._producer.config
+        self.client_id: str = self._producer.client_id
         self._thread = LoopThread(self._core)
         self._futures_lock = self._thread.futures_lock
         self._wall_clock_ns = self._core.wall_clock_ns
@@ -91,10 +193,10 @@ class Producer:
 
     def send(
         self,
-        topic: str | ProducerRecord,
-        value: Any = None,
+        topic: str | ProducerRecord[K_contra | None, V_contra | None],
+        value: V_contra | None = None,
         *,
-        key: Any = None,
+        key: K_contra | None = None,
         partition: int | None = None,
         headers: Headers | None = None,
         timestamp_ms: int | None = None,
@@ -136,7 +238,7 @@ class Producer:
     def send_many(
         self,
         topic: str,
-        values: Any,
+        values: ValuesToSend[K_contra, V_contra],
         *,
         partition: int | None = None,
         headers: Headers | None = None,

@@ -33,7 +33,7 @@ class ReadRecords(list[ConsumerRecord]):
         isolation_level: str,
     ) -> None:
         super().__init__(sorted(records, key=lambda each: each[:3]))
-        self.positions = dict(positions)
+        self.positions: dict[TopicPartition, int] = dict(positions)
         """The offset at which reading ended, by partition."""
         self.isolation_level = isolation_level
         """``read_committed`` or ``read_uncommitted``."""

@@ -70,9 +70,9 @@ async def test_records_of_aborted_transactions_are_left_out(
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 async def test_every_codec_is_read(kafka: KafkaCluster, topic: str, codec: str) -> None:
-    async with Producer(
+    async with Producer(  # type: ignore[call-overload]
         bootstrap_servers=kafka.bootstrap_servers,
-        compression_type=codec,  # type: ignore[arg-type]
+        compression_type=codec,
     ) as producer:
         report = await producer.send_many(topic, [b"%d" % number for number in range(5000)])
         assert report.delivered == 5000

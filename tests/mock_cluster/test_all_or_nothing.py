@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow
 import pytest
@@ -37,7 +37,7 @@ def servers(mock_cluster: MockCluster) -> str:
 async def test_one_wrong_value_of_send_many(servers: str) -> None:
     async with Producer(bootstrap_servers=servers, transactional_id="t") as producer:
         await producer.begin_transaction()
-        report = await producer.send_many("orders", [b"1", object(), b"3"])
+        report = await producer.send_many("orders", [b"1", cast(Any, object()), b"3"])
         assert (report.delivered, report.failed) == (2, 1)
         with pytest.raises(AbortableTransactionError) as caught:
             await producer.commit_transaction()
@@ -205,7 +205,9 @@ async def test_nothing_is_sent_after_a_record_has_failed(
 def test_a_wrong_value_that_the_blocking_shell_finds_late(servers: str) -> None:
     with sync.Producer(bootstrap_servers=servers, transactional_id="t") as producer:
         producer.begin_transaction()
-        assert isinstance(producer.send("orders", object()).exception(10), SerializationError)
+        assert isinstance(
+            producer.send("orders", cast(Any, object())).exception(10), SerializationError
+        )
         with pytest.raises(AbortableTransactionError):
             producer.commit_transaction()
         producer.abort_transaction()

@@ -267,7 +267,7 @@ async def test_what_interceptors_know_of_a_record_that_failed(orders: MockCluste
         with pytest.raises(RecordTooLargeError):
             producer.send("orders", bytes(2_000_000), partition=1)
         with pytest.raises(SerializationError):
-            producer.send("orders", object())
+            producer.send("orders", object())  # type: ignore[arg-type]
         orders.set_broker_down(ALL_BROKERS)
         report = asyncio.create_task(
             producer.send_many("orders", [ProducerRecord("orders", b"v", partition=2)])

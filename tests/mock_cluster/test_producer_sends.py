@@ -230,7 +230,13 @@ async def test_send_many_takes_what_comes_bit_by_bit(orders: MockCluster) -> Non
 
 
 async def test_send_many_counts_what_is_wrong_and_goes_on(orders: MockCluster) -> None:
-    values = [b"good", object(), ProducerRecord("orders", b"v", partition=-99), "good", None]
+    values: list[Any] = [
+        b"good",
+        object(),
+        ProducerRecord("orders", b"v", partition=-99),
+        "good",
+        None,
+    ]
     values += [object()] * 20
     async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
         await producer.send("orders", b"known")
@@ -296,8 +302,8 @@ async def test_every_record_of_send_many_has_headers_that_can_be_read_only_once(
 ) -> None:
     headers: Any = ((name, bytearray(b"1")) for name in ("trace", "span"))
     async with Producer(bootstrap_servers=orders.bootstrap_servers) as producer:
-        values = [b"a", ProducerRecord("orders", b"own", partition=0, headers={"own": b"2"}), b"c"]
-        report = await producer.send_many("orders", values, partition=0, headers=headers)
+        own = ProducerRecord("orders", b"own", partition=0, headers={"own": b"2"})
+        report = await producer.send_many("orders", [b"a", own, b"c"], partition=0, headers=headers)
         assert report.delivered == 3
     shared = [("trace", b"1"), ("span", b"1")]
     read = read_first(orders, "orders", 3)

@@ -33,9 +33,9 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 async def write(cluster: MockCluster, codec: str) -> set[bytes]:
     values = {b"value %d" % number for number in range(RECORDS)}
-    async with Producer(
+    async with Producer(  # type: ignore[call-overload]
         bootstrap_servers=cluster.bootstrap_servers,
-        compression_type=codec,  # type: ignore[arg-type]
+        compression_type=codec,
         batch_size=4_000,
     ) as producer:
         for number, value in enumerate(sorted(values)):

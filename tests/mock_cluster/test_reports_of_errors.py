@@ -85,7 +85,7 @@ async def test_an_error_of_a_record_dooms_a_transaction_that_goes_on(orders: Moc
     ) as producer:
         await producer.begin_transaction()
 
-        def wrong() -> Iterator[object]:
+        def wrong() -> Iterator[Any]:
             yield b"fine"
             yield object()
             raise OwnError

@@ -138,7 +138,7 @@ def test_flush_waits_for_all_before_it(cluster: MockCluster) -> None:
 
 
 def test_send_many(cluster: MockCluster) -> None:
-    def values() -> Iterable[object]:
+    def values() -> Iterable[Any]:
         for number in range(30_000):
             yield b"%d" % number
         yield object()

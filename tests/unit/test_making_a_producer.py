@@ -23,6 +23,18 @@ def test_a_client_id_is_made_up_where_none_is_given() -> None:
     assert Producer(bootstrap_servers=NOWHERE, client_id="shop").client_id == "shop"
 
 
+@pytest.mark.parametrize("shell", [Producer, sync.Producer])
+def test_the_types_of_keys_and_values_may_be_given(shell: Any) -> None:
+    made = shell[str, int](bootstrap_servers=NOWHERE, value_serializer=str)
+    assert type(made) is shell
+    assert made.config.value_serializer is str
+
+    class Shop(shell[str, int]):  # type: ignore[misc]
+        pass
+
+    assert isinstance(Shop(bootstrap_servers=NOWHERE), shell)
+
+
 def test_making_one_needs_no_event_loop_and_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(*_: Any, **__: Any) -> None:
         raise AssertionError("nothing is connected or resolved yet")

@@ -44,6 +44,13 @@ def test_a_topic_partition_prints_as_kafka_prints_it() -> None:
     assert {TopicPartition("a", 1)} == {("a", 1)}, "it is its tuple, as key too"
 
 
+def test_a_record_with_the_types_of_key_and_value_is_a_record() -> None:
+    record = ProducerRecord[str, int]("orders", 1, key="a")
+    assert record == ProducerRecord("orders", 1, key="a")
+    assert pickle.loads(pickle.dumps(record)) == record
+    assert not hasattr(record, "__dict__")
+
+
 def test_record_metadata() -> None:
     metadata = RecordMetadata("orders", 3, 42, 1_700_000_000_000, -1, 5)
     assert metadata.topic_partition == TopicPartition("orders", 3)

@@ -8,7 +8,7 @@ import pickle
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -332,11 +332,11 @@ def blocking_producer(options: dict[str, Any]) -> ProducerConfig:
 
 
 def as_other_clients_take_it(options: dict[str, Any]) -> ProducerConfig:
-    return Producer(options).config  # type: ignore[arg-type]
+    return Producer(cast(Any, options)).config
 
 
 def as_other_blocking_clients_take_it(options: dict[str, Any]) -> ProducerConfig:
-    return sync.Producer(options).config  # type: ignore[arg-type]
+    return sync.Producer(cast(Any, options)).config
 
 
 MAKERS = [

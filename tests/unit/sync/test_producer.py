@@ -127,7 +127,7 @@ def test_a_record_comes_alone(producer: Producer) -> None:
 
 def test_options_are_checked() -> None:
     with pytest.raises(ConfigError):
-        Producer(bootstrap_servers=NOBODY, ackz="all")  # type: ignore[call-arg]
+        Producer(bootstrap_servers=NOBODY, ackz="all")  # type: ignore[call-overload]
 
 
 def test_not_started() -> None:

@@ -1,0 +1,91 @@
+"""The types of keys and values: the parameters of ``Producer[K, V]``, and the serializers of one.
+
+Type checkers alone see the defaults of the parameters and the aliases below them, so nothing has to
+be installed for them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Callable, Iterable
+    from typing import Protocol, TypeAlias
+
+    from typing_extensions import Buffer, TypeVar
+
+    from aioproducer.model import Header, ProducerRecord
+
+    K_contra = TypeVar("K_contra", contravariant=True, default=Any)
+    V_contra = TypeVar("V_contra", contravariant=True, default=Any)
+    K_co = TypeVar("K_co", covariant=True, default=Any)
+    V_co = TypeVar("V_co", covariant=True, default=Any)
+    T = TypeVar("T")
+    T_contra = TypeVar("T_contra", contravariant=True)
+
+    Plain: TypeAlias = Buffer | str
+    """Keys and values that need no serializer."""
+    PlainKey = TypeVar("PlainKey", bound=Plain, default=Plain)
+    PlainValue = TypeVar("PlainValue", bound=Plain, default=Plain)
+
+    class SerializesWithHeaders(Protocol[T_contra]):
+        """An object that sees the headers of each record."""
+
+        def serialize(
+            self, topic: str, data: T_contra, headers: list[Header], /
+        ) -> Buffer | None: ...
+
+    class SerializesData(Protocol[T_contra]):
+        """An object that does not see the headers."""
+
+        def serialize(self, topic: str, data: T_contra, /) -> Buffer | None: ...
+
+    MYPY = False  # mypy takes it for True
+    if MYPY:
+
+        class LambdaFunction(Protocol):
+            """Nothing: mypy infers the parameters of a lambda without it."""
+
+            lambda_function: None
+
+            def __call__(self, data: Any, /) -> Buffer | None: ...
+    else:
+
+        class LambdaFunction(Protocol):
+            """A lambda whose parameter has a type that pyright cannot infer."""
+
+            def __call__(self, data: Any, /) -> Buffer | None: ...
+
+    SerializerOf: TypeAlias = (
+        SerializesWithHeaders[T]
+        | SerializesData[T]
+        | type[SerializesWithHeaders[T]]
+        | type[SerializesData[T]]
+        | Callable[[T], Buffer | None]
+        | LambdaFunction
+    )
+    """The serializer of a producer's keys or values: an object, a class or a function."""
+
+    class ArrowColumns(Protocol):
+        """A ``RecordBatch``, ``Table``, ``Array`` or ``ChunkedArray`` of pyarrow."""
+
+        @property
+        def nbytes(self) -> int: ...
+
+        def validate(self, *, full: bool = ...) -> None: ...
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+    ValuesToSend: TypeAlias = Iterable[ProducerRecord[K | None, V | None] | V | None] | ArrowColumns
+    """The values of a blocking ``send_many()``."""
+    AsyncValuesToSend: TypeAlias = (
+        ValuesToSend[K, V] | AsyncIterable[ProducerRecord[K | None, V | None] | V | None]
+    )
+    """The values of a ``send_many()``."""
+else:
+    from typing import TypeVar
+
+    K_contra = TypeVar("K_contra", contravariant=True)
+    V_contra = TypeVar("V_contra", contravariant=True)
+    K_co = TypeVar("K_co", covariant=True)
+    V_co = TypeVar("V_co", covariant=True)
