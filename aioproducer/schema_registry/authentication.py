@@ -16,6 +16,7 @@ from aioproducer.errors import (
 )
 from aioproducer.runtime.threads import ThreadForEach
 from aioproducer.schema_registry.addresses import basic_authorization
+from aioproducer.schema_registry.flights import Flights
 
 __all__ = ["BearerToken", "Credentials"]
 
@@ -46,6 +47,7 @@ class Credentials:
             raise ConfigError("username: basic authentication takes no colon in a name")
         self._give = bearer_token if callable(bearer_token) else None
         self._header: Secret | None = None
+        self._flights = Flights()
         if username is not None and password is not None:
             self._header = basic_authorization(username, password.reveal())
         elif isinstance(bearer_token, str):
@@ -70,17 +72,21 @@ class Credentials:
         """Another token can be had when one is refused."""
         return self._give is not None
 
-    async def authorization(self) -> Secret | None:
-        """The header's value.
+    async def authorization(self, timeout: float) -> Secret | None:
+        """The header's value; of a function that takes longer than ``timeout`` there is none.
 
         Raises:
             SchemaRegistryAuthenticationError: the function gave no token.
-            SchemaRegistryUnavailableError: the function failed to reach its source.
+            SchemaRegistryUnavailableError: the function took too long, or can't reach its source.
             ProducerError: an error of the function that is one of ours.
         """
         if self._header is not None or self._give is None:
             return self._header
-        found = await _called(self._give)
+        give = self._give
+        return await self._flights.share("token", lambda: self._fetch(give, timeout))
+
+    async def _fetch(self, give: Callable[[], Any], timeout: float) -> Secret:
+        found = await _called(give, timeout)
         if isinstance(found, ProducerError):
             raise found
         self._header = found
@@ -92,18 +98,23 @@ class Credentials:
             self._header = None
 
 
-async def _called(give: Callable[[], Any]) -> Secret | ProducerError:
+async def _called(give: Callable[[], Any], timeout: float) -> Secret | ProducerError:
     """The token as a header, or the error to raise: a traceback from here would show the token."""
     try:
-        if inspect.iscoroutinefunction(give):
-            token = await give()
-        else:
-            token = await _in_thread(give)
-            if inspect.isawaitable(token):
-                token = await token
+        async with asyncio.timeout(timeout) as bound:
+            if inspect.iscoroutinefunction(give):
+                token = await give()
+            else:
+                token = await _in_thread(give)
+                if inspect.isawaitable(token):
+                    token = await token
     except ProducerError as error:
         return error
     except Exception as error:
+        if bound.expired():
+            return SchemaRegistryUnavailableError(
+                f"bearer_token gave no token within {timeout:g} seconds"
+            )
         told = f"bearer_token failed to give a token: {type(error).__name__}"
         failed: ProducerError
         if isinstance(error, OSError | TimeoutError):

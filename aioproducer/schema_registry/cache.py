@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
-__all__ = ["AnswerCache", "Key"]
+__all__ = ["AnswerCache", "Awaited", "Key"]
 
 _MOST: Final = 10_000
 
@@ -20,20 +21,25 @@ class Key(NamedTuple):
     rest: tuple[Hashable, ...] = ()
 
 
+class Awaited:
+    """An answer that is on its way; it is out of date if its call is forgotten meanwhile."""
+
+    __slots__ = ("current", "key")
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.current = True
+
+
 class AnswerCache:
-    """Threads may share the object. What is used least goes first."""
+    """Threads may share the object. The answer that was used least recently goes first."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
         self._lock = Lock()
         """Guards what follows."""
         self._answers: OrderedDict[Key, tuple[Any, float]] = OrderedDict()
-        self._changes = 0
-
-    @property
-    def changes(self) -> int:
-        """Grows when answers are forgotten; for :meth:`put`."""
-        return self._changes
+        self._awaited: set[Awaited] = set()
 
     def get(self, key: Key, now: float) -> Any:
         """The answer; None if there is none, or it is too old."""
@@ -48,19 +54,33 @@ class AnswerCache:
             self._answers.move_to_end(key)
             return answer
 
-    def put(self, key: Key, answer: Any, good_until: float, changes: int) -> None:
-        """Keep an answer, unless answers were forgotten since ``changes``, before it was asked."""
+    @contextmanager
+    def awaiting(self, key: Key) -> Iterator[Awaited]:
+        """The call is made meanwhile; for :meth:`put`."""
+        awaited = Awaited(key)
         with self._lock:
-            if changes != self._changes:
+            self._awaited.add(awaited)
+        try:
+            yield awaited
+        finally:
+            with self._lock:
+                self._awaited.discard(awaited)
+
+    def put(self, awaited: Awaited, answer: Any, good_until: float) -> None:
+        """Keep an answer, unless its call was forgotten while it was awaited."""
+        with self._lock:
+            if not awaited.current:
                 return
-            self._answers[key] = (answer, good_until)
-            self._answers.move_to_end(key)
+            self._answers[awaited.key] = (answer, good_until)
+            self._answers.move_to_end(awaited.key)
             while len(self._answers) > self._most:
                 self._answers.popitem(last=False)
 
     def forget(self, unwanted: Callable[[Key], bool]) -> None:
-        """Drop the answers to these calls."""
+        """Drop the answers to these calls, those that are on their way, too."""
         with self._lock:
-            self._changes += 1
             for key in [each for each in self._answers if unwanted(each)]:
                 del self._answers[key]
+            for awaited in self._awaited:
+                if unwanted(awaited.key):
+                    awaited.current = False

@@ -310,9 +310,10 @@ class SchemaRegistry:
             return kept
 
         async def ask() -> _Answer:
-            begun, changes = time(), self._cache.changes
-            answer = await self._asked(request, read)
-            self._cache.put(key, answer, begun + seconds, changes)
+            begun = time()
+            with self._cache.awaiting(key) as awaited:
+                answer = await self._asked(request, read)
+                self._cache.put(awaited, answer, begun + seconds)
             return answer
 
         return await self._flights.share(key, ask)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from aioproducer.errors import ClientClosedError, ProducerError, anew
@@ -77,7 +78,8 @@ class _LoopFlights:
                 future.set_exception(error)
                 future.exception()  # nobody has to look at it
         except BaseException:
-            future.cancel()
+            with suppress(RuntimeError):  # the event loop may have ended
+                future.cancel()
             raise
         else:
             if not future.done():

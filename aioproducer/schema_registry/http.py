@@ -175,13 +175,13 @@ class HttpTransport:
         self, client: httpx2.AsyncClient, address: RegistryAddress, request: RegistryRequest
     ) -> Answer | _Trouble:
         """One request to one registry; once more if a token was refused that can be renewed."""
-        credentials = self._settings.credentials
-        authorization = address.authorization or await credentials.authorization()
+        credentials, timeout = self._settings.credentials, self._settings.timeout
+        authorization = address.authorization or await credentials.authorization(timeout)
         outcome = await self._exchange(client, address.url, request, authorization)
         refused = isinstance(outcome, Answer) and outcome.status == 401
         if refused and credentials.renewable:
             credentials.renew(authorization)
-            authorization = await credentials.authorization()
+            authorization = await credentials.authorization(timeout)
             outcome = await self._exchange(client, address.url, request, authorization)
         return outcome
 

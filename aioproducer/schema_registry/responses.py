@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
 
 from aioproducer.auth.peer_text import masked, printable
 from aioproducer.config.secret import Secret
@@ -27,12 +29,13 @@ _LONGEST_MESSAGE: Final = 8000
 """Characters: a list of incompatibilities is long."""
 
 
-class Answer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Answer:
     """A response: its status, and its body within the limit."""
 
     status: int
-    body: bytes
-    location: str | None = None
+    body: bytes = field(repr=False)  # it may repeat a secret of the request
+    location: str | None = field(default=None, repr=False)
     retry_after: float | None = None
     """Seconds that the registry asks for."""
 
@@ -81,11 +84,21 @@ def _refusal(
     told = f"{asked}: the schema registry answered with status {answer.status}{number}"
     told = f"{told}: {message}" if message else told
     if answer.status in _REDIRECTS:
-        to = f" to {printable(answer.location)}" if answer.location else ""
+        place = _place(answer.location or "")
+        to = f" to {printable(place)}" if place else ""
         told = f"{told}, a redirect{to}: configure the final address"
     elif answer.status == 404 and not _names_the_missing(code):
         told = f"{told}; check the path of schema.registry.url"
     return _error_class(answer.status, code)(told, url=url, status=answer.status, error_code=code)
+
+
+def _place(location: str) -> str:
+    """An address without its query and its credentials."""
+    try:
+        parts = urlsplit(location)
+    except ValueError:
+        return ""
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _error_class(status: int, code: int | None) -> type[SchemaRegistryError]:

@@ -80,7 +80,7 @@ class Contents:
             case "DELETE", ["subjects", subject, "versions", version]:
                 number = self._version(subject, version, permanent).number
                 return self._delete(subject, number, permanent)
-            case "GET", ["schemas", "ids", number]:
+            case "GET", ["schemas", "ids", number] if number.isdecimal():
                 return self._by_id(int(number))
             case "GET", ["schemas", "guids", guid]:
                 return self._by_guid(guid)

@@ -1,0 +1,303 @@
+"""Requests by HTTP: failover, retries, limits; and nothing that a server answers can hurt."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+import pytest
+
+from aioproducer.errors import (
+    IncompatibleSchemaError,
+    InvalidSchemaError,
+    SchemaNotFoundError,
+    SchemaRegistryAuthenticationError,
+    SchemaRegistryError,
+    SchemaRegistryUnavailableError,
+)
+from aioproducer.schema_registry import Schema, SchemaRegistry
+from aioproducer.testing.certificates import Authority
+from aioproducer.testing.ports import ReservedPort, free_ports
+from tests.support.scripted_registry import Reply, Request, reply, scripted_registry
+
+SCHEMA = Schema('"string"')
+ONE = reply(200, {"id": 1, "version": 1, "subject": "s", "schema": '"string"'})
+NOBODY_HAS_TO_WAIT = 30.0
+
+
+async def test_a_request_is_one_of_the_api() -> None:
+    async with scripted_registry(reply(200, {"id": 7})) as server:
+        registry = SchemaRegistry(f"{server.url}/base/", headers={"X-Tenant": "me"})
+        found = await registry.register("a/b ä", SCHEMA, normalize=True)
+    assert (found.id, found.subject, found.schema) == (7, "a/b ä", SCHEMA)
+    request = server.requests[0]
+    assert request.method == "POST"
+    assert request.target == "/base/subjects/a%2Fb%20%C3%A4/versions?normalize=true"
+    assert request.json == {"schema": '"string"'}
+    assert request.headers["content-type"] == "application/vnd.schemaregistry.v1+json"
+    assert "application/vnd.schemaregistry.v1+json" in request.headers["accept"]
+    assert request.headers["x-tenant"] == "me"
+    assert "authorization" not in request.headers
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error", "said"),
+    [
+        (401, {"error_code": 401, "message": "who?"}, SchemaRegistryAuthenticationError, "who?"),
+        (403, b"<html>", SchemaRegistryAuthenticationError, "status 403"),
+        (404, {"error_code": 40401, "message": "no s"}, SchemaNotFoundError, "no s"),
+        (404, {"error_code": 404, "message": "HTTP 404"}, SchemaRegistryError, "check the path"),
+        (404, b"<html>", SchemaRegistryError, "check the path"),
+        (409, {"error_code": 409, "message": "[{oldType}]"}, IncompatibleSchemaError, "oldType"),
+        (422, {"error_code": 42201, "message": "bad"}, InvalidSchemaError, "42201: bad"),
+        (400, {"error_code": "x", "message": 5}, SchemaRegistryError, "status 400"),
+        (418, [1], SchemaRegistryError, "status 418"),
+        (501, b"", SchemaRegistryUnavailableError, "status 501"),
+    ],
+)
+async def test_a_refusal_has_the_registry_s_own_message(
+    status: int, body: object, error: type[SchemaRegistryError], said: str
+) -> None:
+    async with scripted_registry(reply(status, body)) as server:
+        with pytest.raises(SchemaRegistryError) as caught:
+            await SchemaRegistry(server.url).latest("s")
+        assert type(caught.value) is error
+        assert said in str(caught.value)
+        assert caught.value.status == status
+        assert caught.value.url == f"{server.url}/subjects/s/versions/latest"
+        assert len(server.requests) == 1, "it is not asked again"
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+async def test_a_failure_of_the_moment_is_retried(status: int) -> None:
+    async with scripted_registry(reply(status), reply(status, b"x"), ONE) as server:
+        assert (await SchemaRegistry(server.url).latest("s")).id == 1
+        assert len(server.requests) == 3
+
+
+async def test_retries_end() -> None:
+    busy = reply(503, {"error_code": 50302, "message": "no leader"})
+    async with scripted_registry(busy) as server:
+        registry = SchemaRegistry(server.url)
+        with pytest.raises(SchemaRegistryUnavailableError, match="503: no leader") as caught:
+            await registry.latest("s")
+        assert (caught.value.status, caught.value.error_code) == (503, 50302)
+        assert caught.value.retriable
+        assert len(server.requests) == 4
+        server.script = [ONE]
+        assert (await registry.latest("s")).id == 1, "a failure is not kept"
+
+
+async def test_a_registry_that_asks_for_patience_is_not_asked_sooner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept: list[float] = []
+    sleep = asyncio.sleep
+
+    async def no_time_passes(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(0)
+
+    async with scripted_registry(reply(429, Retry_After="7"), ONE) as server:
+        with monkeypatch.context() as patch:
+            patch.setattr("aioproducer.schema_registry.http.asyncio.sleep", no_time_passes)
+            await SchemaRegistry(server.url).latest("s")
+        assert 7.0 in slept
+        server.script = [reply(429, Retry_After="86400"), ONE]
+        with pytest.raises(SchemaRegistryUnavailableError):
+            await SchemaRegistry(server.url).latest("s")
+        assert len(server.requests) == 3, "there is no time for a retry"
+
+
+async def test_a_delete_is_sent_once() -> None:
+    """A second one would find nothing: the first may have been carried out."""
+    for broken in (reply(500), b""):
+        async with scripted_registry(broken, reply(200, [1])) as server:
+            with pytest.raises(SchemaRegistryUnavailableError):
+                await SchemaRegistry(server.url).delete_subject("s")
+            assert len(server.requests) == 1
+
+
+async def test_a_delete_that_was_not_sent_goes_to_the_next_registry() -> None:
+    refused = ReservedPort("127.0.0.1", port := free_ports(1)[0])
+    async with scripted_registry(reply(200, [1])) as server:
+        registry = SchemaRegistry([f"http://127.0.0.1:{port}", server.url])
+        assert await registry.delete_subject("s") == (1,)
+    refused.release()
+
+
+async def test_a_registry_that_failed_is_asked_last() -> None:
+    async with scripted_registry(reply(503)) as bad, scripted_registry(ONE) as good:
+        registry = SchemaRegistry(f"{bad.url},{good.url}")
+        await registry.version("s", 1)
+        await registry.version("s", 2)
+        assert (len(bad.requests), len(good.requests)) == (1, 2)
+        good.script, bad.script = [reply(503)], [ONE]
+        await registry.version("s", 3)
+        await registry.version("s", 4)
+        assert (len(bad.requests), len(good.requests)) == (3, 3)
+
+
+async def test_every_registry_is_named_with_its_reason() -> None:
+    refused = ReservedPort("127.0.0.1", port := free_ports(1)[0])
+    async with scripted_registry(reply(503, {"error_code": 1, "message": "tired"})) as tired:
+        registry = SchemaRegistry([f"http://127.0.0.1:{port}", tired.url])
+        with pytest.raises(SchemaRegistryUnavailableError) as caught:
+            await registry.latest("s")
+        assert f"http://127.0.0.1:{port} can't be reached (ConnectError" in str(caught.value)
+        assert f"{tired.url} answered with status 503: tired" in str(caught.value)
+    refused.release()
+
+
+async def hang(_: Request, writer: asyncio.StreamWriter) -> None:
+    await asyncio.Event().wait()
+
+
+async def test_a_silent_registry_is_left_in_time_for_the_next_one() -> None:
+    async with scripted_registry(hang) as silent, scripted_registry(ONE) as good:
+        registry = SchemaRegistry([silent.url, good.url], timeout=0.2)
+        assert (await registry.latest("s")).id == 1
+        alone = SchemaRegistry(silent.url, timeout=0.2)
+        with pytest.raises(SchemaRegistryUnavailableError, match=r"within 0\.2 seconds"):
+            await asyncio.wait_for(alone.latest("s"), NOBODY_HAS_TO_WAIT)
+
+
+async def trickle(_: Request, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+    while True:
+        writer.write(b" ")
+        await asyncio.sleep(0.02)
+
+
+async def endless_headers(_: Request, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        writer.write(b"X-More: " + b"x" * 1000 + b"\r\n")
+        await writer.drain()
+
+
+async def endless_news(_: Request, writer: asyncio.StreamWriter) -> None:
+    while True:
+        writer.write(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")
+        await writer.drain()
+
+
+async def endless_body(_: Request, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        writer.write(b"10000\r\n" + b"[" * 0x10000 + b"\r\n")
+        await writer.drain()
+
+
+HOSTILE: dict[str, Reply] = {
+    "nothing": b"",
+    "a cut body": b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{",
+    "garbage": bytes(range(256)) * 4,
+    "a greeting of SSH": b"SSH-2.0-OpenSSH_9.9\r\n",
+    "a giant length": b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999999\r\n\r\n[]",
+    "a negative length": b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n[]",
+    "no status": b"HTTP/1.1\r\n\r\n",
+    "cut chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffff\r\nabc",
+    "wrong chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc",
+    "a trickle": trickle,
+    "endless headers": endless_headers,
+    "endless news": endless_news,
+    "an endless body": endless_body,
+    "packed": reply(200, b"\x1f\x8b\x08\x00", Content_Encoding="gzip"),
+    "no JSON": reply(200, b"<html>Welcome</html>"),
+    "not UTF-8": reply(200, b'{"id": "\xff\xfe"}'),
+    "deep": reply(200, b"[" * 100_000),
+    "a long number": reply(200, b'{"id": ' + b"9" * 100_000 + b"}"),
+    "half a surrogate": reply(200, b'{"id": 1, "schema": 5, "subject": "\\ud800"}'),
+    "null": reply(200, b"null"),
+    "empty": reply(200, b""),
+    "a list": reply(200, b"[]"),
+    "no content": reply(204, b""),
+    "no number": reply(200, {"id": "1", "schema": "x"}),
+    "no boolean for a number": reply(200, {"id": True, "schema": "x"}),
+    "a redirect": reply(302, b"", Location="http://127.0.0.1:1/evil?secret=1"),
+    "a redirect to nowhere": reply(307, b"", Location="http://[/\x01"),
+}
+
+
+@pytest.mark.parametrize("answer", HOSTILE.values(), ids=HOSTILE)
+async def test_no_answer_crashes_or_hangs(answer: Reply) -> None:
+    async with scripted_registry(answer) as server:
+        registry = SchemaRegistry(server.url, timeout=0.5)
+        with pytest.raises(SchemaRegistryError) as caught:
+            await asyncio.wait_for(registry.latest("s"), NOBODY_HAS_TO_WAIT)
+        assert type(caught.value) in (SchemaRegistryError, SchemaRegistryUnavailableError)
+        assert len(str(caught.value)) < 1000
+        server.script = [ONE]
+        assert (await registry.latest("s")).id == 1, "it is over"
+
+
+async def test_a_large_body_ends_at_the_limit() -> None:
+    async with scripted_registry(endless_body) as server:
+        with pytest.raises(SchemaRegistryError, match="more than 16777216 bytes"):
+            await SchemaRegistry(server.url).latest("s")
+
+
+async def test_a_redirect_is_not_followed_and_named_without_its_query() -> None:
+    async with scripted_registry(ONE) as other:
+        away = reply(
+            302, b"", Location=f"{other.url.replace('//', '//me:s3cr3t@')}/subjects?token=s3cr3t"
+        )
+        async with scripted_registry(away) as server:
+            with pytest.raises(SchemaRegistryError, match="a redirect to") as caught:
+                await SchemaRegistry(server.url, bearer_token="t0k3n").latest("s")
+        assert not other.requests
+        assert "s3cr3t" not in str(caught.value)
+
+
+async def test_requests_at_the_same_time_share_connections() -> None:
+    async with scripted_registry(ONE) as server:
+        registry = SchemaRegistry(server.url)
+        await asyncio.gather(*(registry.version("s", number) for number in range(100)))
+        assert len(server.requests) == 100
+        assert server.connections <= 20
+
+
+def test_one_registry_serves_one_event_loop_after_the_other() -> None:
+    registry: list[SchemaRegistry] = []
+
+    async def ask() -> int:
+        async with scripted_registry(ONE) as server:
+            if not registry:
+                registry.append(SchemaRegistry([server.url]))
+            found = await asyncio.gather(registry[0].version("s", 1), registry[0].latest("s"))
+            return found[0].id
+
+    assert asyncio.run(ask()) == 1
+
+    async def abandon() -> None:
+        async with scripted_registry(hang) as server:
+            made = SchemaRegistry(server.url)
+            task = asyncio.create_task(made.latest("s"))
+            await server.asked.wait()
+            task.cancel()
+            registry[:] = [made]
+
+    asyncio.run(abandon())  # its request ends with the event loop
+    with pytest.raises(SchemaRegistryUnavailableError):
+        asyncio.run(registry[0].latest("s"))
+
+
+async def test_tls_with_an_authority_of_one_s_own() -> None:
+    authority = Authority()
+    certificate = authority.issue("registry", hosts=("127.0.0.1",))
+    async with scripted_registry(ONE, tls=certificate.server_context()) as server:
+        trusting = SchemaRegistry(
+            server.url, ssl_context=ssl.create_default_context(cadata=authority.pem)
+        )
+        assert (await trusting.latest("s")).id == 1
+        with pytest.raises(SchemaRegistryAuthenticationError, match="can't be trusted") as caught:
+            await SchemaRegistry(server.url).latest("s")
+        assert "truststore" in str(caught.value)
+
+
+async def test_a_plain_server_behind_https_is_an_error() -> None:
+    async with scripted_registry(ONE) as server:
+        registry = SchemaRegistry(server.url.replace("http:", "https:"), timeout=1.0)
+        with pytest.raises(SchemaRegistryUnavailableError):
+            await registry.latest("s")
