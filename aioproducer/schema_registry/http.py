@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["HttpSettings", "HttpTransport", "http_settings", "http_transport"]
 
 _LARGEST_BODY: Final = 16 * 1024 * 1024
+_FOR_A_STEP: Final = 0.4
+"""The part of the time for a request in which it has a TCP connection, and then one of TLS."""
 _ACCEPTED: Final = (
     "application/vnd.schemaregistry.v1+json, application/vnd.schemaregistry+json, application/json"
 )
@@ -200,16 +202,23 @@ class HttpTransport:
             content = json.dumps(request.body).encode()
         if authorization is not None:
             headers["Authorization"] = authorization.reveal()
+        timeout = self._settings.timeout
+        # A connection that is cancelled in its handshake stays open: the handshake ends before.
+        steps = imported_httpx2().Timeout(timeout, connect=timeout * _FOR_A_STEP)
         try:
             async with (
-                asyncio.timeout(self._settings.timeout),
+                asyncio.timeout(timeout),
                 client.stream(
-                    request.method, url + request.path, headers=headers, content=content
+                    request.method,
+                    url + request.path,
+                    headers=headers,
+                    content=content,
+                    timeout=steps,
                 ) as response,
             ):
                 return await _answer_of(response)
         except Exception as error:
-            return _trouble_of(error, self._settings.timeout)
+            return _trouble_of(error, timeout)
 
     def _is_final(self, outcome: Answer | _Trouble, request: RegistryRequest) -> bool:
         """No other attempt is made."""
@@ -286,7 +295,10 @@ def _seconds(text: str | None) -> float | None:
 
 def _trouble_of(error: Exception, timeout: float) -> _Trouble:
     httpx2 = imported_httpx2()
-    if isinstance(error, TimeoutError):
+    if isinstance(error, httpx2.ConnectTimeout):
+        within = f"{timeout * _FOR_A_STEP:g} seconds"
+        return _Trouble(f"can't be reached (no connection within {within})", sent=False)
+    if isinstance(error, TimeoutError | httpx2.TimeoutException):
         return _Trouble(f"did not answer within {timeout:g} seconds")
     cause: BaseException | None = error
     while cause is not None:
@@ -302,6 +314,6 @@ def _trouble_of(error: Exception, timeout: float) -> _Trouble:
         error, httpx2.LocalProtocolError | httpx2.InvalidURL | httpx2.UnsupportedProtocol
     ):
         return _Trouble(f"can't be asked ({told})", SchemaRegistryError, sent=False)
-    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
+    if isinstance(error, httpx2.ConnectError | httpx2.ProxyError):
         return _Trouble(f"can't be reached ({told})", sent=False)
     return _Trouble(f"broke the connection ({told})")

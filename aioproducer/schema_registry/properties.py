@@ -35,9 +35,10 @@ _HEADER: Final = "request.header."
 _TLS: Final = "ssl."
 _URL: Final = "schema.registry.url"
 _JAAS: Final = "sasl.jaas.config"
+_BASIC_SOURCE: Final = "basic.auth.credentials.source"
 _NAMES: Final = frozenset(
     {
-        "basic.auth.credentials.source",
+        _BASIC_SOURCE,
         "basic.auth.user.info",
         "bearer.auth.credentials.source",
         "bearer.auth.token",
@@ -134,14 +135,21 @@ def _values_in(given: Mapping[str, Secret]) -> dict[str, Secret]:
     """The registry's properties without the prefix, their placeholders resolved; and the URL."""
     providers = Providers.of({name: each.reveal() for name, each in given.items()}) or BUILT_IN
     values: dict[str, Secret] = {}
-    for name in sorted(given, key=lambda each: each.startswith(_PREFIX)):  # the prefix counts more
+    for name in sorted(given, key=lambda each: (each == _JAAS, each.startswith(_PREFIX))):
+        # A name with the prefix overrides one without it; the login of brokers comes last.
         short = name if name == _URL else name.removeprefix(_PREFIX)
-        if not _is_ours(name, short):
+        if not _is_ours(name, short) or (short == _JAAS and not _inherits(values)):
             continue
         value = given[name]
         reference = Reference.in_value(value, providers)
         values[short] = reference.resolve(name, THIS_PROCESS) if reference else value
     return values
+
+
+def _inherits(values: Mapping[str, Secret]) -> bool:
+    """The login of brokers is that of the registry."""
+    source = values.get(_BASIC_SOURCE)
+    return source is not None and source.reveal().strip().upper() == "SASL_INHERIT"
 
 
 def _is_ours(name: str, short: str) -> bool:
@@ -165,7 +173,7 @@ def _text(value: object) -> Secret:
 def _credentials(values: Mapping[str, Secret], tls: Callable[[], ssl.SSLContext]) -> Credentials:
     basic, bearer = (
         values[name].reveal().strip().upper() if name in values else None
-        for name in ("basic.auth.credentials.source", "bearer.auth.credentials.source")
+        for name in (_BASIC_SOURCE, "bearer.auth.credentials.source")
     )
     if bearer == "STATIC_TOKEN" or (bearer is None and "bearer.auth.token" in values):
         return Credentials(bearer_token=_required(values, "bearer.auth.token").reveal())

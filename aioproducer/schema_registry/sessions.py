@@ -72,7 +72,7 @@ class _Session:
             # Without an address that needs TLS no certificate is trusted, and none is loaded.
             verify=context or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             proxy=proxy,
-            timeout=None,  # the whole request has one
+            timeout=None,  # each request has its own
             follow_redirects=False,  # credentials stay with the host that they are meant for
             limits=module.Limits(
                 max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS

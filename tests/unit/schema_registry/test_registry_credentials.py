@@ -173,7 +173,7 @@ async def echo(request: Request, writer: asyncio.StreamWriter) -> None:
 status = 422
 
 
-@pytest.mark.parametrize("answered", [401, 404, 409, 422, 500])
+@pytest.mark.parametrize("answered", [401, 422, 500])
 async def test_no_error_shows_a_secret(answered: int, caplog: pytest.LogCaptureFixture) -> None:
     global status
     status = answered
