@@ -1,4 +1,4 @@
-"""Arrow columns as records of Avro, one a row, without a Python object for each row.
+"""Arrow columns as records of Avro or JSON, one a row, without a Python object for each row.
 
 An encoder is made once, from a column's type and a schema: what does not fit is said there, by
 :class:`~aioproducer.errors.ColumnError`. It can be pickled, and encodes arrays of the column.
@@ -13,6 +13,7 @@ from aioproducer.columnar.avro_derived import derived_avro_type
 from aioproducer.columnar.avro_plan import avro_plan
 from aioproducer.columnar.avro_schema import read_avro_schema
 from aioproducer.columnar.encoder import ColumnEncoder, RowEncoder
+from aioproducer.columnar.json_plan import derived_json_type, json_plan
 from aioproducer.errors import ColumnError
 
 
@@ -51,9 +52,36 @@ def derived_avro_schema(
     return derived_avro_type(arrow_type, name, namespace or "", column)
 
 
+def json_encoder(arrow_type: Any, prefix: bytes = b"", *, column: str = "value") -> RowEncoder:
+    """The encoder of a column of ``arrow_type`` into JSON, ``prefix`` before each record.
+
+    The forms are those of Spark's ``to_json``: a field that is null is left out, an item that is
+    null is ``null``; bytes are base64, decimals numbers with all their digits, dates
+    ``2013-07-01``. A timestamp has all its digits, ``2013-07-01T12:30:15.000001Z``, and no zone if
+    its column has none. A value that is NaN or infinite is an error. Raises ColumnError for a
+    column without a form.
+    """
+    return ColumnEncoder("json", json_plan(arrow_type, column), prefix)
+
+
+def derived_json_schema(
+    arrow_type: Any, title: str | None = None, *, column: str = "value"
+) -> dict[str, Any]:
+    """The JSON Schema (draft 7) of the records of :func:`json_encoder`.
+
+    A nullable field is one of null and its type, and is not required. Raises ColumnError for a
+    column without a form.
+    """
+    head = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    named = head if title is None else {**head, "title": title}
+    return {**named, **derived_json_type(arrow_type, column)}
+
+
 __all__ = [
     "ColumnError",
     "RowEncoder",
     "avro_encoder",
     "derived_avro_schema",
+    "derived_json_schema",
+    "json_encoder",
 ]

@@ -25,7 +25,9 @@ if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
 
 if TYPE_CHECKING or not ACCELERATED:
     from aioproducer.columnar.avro_rows import avro_rows
+    from aioproducer.columnar.json_rows import json_rows
 else:
     avro_rows = speedups.avro_rows
+    json_rows = speedups.json_rows
 
-__all__ = ["ACCELERATED", "avro_rows"]
+__all__ = ["ACCELERATED", "avro_rows", "json_rows"]

@@ -170,7 +170,7 @@ def _binary(kind: Any, schema: AvroType, path: str, name: str) -> Node | None:
 def _fixed(kind: Any, schema: AvroType, path: str, name: str) -> Node | None:
     if schema.type == "fixed" and schema.attributes["size"] != kind.byte_width:
         return None
-    return _binary(imported_pyarrow().binary(), schema, path, name)
+    return _binary(kind, schema, path, name)
 
 
 def _uuid(kind: Any, schema: AvroType, path: str, name: str) -> Node | None:

@@ -14,30 +14,14 @@ from uuid import UUID
 from aioproducer.columnar.avro_schema import sized
 from aioproducer.columnar.layout import Layout
 from aioproducer.columnar.plan import Node, Write
-from aioproducer.columnar.problems import Problem, ValueProblemError, problem
-from aioproducer.columnar.reader import Column, scaled, utf8
-from aioproducer.records.arrow_output import imported_pyarrow
+from aioproducer.columnar.problems import Problem, ValueProblemError
+from aioproducer.columnar.reader import Column, encoded_rows, scaled, utf8
 from aioproducer.records.varint import encode_varint
 
 
 def avro_rows(layout: Layout, rows: int, prefix: bytes) -> Any:
     """One record a row, ``prefix`` before each; a row that is null stays null."""
-    arrow = imported_pyarrow()
-    column = Column(layout)
-    encoded = []
-    for row in range(rows):
-        try:
-            encoded.append(_row(column, row, prefix))
-        except ValueProblemError as found:
-            raise problem(found.reason, found.node, row) from None
-    binary = sum(len(each or b"") for each in encoded) < 2**31
-    return arrow.array(encoded, arrow.binary() if binary else arrow.large_binary())
-
-
-def _row(column: Column, row: int, prefix: bytes) -> bytes | None:
-    if column.node.write is not Write.CONSTANT and column.value(row) is None:
-        return None
-    return prefix + _encoded(column, row)
+    return encoded_rows(layout, rows, prefix, _encoded)
 
 
 def _encoded(column: Column, row: int) -> bytes:

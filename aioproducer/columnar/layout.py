@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from aioproducer.columnar.arrow_types import Kind, kind_of
 from aioproducer.columnar.plan import Node, Write
@@ -82,14 +82,11 @@ def _member(node: Node, array: Any) -> Any:
     return array.flatten()[number] if is_cast else array.field(number)
 
 
-_WIDENED: Final = {(Kind.FLOAT, Kind.DOUBLE), (Kind.FIXED, Kind.BINARY)}
-
-
 def _stored(node: Node, array: Any, is_row: bool) -> Any:
     if array.type == node.storage:
         return array
     given, wanted = kind_of(array.type), kind_of(node.storage)
-    if given is not wanted and (given, wanted) not in _WIDENED:
+    if given is not wanted and (given, wanted) != (Kind.FLOAT, Kind.DOUBLE):
         raise _other_type(node, array)
     arrow = imported_pyarrow()
     try:

@@ -31,10 +31,17 @@ class Write(IntEnum):
     ENUM = 9
     """Text as its place in ``symbols``."""
     DECIMAL = 10
-    """The unscaled number; ``width`` is the size of a fixed one, 0 of the shortest bytes."""
+    """In Avro the unscaled number, in ``width`` bytes if that is not 0. In JSON the number, with
+    ``width`` digits behind the point."""
     RECORD = 11
     ARRAY = 12
     MAP = 13
+    DATE = 14
+    """Text; the column has ``divide`` ticks a day."""
+    TIME = 15
+    """Text; the column has ``divide`` ticks a second."""
+    TIMESTAMP = 16
+    """Text; the column has ``divide`` ticks a second, and a time zone if ``width`` is 1."""
 
 
 @dataclass(frozen=True, slots=True)

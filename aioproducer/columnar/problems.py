@@ -12,24 +12,26 @@ class Problem(IntEnum):
     """The reason for an error at a value."""
 
     NULL = 1
-    TOO_LARGE = 2
+    RANGE = 2
     INEXACT = 3
     SIZE = 4
     SYMBOL = 5
     UTF8 = 6
     DECIMAL = 7
     MALFORMED = 8
+    NOT_FINITE = 9
 
 
 _REASONS = {
-    Problem.NULL: "is null, which the schema does not take",
-    Problem.TOO_LARGE: "is too large for the unit of the schema",
+    Problem.NULL: "is null, which the record can't have there",
+    Problem.RANGE: "is out of the range of its form in the record",
     Problem.INEXACT: "is finer than the unit of the schema",
     Problem.SIZE: "has not the size that the schema wants",
     Problem.SYMBOL: "is none of the schema's symbols",
     Problem.UTF8: "is not UTF-8",
     Problem.DECIMAL: "has more digits than the schema takes",
     Problem.MALFORMED: "is malformed: its offsets lead out of its data",
+    Problem.NOT_FINITE: "is infinite or not a number, which JSON does not have",
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from aioproducer.columnar.arrow_types import Kind, kind_of
 from aioproducer.columnar.layout import Layout
 from aioproducer.columnar.plan import Node, Write
-from aioproducer.columnar.problems import Problem, ValueProblemError
+from aioproducer.columnar.problems import Problem, ValueProblemError, problem
 from aioproducer.records.arrow_output import imported_pyarrow
 
 
@@ -29,6 +29,28 @@ class Column:
     def value(self, row: int) -> Any:
         """The value of a row, None for null."""
         return self._values[row]
+
+
+def encoded_rows(
+    layout: Layout, rows: int, prefix: bytes, encoded: Callable[[Column, int], bytes]
+) -> Any:
+    """A binary array of what ``encoded`` gives for each row, ``prefix`` before it.
+
+    A row that is null stays null. Raises SerializationError, which names the row.
+    """
+    arrow = imported_pyarrow()
+    column = Column(layout)
+    records: list[bytes | None] = []
+    for row in range(rows):
+        if layout.array is not None and column.value(row) is None:
+            records.append(None)
+            continue
+        try:
+            records.append(prefix + encoded(column, row))
+        except ValueProblemError as found:
+            raise problem(found.reason, found.node, row) from None
+    short = sum(len(each or b"") for each in records) < 2**31
+    return arrow.array(records, arrow.binary() if short else arrow.large_binary())
 
 
 def _values(layout: Layout) -> Sequence[Any]:
@@ -100,7 +122,7 @@ def scaled(node: Node, number: int) -> int:
     if rest:
         raise ValueProblemError(Problem.INEXACT, node)
     if not -(2**63) <= number < 2**63:
-        raise ValueProblemError(Problem.TOO_LARGE, node)
+        raise ValueProblemError(Problem.RANGE, node)
     return number
 
 

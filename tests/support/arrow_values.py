@@ -10,17 +10,19 @@ import pyarrow as pa
 import pyarrow.compute
 from hypothesis import strategies as st
 
-from aioproducer.columnar import avro_rows
+from aioproducer.columnar import avro_rows, json_rows
 from aioproducer.columnar.arrow_types import integer_range
 from aioproducer.columnar.layout import laid_out
 
-FORMS: Final[dict[str, Any]] = {"reference": SimpleNamespace(avro=avro_rows.avro_rows)}
+FORMS: Final[dict[str, Any]] = {
+    "reference": SimpleNamespace(avro=avro_rows.avro_rows, json=json_rows.json_rows)
+}
 """The forms of the encoders that are installed."""
 
 try:
     from aioproducer.columnar import _speedups
 
-    FORMS["compiled"] = SimpleNamespace(avro=_speedups.avro_rows)
+    FORMS["compiled"] = SimpleNamespace(avro=_speedups.avro_rows, json=_speedups.json_rows)
 except ImportError:
     pass
 

@@ -5,8 +5,10 @@ Each ``.pyx`` file with the name of a Python module is its compiled form: ``avro
 """
 
 from aioproducer.columnar._speedups import avro_rows as _avro_rows
-from aioproducer.columnar._speedups import columns, output
+from aioproducer.columnar._speedups import columns, output, shortest
+from aioproducer.columnar._speedups import json_rows as _json_rows
 
 avro_rows = _avro_rows.avro_rows
+json_rows = _json_rows.json_rows
 
-__all__ = ["avro_rows", "columns", "output"]
+__all__ = ["avro_rows", "columns", "json_rows", "output", "shortest"]

@@ -3,6 +3,8 @@
 from types import ModuleType
 
 from aioproducer.columnar.avro_rows import avro_rows as avro_rows
+from aioproducer.columnar.json_rows import json_rows as json_rows
 
 columns: ModuleType
 output: ModuleType
+shortest: ModuleType

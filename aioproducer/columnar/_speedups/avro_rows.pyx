@@ -39,6 +39,7 @@ from aioproducer.columnar._speedups.output cimport (
     put,
     put_byte,
     put_text,
+    put_uuid,
     put_varint,
     reserve,
     scaled,
@@ -91,7 +92,8 @@ cdef int write(Output* out, const Column* column, Py_ssize_t row) noexcept nogil
     elif column.write == FIXED:
         return write_fixed(out, column, row)
     elif column.write == UUID:
-        write_uuid(out, column, row)
+        put_varint(out, zigzag(36))
+        put_uuid(out, column, row)
     elif column.write == ENUM:
         return write_enum(out, column, row)
     else:
@@ -126,18 +128,6 @@ cdef int write_fixed(Output* out, const Column* column, Py_ssize_t row) noexcept
     if stop:
         put(out, column.data + start, stop)
     return 0
-
-
-cdef void write_uuid(Output* out, const Column* column, Py_ssize_t row) noexcept nogil:
-    cdef const uint8_t* at = column.data + 16 * (column.offset + row)
-    cdef const char* digits = "0123456789abcdef"
-    cdef int place
-    put_varint(out, zigzag(36))
-    for place in range(16):
-        if place == 4 or place == 6 or place == 8 or place == 10:
-            put_byte(out, c"-")
-        put_byte(out, digits[at[place] >> 4])
-        put_byte(out, digits[at[place] & 15])
 
 
 cdef int write_enum(Output* out, const Column* column, Py_ssize_t row) noexcept nogil:

@@ -20,6 +20,9 @@ cdef enum Write:
     RECORD
     ARRAY
     MAP
+    DATE
+    TIME
+    TIMESTAMP
 
 
 cdef enum Read:

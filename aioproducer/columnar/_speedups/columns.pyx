@@ -10,8 +10,9 @@ from aioproducer.errors import SerializationError
 from aioproducer.records.arrow_output import imported_pyarrow
 
 if [each.name for each in plan.Write] != (
-    "CONSTANT BOOLEAN INTEGER FLOAT DOUBLE BINARY TEXT FIXED UUID ENUM DECIMAL RECORD ARRAY MAP"
-).split() or [int(each) for each in plan.Write] != list(range(MAP + 1)):
+    "CONSTANT BOOLEAN INTEGER FLOAT DOUBLE BINARY TEXT FIXED UUID ENUM DECIMAL RECORD ARRAY MAP "
+    "DATE TIME TIMESTAMP"
+).split() or [int(each) for each in plan.Write] != list(range(TIMESTAMP + 1)):
     raise ImportError("the compiled part is not of these sources")
 
 cdef Py_ssize_t MOST_SCALAR = 48

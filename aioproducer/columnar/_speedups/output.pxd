@@ -11,13 +11,14 @@ cdef enum Problem:
     # ``problems.Problem``; a difference is an error at the import.
     NO_PROBLEM
     IS_NULL
-    TOO_LARGE
+    OUT_OF_RANGE
     INEXACT
     WRONG_SIZE
     NO_SYMBOL
     NOT_UTF8
     TOO_MANY_DIGITS
     IS_MALFORMED
+    NOT_FINITE
     NO_MEMORY = 100
 
 
@@ -96,6 +97,18 @@ cdef inline void put_varint(Output* out, uint64_t rest) noexcept nogil:
     out.size = to + 1 - out.data
 
 
+cdef inline void put_uuid(Output* out, const Column* column, Py_ssize_t row) noexcept nogil:
+    """The 16 bytes of a row as text of 36 characters."""
+    cdef const uint8_t* at = column.data + 16 * (column.offset + row)
+    cdef const char* digits = "0123456789abcdef"
+    cdef int place
+    for place in range(16):
+        if place == 4 or place == 6 or place == 8 or place == 10:
+            put_byte(out, c"-")
+        put_byte(out, digits[at[place] >> 4])
+        put_byte(out, digits[at[place] & 15])
+
+
 cdef inline uint64_t zigzag(int64_t number) noexcept nogil:
     return (<uint64_t>number << 1) ^ (~<uint64_t>0 if number < 0 else 0)
 
@@ -106,7 +119,7 @@ cdef inline int scaled(
     """A number in the unit of the output."""
     if column.multiply != 1:
         if not -column.most_multiplied <= number <= column.most_multiplied:
-            return fail(out, TOO_LARGE, column)
+            return fail(out, OUT_OF_RANGE, column)
         number *= column.multiply
     if column.divide != 1:
         if number % column.divide:

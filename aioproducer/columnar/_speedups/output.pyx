@@ -12,8 +12,8 @@ from aioproducer.columnar import problems
 from aioproducer.records.arrow_output import imported_pyarrow
 
 if [each.name for each in problems.Problem] != (
-    "NULL TOO_LARGE INEXACT SIZE SYMBOL UTF8 DECIMAL MALFORMED"
-).split() or [int(each) for each in problems.Problem] != list(range(1, IS_MALFORMED + 1)):
+    "NULL RANGE INEXACT SIZE SYMBOL UTF8 DECIMAL MALFORMED NOT_FINITE"
+).split() or [int(each) for each in problems.Problem] != list(range(1, NOT_FINITE + 1)):
     raise ImportError("the compiled part is not of these sources")
 
 cdef Py_ssize_t MOST_BYTES = 2**31 - 1

@@ -24,7 +24,7 @@ def test_the_environment_forces_the_references() -> None:
 
 
 @pytest.mark.parametrize("instead", ["None", "types.ModuleType('of an older version')"])
-@pytest.mark.parametrize("module", ["avro_rows", "columns", "output"])
+@pytest.mark.parametrize("module", ["avro_rows", "columns", "json_rows", "output", "shortest"])
 def test_a_part_that_was_not_built_is_not_missed(module: str, instead: str) -> None:
     """If one of the modules is not there, none of them is in use."""
     name = f"aioproducer.columnar._speedups.{module}"
