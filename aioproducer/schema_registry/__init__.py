@@ -1,4 +1,4 @@
-"""Schemas of values: the client of a schema registry.
+"""Schemas of values: the client of a schema registry, serializers and deserializers.
 
 ::
 
@@ -8,9 +8,19 @@
     references.py  schemas behind a schema     http.py            failover, retries, limits
     sessions.py    connections                 authentication.py  passwords and tokens
     addresses.py   URLs                        properties.py      Java's names
+
+    schema_serializer.py  schemas of a topic   schema_deserializer.py  schemas of records
+    policies.py, subjects.py, data_contracts.py, schema_sources.py     which schema it is
+    wire_format.py        the schema's id      blocking.py             for other consumers
+    objects.py            objects to dicts     nesting.py, found.py    bounds and messages
+    avro_serializer.py, avro_deserializer.py, avro_schema.py; avro_guard.py, avro_diagnosis.py and
+    avro_scan.py          values and data that fastavro takes although they do harm
 """
 
 from aioproducer.schema_registry.authentication import BearerToken
+from aioproducer.schema_registry.avro_deserializer import AvroDeserializer
+from aioproducer.schema_registry.avro_serializer import AvroSerializer
+from aioproducer.schema_registry.blocking import BlockingDeserializer
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.model import (
     CompatibilityCheck,
@@ -21,10 +31,17 @@ from aioproducer.schema_registry.model import (
     Schema,
     SchemaType,
 )
+from aioproducer.schema_registry.policies import SerializerOptions
+from aioproducer.schema_registry.subjects import SubjectNameStrategy
 
 __all__ = [
     "SchemaRegistry",
     "BearerToken",
+    "AvroSerializer",
+    "AvroDeserializer",
+    "BlockingDeserializer",
+    "SerializerOptions",
+    "SubjectNameStrategy",
     "Schema",
     "SchemaType",
     "Reference",

@@ -109,6 +109,11 @@ class SchemaRegistry:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at {self._transport.shown}>"
 
+    @property
+    def latest_ttl(self) -> float:
+        """Seconds for which the latest version of a subject is kept."""
+        return self._latest_ttl
+
     async def register(
         self, subject: str, schema: Schema, *, normalize: bool = False
     ) -> RegisteredSchema:

@@ -1,0 +1,80 @@
+"""The deserializer of Avro, with a schema registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any, Generic, TypeVar
+
+from aioproducer.schema_registry.avro_scan import refuse_harm
+from aioproducer.schema_registry.avro_schema import AvroSchema, parsed_schema
+from aioproducer.schema_registry.client import SchemaRegistry
+from aioproducer.schema_registry.extras import needed
+from aioproducer.schema_registry.model import RegisteredSchema
+from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
+from aioproducer.schema_registry.schema_sources import SchemaSource, schema_of
+from aioproducer.schema_registry.wire_format import Framed
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class AvroDeserializer(SchemaDeserializer[T_co], Generic[T_co]):
+    """Reads Avro values; records become dicts, or what ``from_dict`` makes of them.
+
+    ::
+
+        deserializer = AvroDeserializer("http://registry:8081")
+        order = await deserializer.deserialize(record.topic, record.value, record.headers)
+    """
+
+    schema_type = "AVRO"
+
+    def __init__(
+        self,
+        registry: SchemaRegistry | str,
+        schema: SchemaSource | None = None,
+        *,
+        from_dict: Callable[[Any], T_co] | None = None,
+        return_record_name: bool = False,
+    ) -> None:
+        """Nothing is fetched yet.
+
+        Args:
+            registry: a client of the registry, or its address.
+            schema: the reader's schema: values of other versions get its fields and defaults.
+                None: values have the fields that they were written with.
+            from_dict: makes the value from a dict, ``lambda fields: Order(**fields)`` for example.
+            return_record_name: a record in a union of records becomes a tuple of its full name and
+                its dict.
+
+        Raises:
+            ConfigError: the schema is none.
+            MissingExtraError: fastavro is not installed.
+        """
+        self._read = needed("fastavro").schemaless_reader
+        super().__init__(registry)
+        self._reader = None if schema is None else schema_of("AVRO", schema)
+        self._from_dict = from_dict
+        self._record_names = return_record_name
+
+    async def _decoder(self, registered: RegisteredSchema, framed: Framed) -> Decode:
+        place = f"schema {framed.key}"
+        writer = parsed_schema(registered.schema, await self._named(registered.schema), place)
+        reader = None
+        if self._reader is not None:
+            named = await self._named(self._reader)
+            reader = parsed_schema(self._reader, named, "the reader's schema")
+        return self._decode_by(writer, reader)
+
+    def _decode_by(self, writer: AvroSchema, reader: AvroSchema | None) -> Decode:
+        read, from_dict, names = self._read, self._from_dict, self._record_names
+        parsed, wanted = writer.parsed, reader.parsed if reader is not None else None
+
+        def decode(payload: bytes) -> Any:
+            value: Any = payload
+            if not writer.is_bytes:
+                refuse_harm(writer, payload, skips=wanted is not None)
+                value = read(BytesIO(payload), parsed, wanted, names)
+            return value if from_dict is None else from_dict(value)
+
+        return decode

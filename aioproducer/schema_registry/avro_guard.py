@@ -1,0 +1,92 @@
+"""A function that finds values which fastavro writes although they do not fit.
+
+fastavro writes an ``int`` of more than 32 bits and takes any object for a ``boolean``. No reader in
+Java can read such a record. The function is generated once for each schema, and looks at those
+fields alone. Within unions fastavro looks at the values itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from aioproducer.schema_registry.avro_schema import RECORDS, AvroSchema, Node, kind_of, resolved
+
+Suspect: TypeAlias = Callable[[Any], bool]
+"""True if the value deserves a diagnosis. An exception means so, too: it has another shape."""
+
+
+def suspect_function(schema: AvroSchema) -> Suspect | None:
+    """The function for ``schema``; None: fastavro alone finds each misfit of it."""
+    maker = _Maker(schema.named)
+    root = resolved(schema.parsed, schema.named)
+    call = maker.test(root, "value")
+    if call is None:
+        return None
+    name = maker.function_of(root)
+    if name is None:
+        name = "suspect"
+        maker.lines.append(f"def suspect(value):\n    return {call}")
+    scope: dict[str, Any] = {}
+    exec("\n".join(maker.lines), scope)
+    suspect: Suspect = scope[name]
+    return suspect
+
+
+class _Maker:
+    """Writes the functions of the named types, and expressions for the others."""
+
+    def __init__(self, named: Mapping[str, Node]) -> None:
+        self._named = named
+        self.lines: list[str] = []
+        self._functions: dict[str, str | None] = {}
+        self._variables = 0
+
+    def test(self, node: Node, value: str) -> str | None:
+        """An expression that is true if ``value`` deserves a diagnosis; None: it never does."""
+        node = resolved(node, self._named)
+        kind = kind_of(node)
+        if kind in RECORDS:
+            function = self._function(node)
+            return f"{function}({value})" if function else None
+        if isinstance(node, dict) and "logicalType" in node:
+            return None
+        if kind == "int":
+            return f"({value}.__class__ is not int or not -2147483648 <= {value} <= 2147483647)"
+        if kind == "boolean":
+            return f"({value}.__class__ is not bool)"
+        if kind in ("array", "map"):
+            self._variables += 1
+            item = f"item{self._variables}"
+            test = self.test(node["items" if kind == "array" else "values"], item)
+            items = value if kind == "array" else f"{value}.values()"
+            return f"any([{test} for {item} in {items}])" if test else None
+        return None
+
+    def function_of(self, node: Node) -> str | None:
+        """The name of the function that was made for a record."""
+        return self._functions.get(node["name"]) if kind_of(node) in RECORDS else None
+
+    def _function(self, record: Node) -> str | None:
+        name = record["name"]
+        if name in self._functions:
+            return self._functions[name]
+        function = f"record{len(self._functions)}"
+        self._functions[name] = function  # a type that contains itself calls it
+        lines = []
+        for field in record["fields"]:
+            self._variables += 1
+            variable = f"field{self._variables}"
+            test = self.test(field["type"], variable)
+            if test is None:
+                continue
+            lines.append(f"    {variable} = get({field['name']!r})")
+            if "default" in field:
+                test = f"{variable} is not None and {test}"
+            lines.append(f"    if {test}:\n        return True")
+        if not lines:
+            self._functions[name] = None
+            return None
+        head = f"def {function}(value):\n    get = value.get"
+        self.lines.append("\n".join((head, *lines, "    return False")))
+        return function

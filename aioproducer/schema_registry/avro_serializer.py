@@ -1,0 +1,231 @@
+"""The serializer of Avro, with a schema registry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Mapping
+from io import BytesIO
+from typing import Any, Final, Generic, TypeVar, Unpack
+
+from aioproducer.errors import ConfigError, SerializationError
+from aioproducer.schema_registry.avro_diagnosis import AvroDiagnosis
+from aioproducer.schema_registry.avro_guard import suspect_function
+from aioproducer.schema_registry.avro_schema import AvroSchema, parsed_schema
+from aioproducer.schema_registry.client import SchemaRegistry
+from aioproducer.schema_registry.extras import needed
+from aioproducer.schema_registry.found import shown
+from aioproducer.schema_registry.model import Schema
+from aioproducer.schema_registry.nesting import refuse_deep_nesting
+from aioproducer.schema_registry.objects import Objects
+from aioproducer.schema_registry.policies import SerializerOptions, checked
+from aioproducer.schema_registry.schema_serializer import (
+    Encode,
+    LocalSchema,
+    SchemaSerializer,
+    Target,
+)
+from aioproducer.schema_registry.schema_sources import SchemaSource, SchemaSources
+from aioproducer.serialization import RecordHeaders
+
+T = TypeVar("T")
+
+_AVRO: Final = "AVRO"
+
+
+class AvroSerializer(SchemaSerializer[T], Generic[T]):
+    """Writes values in Avro, with the id of their schema in the registry.
+
+    Values are dicts, dataclasses, attrs classes, pydantic models, msgspec structs, objects with a
+    method ``to_dict``, or any value of a primitive schema. In a union of records a tuple of the
+    record's full name and a dict chooses one; an object's class chooses the record of its name.
+
+    ::
+
+        serializer = AvroSerializer("http://registry:8081", schema)
+        Producer(bootstrap_servers="localhost:9092", value_serializer=serializer)
+    """
+
+    schema_type = "AVRO"
+
+    def __init__(
+        self,
+        registry: SchemaRegistry | str,
+        schema: SchemaSource | Mapping[type, SchemaSource] | None = None,
+        *,
+        to_dict: Callable[[T], Any] | None = None,
+        strict: bool = False,
+        **options: Unpack[SerializerOptions],
+    ) -> None:
+        """Nothing is fetched yet.
+
+        Args:
+            registry: a client of the registry, or its address.
+            schema: the schema as text, as a mapping, or as a :class:`Schema` with references. For
+                several event types in one topic, a mapping of their classes to their schemas. None:
+                the registry has it (with ``use_latest_version``, ``use_schema_id`` or
+                ``use_schema_version``), or the class of each value gives it by
+                ``avro_schema()`` or ``__avro_schema__``.
+            to_dict: converts a value to a dict; without it, values are converted by their kind.
+            strict: refuse fields that the schema lacks, and fields without a value whose schema has
+                no default. Otherwise the first are left out, and nullable ones of the second are
+                null.
+            options: policies, see :class:`SerializerOptions`.
+
+        Raises:
+            ConfigError: options contradict each other, or the schema is none.
+            MissingExtraError: fastavro is not installed.
+        """
+        settings = checked(options)
+        needed("fastavro")
+        super().__init__(registry, settings)
+        self._to_dict = to_dict
+        self._strict = strict
+        self._sources = SchemaSources(_AVRO, schema, _class_schema, _record_name, settings)
+
+    def _known(self) -> tuple[Hashable, ...]:
+        return self._sources.known
+
+    def _key(self, topic: str, kind: type) -> Hashable:
+        return self._sources.key(topic, kind)
+
+    def _local(self, key: Hashable) -> LocalSchema | None:
+        return self._sources.local(key)
+
+    def _encoder(self, target: Target, key: Hashable, kind: type) -> Encode:
+        schema = parsed_schema(target.schema, target.named, target.place)
+        return AvroEncoder(target, schema, self._strict).for_type(kind, self._to_dict)
+
+
+class AvroEncoder:
+    """Encodes values by one schema, and says what does not fit."""
+
+    def __init__(self, target: Target, schema: AvroSchema, strict: bool) -> None:
+        self._target = target
+        self._schema = schema
+        self._strict = strict
+        self._objects = Objects(schema.hints)
+        self._suspect = suspect_function(schema)
+        self._write = needed("fastavro").schemaless_writer
+
+    def for_type(self, kind: type, to_dict: Callable[[Any], Any] | None) -> Encode:
+        """The encoder for values of a type."""
+        convert = to_dict
+        if convert is None and not issubclass(kind, dict | list | tuple):
+            convert = self._objects.converter(kind)
+        if self._schema.is_bytes:
+            return self._bytes(convert)
+        if self._schema.recursive or self._strict:
+            return self._careful(convert)
+        return self._fast(convert)
+
+    def _fast(self, convert: Callable[[Any], Any] | None) -> Encode:
+        """The common case, with as few steps as there are."""
+        prefix, parsed = self._target.prefix, self._schema.parsed
+        write, suspect, again = self._write, self._suspect, self._again
+
+        def encode(data: Any, headers: RecordHeaders) -> bytes:
+            value: Any = data
+            try:
+                if convert is not None:
+                    value = convert(data)
+                if suspect is not None and suspect(value):
+                    return again(data, value, None)
+                buffer = BytesIO()
+                buffer.write(prefix)
+                write(buffer, parsed, value)
+            except SerializationError:
+                raise
+            except Exception as error:
+                return again(data, value, error)
+            return buffer.getvalue()
+
+        return encode
+
+    def _careful(self, convert: Callable[[Any], Any] | None) -> Encode:
+        """For schemas that contain themselves: fastavro would crash on values nested deeply."""
+
+        def encode(data: Any, headers: RecordHeaders) -> bytes:
+            value: Any = data
+            try:
+                if convert is not None:
+                    value = convert(data)
+                refuse_deep_nesting(value, self._target.place)
+                if self._suspect is None or not self._suspect(value):
+                    return self._written(value)
+            except SerializationError:
+                raise
+            except Exception as error:
+                return self._again(data, value, error)
+            return self._again(data, value, None)
+
+        return encode
+
+    def _bytes(self, convert: Callable[[Any], Any] | None) -> Encode:
+        """A schema of bytes alone: the value stands there as it is, as Java writes it."""
+        prefix = self._target.prefix
+
+        def encode(data: Any, headers: RecordHeaders) -> bytes:
+            value = data if convert is None else convert(data)
+            if not isinstance(value, bytes | bytearray | memoryview):
+                raise SerializationError(
+                    f"{self._target.place}: expected bytes, found {shown(value)}"
+                )
+            return prefix + bytes(value)
+
+        return encode
+
+    def _written(self, value: Any) -> bytes:
+        buffer = BytesIO()
+        buffer.write(self._target.prefix)
+        self._write(buffer, self._schema.parsed, value, strict=self._strict)
+        return buffer.getvalue()
+
+    def _again(self, data: Any, value: Any, error: Exception | None) -> bytes:
+        """Encode with every object within ``value`` converted, or say what does not fit.
+
+        ``error``: of the first attempt; None: the value was suspect.
+        """
+        try:
+            plain = self._objects.converted(value)
+            if self._schema.recursive:
+                refuse_deep_nesting(plain, self._target.place)
+            misfit = self._diagnosis().misfit(plain)
+            if misfit is None:
+                return self._written(plain)
+        except SerializationError:
+            raise
+        except Exception as failure:
+            raise SerializationError(
+                f"{self._target.place}: {shown(data)} can't be written in Avro: "
+                f"{type(failure).__name__}: {str(failure)[:300]}"
+            ) from (error or failure)
+        raise SerializationError(
+            f"{self._target.place}: the {self._target.field} does not fit the schema "
+            f"{self._target.registered.id}: {misfit}"
+        ) from error
+
+    def _diagnosis(self) -> AvroDiagnosis:
+        return AvroDiagnosis(self._schema.parsed, self._schema.named, strict=self._strict)
+
+
+def _class_schema(kind: type) -> Any:
+    """The schema that a class has itself; None: it has none."""
+    own = getattr(kind, "__avro_schema__", None)
+    if own is None:
+        own = getattr(kind, "avro_schema", None)
+    return own() if callable(own) else own
+
+
+def _record_name(schema: Schema) -> str | None:
+    """The full name of the schema's record."""
+    try:
+        tree = json.loads(schema.text)
+    except ValueError as error:
+        raise ConfigError(f"the text of an Avro schema is no JSON: {error}") from error
+    if not isinstance(tree, dict):
+        return None
+    name, namespace = tree.get("name"), tree.get("namespace")
+    if not isinstance(name, str):
+        kind = tree.get("type")
+        return kind if isinstance(kind, str) else None
+    return name if "." in name or not namespace else f"{namespace}.{name}"

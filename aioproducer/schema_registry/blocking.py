@@ -1,0 +1,129 @@
+"""A deserializer for consumers without an event loop, such as confluent-kafka and kafka-python."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from threading import Lock, Thread
+from types import TracebackType
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
+
+from aioproducer.errors import (
+    ClientClosedError,
+    NotPreparedError,
+    ProducerTimeoutError,
+)
+from aioproducer.schema_registry.wire_format import ReadHeaders
+
+T_co = TypeVar("T_co", covariant=True)
+
+_GRACE: Final = 5.0  # seconds for the thread to end
+
+
+class _Deserializer(Protocol[T_co]):
+    async def deserialize(
+        self, topic: str, data: bytes | None, headers: ReadHeaders = None
+    ) -> T_co | None: ...
+
+    def decode(
+        self, topic: str, data: bytes | None, headers: ReadHeaders = None
+    ) -> T_co | None: ...
+
+    async def close(self) -> None: ...
+
+
+class BlockingDeserializer(Generic[T_co]):
+    """Deserializes in the caller's thread; a thread with an event loop fetches new schemas.
+
+    Call it with bytes and a context that has ``topic`` and ``headers``, as confluent-kafka's
+    ``DeserializingConsumer`` does. kafka-python takes it as ``value_deserializer``.
+    """
+
+    def __init__(self, deserializer: _Deserializer[T_co], timeout: float) -> None:
+        self._deserializer = deserializer
+        self._timeout = timeout
+        self._lock = Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
+        self._closed = False
+
+    def __call__(self, data: bytes | None, context: Any = None) -> T_co | None:
+        """The value of ``data``. ``context``: None, or an object with ``topic`` and ``headers``."""
+        topic = getattr(context, "topic", None) or "unknown"
+        return self._value(topic, data, getattr(context, "headers", None))
+
+    def deserialize(self, topic: str, headers: ReadHeaders, data: bytes | None) -> T_co | None:
+        """The value of ``data``, with the arguments in kafka-python's order.
+
+        Raises:
+            ProducerTimeoutError: the schema was not fetched in time.
+            SerializationError: the bytes are no value of their schema.
+            SchemaRegistryError: the registry does not give the schema.
+        """
+        return self._value(topic, data, headers)
+
+    def _value(self, topic: str, data: bytes | None, headers: ReadHeaders) -> T_co | None:
+        try:
+            return self._deserializer.decode(topic, data, headers)
+        except NotPreparedError:
+            pass
+        loop = self._running()
+        fetched: Future[T_co | None] = asyncio.run_coroutine_threadsafe(
+            self._deserializer.deserialize(topic, data, headers), loop
+        )
+        try:
+            return fetched.result(self._timeout)
+        except TimeoutError as error:
+            if fetched.done() and not fetched.cancelled():
+                raise
+            fetched.cancel()
+            raise ProducerTimeoutError(
+                f"topic {topic!r}: the schema of a record was not fetched within {self._timeout} s"
+            ) from error
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        """The event loop, whose thread is started when it is first needed."""
+        with self._lock:
+            if self._closed:
+                raise ClientClosedError("the deserializer is closed; make another")
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = Thread(
+                    target=_run, args=(self._loop,), name="aioproducer-schemas", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+    def close(self) -> None:
+        """End the thread, and close the deserializer."""
+        with self._lock:
+            self._closed = True
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        closed = asyncio.run_coroutine_threadsafe(self._deserializer.close(), loop)
+        try:
+            closed.result(_GRACE)
+        except TimeoutError:
+            closed.cancel()
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(_GRACE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run ``loop`` until it is stopped, then end its tasks."""
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.get_loop().run_forever()

@@ -1,0 +1,164 @@
+"""The part of a deserializer that all formats share: the schemas of records, and their failures."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
+from uuid import UUID
+
+from aioproducer.client.environment import SYSTEM
+from aioproducer.errors import NotPreparedError, ProducerError, SerializationError, anew
+from aioproducer.schema_registry.blocking import BlockingDeserializer
+from aioproducer.schema_registry.client import SchemaRegistry
+from aioproducer.schema_registry.data_contracts import refuse_rules_of_readers
+from aioproducer.schema_registry.model import RegisteredSchema, Schema, SchemaType
+from aioproducer.schema_registry.wire_format import Framed, ReadHeaders, unframed
+from aioproducer.serialization import Field
+
+T_co = TypeVar("T_co", covariant=True)
+
+_clock: Final = SYSTEM.clock
+
+Decode: TypeAlias = Callable[[bytes], Any]
+"""From a payload to its value; any exception means that the payload does not fit."""
+_Key: TypeAlias = tuple[int | UUID, tuple[int, ...]]
+
+_FAILURE_LASTS: Final = 30.0  # seconds for which a schema that can't be used is remembered
+_FAILURES: Final = 1000  # ids that are remembered; data may name any
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    error: ProducerError
+    until: float
+
+
+class SchemaDeserializer(ABC, Generic[T_co]):
+    """Reads values that were written with a schema registry, by any client."""
+
+    schema_type: SchemaType
+    _indexed = False
+
+    def __init__(self, registry: SchemaRegistry | str) -> None:
+        self._owns_registry = isinstance(registry, str)
+        self._registry = SchemaRegistry(registry) if isinstance(registry, str) else registry
+        self._field: Field = "value"
+        self._decoders: dict[_Key, Decode] = {}
+        self._failures: dict[_Key, _Failed] = {}
+
+    @abstractmethod
+    async def _decoder(self, registered: RegisteredSchema, framed: Framed) -> Decode:
+        """The decoder for values of a schema. A ProducerError that it raises passes as it is."""
+
+    def for_field(self, field: Field) -> Self:
+        """The deserializer of keys or of values; it shares registry and schemas with this one."""
+        if field == self._field:
+            return self
+        other = copy(self)
+        other._field = field
+        return other
+
+    async def deserialize(
+        self, topic: str, data: bytes | None, headers: ReadHeaders = None
+    ) -> T_co | None:
+        """The value of ``data``; None stays None. The schema is fetched if it is not known yet.
+
+        ``headers``: the record's, where the schema id may be.
+
+        Raises:
+            SerializationError: the bytes are no value of their schema, or have no schema id.
+            SchemaRegistryError: the registry does not give the schema.
+        """
+        if data is None:
+            return None
+        framed = self._framed(topic, data, headers)
+        decode = self._known(framed)
+        if decode is None:
+            decode = await self._load(topic, framed)
+        return self._decoded(topic, framed, decode)
+
+    def decode(self, topic: str, data: bytes | None, headers: ReadHeaders = None) -> T_co | None:
+        """The value of ``data``, without the network.
+
+        Raises:
+            NotPreparedError: the schema is not known yet; :meth:`deserialize` fetches it.
+            SerializationError: as in :meth:`deserialize`.
+        """
+        if data is None:
+            return None
+        framed = self._framed(topic, data, headers)
+        decode = self._known(framed)
+        if decode is None:
+            raise NotPreparedError(f"topic {topic!r}: the schema {framed.key} was not fetched yet")
+        return self._decoded(topic, framed, decode)
+
+    def blocking(self, *, timeout: float = 30.0) -> BlockingDeserializer[T_co]:
+        """This deserializer for a consumer without an event loop.
+
+        ``timeout``: seconds for a schema to be fetched. To be closed, or used by ``with``.
+        """
+        return BlockingDeserializer(self, timeout)
+
+    async def close(self) -> None:
+        """End the requests in this event loop. A registry that was given as an object stays."""
+        if self._owns_registry:
+            await self._registry.close()
+
+    def _framed(self, topic: str, data: bytes, headers: ReadHeaders) -> Framed:
+        if type(data) is not bytes:
+            data = bytes(data)
+        return unframed(topic, self._field, data, headers, indexes=self._indexed)
+
+    def _known(self, framed: Framed) -> Decode | None:
+        key = (framed.key, framed.indexes)
+        decode = self._decoders.get(key)
+        if decode is None and (failed := self._failures.get(key)) is not None:
+            if _clock() < failed.until:
+                raise anew(failed.error)
+            self._failures.pop(key, None)
+        return decode
+
+    async def _load(self, topic: str, framed: Framed) -> Decode:
+        key = (framed.key, framed.indexes)
+        try:
+            decode = await self._fetched(topic, framed)
+        except ProducerError as error:
+            if not error.retriable:
+                if len(self._failures) >= _FAILURES:
+                    self._failures.clear()
+                self._failures[key] = _Failed(error, _clock() + _FAILURE_LASTS)
+            raise
+        self._decoders[key] = decode
+        return decode
+
+    async def _fetched(self, topic: str, framed: Framed) -> Decode:
+        if framed.id is not None:
+            registered = await self._registry.by_id(framed.id)
+        else:
+            assert framed.guid is not None
+            registered = await self._registry.by_guid(framed.guid)
+        place = f"topic {topic!r}, schema {framed.key}"
+        if registered.schema.schema_type != self.schema_type:
+            raise SerializationError(
+                f"{place}: it is of type {registered.schema.schema_type}, not {self.schema_type}"
+            )
+        refuse_rules_of_readers(registered.schema, place)
+        return await self._decoder(registered, framed)
+
+    async def _named(self, schema: Schema) -> dict[str, Schema]:
+        """The schemas that ``schema`` refers to, dependencies first."""
+        return dict(await self._registry.resolve(schema)) if schema.references else {}
+
+    def _decoded(self, topic: str, framed: Framed, decode: Decode) -> T_co:
+        try:
+            value: T_co = decode(framed.payload)
+        except Exception as error:  # the libraries raise whatever strange bytes lead to
+            kind = "" if isinstance(error, SerializationError) else f"{type(error).__name__}: "
+            raise SerializationError(
+                f"topic {topic!r}: a {self._field} of {len(framed.payload)} bytes is no value of "
+                f"the schema {framed.key}: {kind}{str(error)[:300]}"
+            ) from error
+        return value

@@ -1,0 +1,336 @@
+"""The part of a serializer that all formats share: policies, subjects, preparation, failures.
+
+A serializer knows for each topic which schemas its values need. ``prepare()`` fetches them, and
+``serialize()`` finds the encoder by the type of the value, without the network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
+
+from aioproducer.client.environment import SYSTEM
+from aioproducer.errors import NotPreparedError, ProducerError, SerializationError, anew
+from aioproducer.runtime.tasks import TaskOwner
+from aioproducer.schema_registry.client import SchemaRegistry
+from aioproducer.schema_registry.data_contracts import refuse_rules_of_writers
+from aioproducer.schema_registry.model import RegisteredSchema, Schema, SchemaType
+from aioproducer.schema_registry.policies import Settings
+from aioproducer.schema_registry.subjects import subject_name
+from aioproducer.schema_registry.wire_format import HEADERS, header_bytes, id_bytes
+from aioproducer.serialization import Field, RecordHeaders
+
+_logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_clock: Final = SYSTEM.clock
+
+Encode: TypeAlias = Callable[[Any, RecordHeaders], bytes]
+"""From a value and the headers of its record to its bytes, behind the prefix."""
+
+_FAILURE_LASTS: Final = 30.0  # seconds for which a permanent failure of a schema is remembered
+_SHORTEST_TTL: Final = 1.0  # seconds for which a latest version is used without being asked for
+_TYPES: Final = 1000  # of the values of one topic, whose encoders are kept
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSchema:
+    """A schema that the serializer has without the registry, and the full name of its record."""
+
+    schema: Schema
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One schema that values of one topic are written by."""
+
+    topic: str
+    field: Field
+    subject: str
+    registered: RegisteredSchema
+    schema: Schema
+    """The schema by which values are written: the serializer's own, or the registered one."""
+    named: Mapping[str, Schema]
+    """The schemas that it refers to, by the names of the references; dependencies first."""
+    prefix: bytes = b""
+
+    @property
+    def place(self) -> str:
+        """The beginning of error messages."""
+        return _place(self.topic, self.subject)
+
+
+@dataclass(slots=True)
+class _Ready:
+    target: Target
+    refresh_at: float | None
+    """The time from which a later version may be the latest; None: the schema is fixed."""
+
+
+@dataclass(slots=True)
+class _Failed:
+    error: ProducerError
+    until: float
+
+
+@dataclass(slots=True)
+class _Topic:
+    """The schemas of a topic."""
+
+    outcomes: dict[Hashable, _Ready | _Failed] = field(default_factory=dict)
+    encoders: dict[type, Encode] = field(default_factory=dict)
+    wanted: set[Hashable] = field(default_factory=set)
+    """The schemas that values have asked for."""
+
+
+class SchemaSerializer(ABC, Generic[T]):
+    """A serializer that writes the registry's schema id and the value in a format of its own."""
+
+    schema_type: SchemaType
+
+    def __init__(self, registry: SchemaRegistry | str, settings: Settings) -> None:
+        self._owns_registry = isinstance(registry, str)
+        self._registry = SchemaRegistry(registry) if isinstance(registry, str) else registry
+        self._settings = settings
+        self._field: Field = "value"
+        self._topics: dict[str, _Topic] = {}
+        self._encoders: dict[str, dict[type, Encode]] = {}
+        self._refreshers: WeakKeyDictionary[asyncio.AbstractEventLoop, TaskOwner]
+        self._refreshers = WeakKeyDictionary()
+
+    # --- what the formats differ in -----------------------------------------------------------
+
+    @abstractmethod
+    def _known(self) -> tuple[Hashable, ...]:
+        """The keys of the schemas that every topic may need, known ahead."""
+
+    @abstractmethod
+    def _key(self, topic: str, kind: type) -> Hashable:
+        """The key of the schema for values of a type. Raises SerializationError if none fits."""
+
+    @abstractmethod
+    def _local(self, key: Hashable) -> LocalSchema | None:
+        """The schema of a key, without the registry; None: the registry alone has it."""
+
+    @abstractmethod
+    def _encoder(self, target: Target, key: Hashable, kind: type) -> Encode:
+        """The encoder for values of a type. It raises SerializationError for what does not fit."""
+
+    async def _completed(self, local: LocalSchema) -> Schema:
+        """The schema of ``local`` as the registry shall have it, with its references."""
+        return local.schema
+
+    def _framing(self, key: Hashable) -> tuple[int, ...]:
+        """The message indexes behind the schema id: Protobuf alone has some."""
+        return ()
+
+    # --- the protocol of serializers ----------------------------------------------------------
+
+    def for_field(self, field: Field) -> Self:
+        """The serializer of keys or of values; it shares the registry with this one."""
+        if field == self._field:
+            return self
+        other = copy(self)
+        other._field = field
+        other._topics, other._encoders = {}, {}
+        other._refreshers = WeakKeyDictionary()
+        return other
+
+    def serialize(self, topic: str, data: T, headers: RecordHeaders) -> bytes:
+        """The bytes of ``data``; the schema id is before them, or is added to ``headers``.
+
+        Raises:
+            SerializationError: the value does not fit the schema; the message names the field.
+            SchemaRegistryError: the registry refused the value's schema.
+            NotPreparedError: :meth:`prepare` must be called first.
+        """
+        try:
+            encode = self._encoders[topic][type(data)]
+        except KeyError:
+            encode = self._encoder_for(topic, type(data))
+        return encode(data, headers)
+
+    async def prepare(self, topic: str) -> None:
+        """Fetch the schemas that values for ``topic`` need: those known ahead, and those that
+        values have asked for.
+
+        A schema that the registry refuses fails the records that need it, in :meth:`serialize`.
+
+        Raises:
+            SchemaRegistryUnavailableError: the registry can't be reached; a later call may succeed.
+        """
+        state = self._state(topic)
+        keys = dict.fromkeys((*self._known(), *tuple(state.wanted)))
+        missing = [key for key in keys if self._is_missing(state, key)]
+        unavailable: Exception | None = None
+        loads = (self._load(topic, state, key) for key in missing)
+        for key, outcome in zip(
+            missing, await asyncio.gather(*loads, return_exceptions=True), strict=True
+        ):
+            if isinstance(outcome, Exception) and _may_succeed_later(outcome):
+                unavailable = unavailable or outcome
+                continue
+            if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
+                raise outcome
+            if isinstance(outcome, Exception):
+                self._remember(topic, state, key, outcome)
+            state.wanted.discard(key)
+        for key, ready in tuple(state.outcomes.items()):
+            if isinstance(ready, _Ready) and _is_due(ready):
+                ready.refresh_at = _clock() + self._latest_ttl
+                self._refresh(topic, state, key)
+        if unavailable is not None:
+            raise unavailable
+
+    async def close(self) -> None:
+        """End the requests in this event loop. A registry that was given as an object stays."""
+        owner = self._refreshers.pop(asyncio.get_running_loop(), None)
+        if owner is not None:
+            await owner.close()
+        if self._owns_registry:
+            await self._registry.close()
+
+    # --- the schemas of a topic ---------------------------------------------------------------
+
+    @property
+    def _latest_ttl(self) -> float:
+        return max(_SHORTEST_TTL, self._registry.latest_ttl)
+
+    def _state(self, topic: str) -> _Topic:
+        state = self._topics.get(topic)
+        if state is None:
+            state = self._topics.setdefault(topic, _Topic())
+            self._encoders[topic] = state.encoders
+        return state
+
+    def _is_missing(self, state: _Topic, key: Hashable) -> bool:
+        outcome = state.outcomes.get(key)
+        return outcome is None or (isinstance(outcome, _Failed) and outcome.until <= _clock())
+
+    async def _load(self, topic: str, state: _Topic, key: Hashable) -> None:
+        target = await self._fetch(topic, key)
+        fixed = self._settings.policy.choice != "latest"
+        refresh_at = None if fixed else _clock() + self._latest_ttl
+        state.outcomes[key] = _Ready(target, refresh_at)
+        state.encoders.clear()
+
+    async def _fetch(self, topic: str, key: Hashable) -> Target:
+        settings = self._settings
+        local = self._local(key)
+        subject = subject_name(
+            settings.strategy, topic, self._field, local.name if local is not None else None
+        )
+        own = None
+        if local is not None and settings.policy.writes_own_schema:
+            own = await self._completed(local)
+        registered = await settings.policy.fetch(self._registry, subject, own)
+        place = _place(topic, subject)
+        refuse_rules_of_writers(registered.schema, place)
+        if registered.schema.schema_type != self.schema_type:
+            raise SerializationError(
+                f"{place}: the schema {registered.id} is of type {registered.schema.schema_type}, "
+                f"not {self.schema_type}"
+            )
+        schema = own or registered.schema
+        named = await self._registry.resolve(schema) if schema.references else {}
+        prefix = b""
+        if settings.location == "prefix":
+            prefix = id_bytes(registered.id, self._framing(key))
+        return Target(topic, self._field, subject, registered, schema, named, prefix)
+
+    def _remember(self, topic: str, state: _Topic, key: Hashable, error: Exception) -> None:
+        if not isinstance(error, ProducerError):
+            failure = SerializationError(
+                f"topic {topic!r}: the schema of a {self._field} can't be used: "
+                f"{type(error).__name__}: {error}"
+            )
+            failure.__cause__ = error
+            error = failure
+        state.outcomes[key] = _Failed(error, _clock() + _FAILURE_LASTS)
+        state.encoders.clear()
+
+    def _refresh(self, topic: str, state: _Topic, key: Hashable) -> None:
+        """Ask for the latest version again; records are written by the known one meanwhile."""
+        owner = self._refreshers.setdefault(
+            asyncio.get_running_loop(), TaskOwner(lambda cause: None)
+        )
+        owner.start(self._refreshed(topic, state, key), f"aioproducer-latest-schema-{topic}")
+
+    async def _refreshed(self, topic: str, state: _Topic, key: Hashable) -> None:
+        try:
+            await self._load(topic, state, key)
+        except Exception as error:
+            _logger.warning(
+                "topic %r: records are written by the schema that was the latest before: %s",
+                topic,
+                error,
+            )
+
+    # --- the encoder of a type ----------------------------------------------------------------
+
+    def _encoder_for(self, topic: str, kind: type) -> Encode:
+        state = self._state(topic)
+        key = self._key(topic, kind)
+        outcome = state.outcomes.get(key)
+        if isinstance(outcome, _Ready):
+            encode = self._framed(outcome, key, kind)
+            if len(state.encoders) >= _TYPES:
+                state.encoders.clear()
+            state.encoders[kind] = encode
+            return encode
+        if isinstance(outcome, _Failed) and _clock() < outcome.until:
+            raise anew(outcome.error)
+        state.wanted.add(key)
+        raise NotPreparedError(
+            f"topic {topic!r}: the schema of a {self._field} of type {kind.__name__} was not "
+            "fetched yet"
+        )
+
+    def _framed(self, ready: _Ready, key: Hashable, kind: type) -> Encode:
+        """The encoder that also puts the schema id where it belongs."""
+        target = ready.target
+        encode = self._encoder(target, key, kind)
+        if self._settings.location == "header":
+            registered = target.registered
+            mark = header_bytes(registered.id, registered.guid, self._framing(key))
+            encode = _with_header(encode, HEADERS[self._field], mark)
+        return encode if ready.refresh_at is None else _while_current(encode, ready)
+
+
+def _with_header(encode: Encode, name: str, mark: bytes) -> Encode:
+    def encode_and_mark(data: Any, headers: RecordHeaders) -> bytes:
+        encoded = encode(data, headers)
+        headers.append((name, mark))
+        return encoded
+
+    return encode_and_mark
+
+
+def _while_current(encode: Encode, ready: _Ready) -> Encode:
+    def encode_by_latest(data: Any, headers: RecordHeaders) -> bytes:
+        if _is_due(ready):
+            place = ready.target.place
+            raise NotPreparedError(f"{place}: the latest version must be asked for again")
+        return encode(data, headers)
+
+    return encode_by_latest
+
+
+def _place(topic: str, subject: str) -> str:
+    return f"topic {topic!r}, subject {subject!r}"
+
+
+def _is_due(ready: _Ready) -> bool:
+    return ready.refresh_at is not None and ready.refresh_at <= _clock()
+
+
+def _may_succeed_later(error: Exception) -> bool:
+    return isinstance(error, OSError | TimeoutError) or bool(getattr(error, "retriable", False))
