@@ -10,6 +10,7 @@ try:
     from pyspark.sql import SparkSession
 
     from aioproducer.spark.driver import PublishError, publish_dataframe
+    from aioproducer.spark.encoded_columns import encode_columns
     from aioproducer.spark.executors import foreach_batch, publish_partitions
     from aioproducer.spark.producer_pool import get_pooled_producer
     from aioproducer.spark.progress import PublishProgress, rich_progress
@@ -29,6 +30,7 @@ __all__ = [
     "PublishProgress",
     "WriteReport",
     "WrittenBatches",
+    "encode_columns",
     "foreach_batch",
     "get_pooled_producer",
     "publish_dataframe",

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from aioproducer.errors import ProducerError
 from aioproducer.spark.packed_batches import packed_batches
 from aioproducer.spark.partition_batches import PartitionBatches
-from aioproducer.spark.plan import plan_rows, types_of
+from aioproducer.spark.planning import plan_typed_rows
 from aioproducer.spark.rows import by_topic
 from aioproducer.spark.tagged_jobs import TaggedJobs
 
@@ -41,11 +41,16 @@ class ArrowChunks:
     """The rows of ``df``, one partition after the other. Everything here blocks."""
 
     def __init__(
-        self, df: DataFrame, topic: str | None, local_properties: Mapping[str, str]
+        self,
+        df: DataFrame,
+        topic: str | None,
+        local_properties: Mapping[str, str],
+        formats: Mapping[str, str],
     ) -> None:
         self._df = df
         self._topic = topic
         self._local_properties = local_properties
+        self._formats = formats
         self._jobs = TaggedJobs(df.sparkSession)
         self.cancel = self._jobs.cancel
 
@@ -54,7 +59,8 @@ class ArrowChunks:
 
         Raises:
             ConfigError: a column is wrong; no job was started.
-            SerializationError: a row has no topic.
+            SchemaRegistryError: the registry refuses a schema, or is not there; no job was started.
+            SerializationError: a row has no topic, or does not fit its schema.
             RowsNotReadError: Spark failed, or its jobs were cancelled.
         """
         try:
@@ -65,7 +71,7 @@ class ArrowChunks:
             raise RowsNotReadError(_told(error)) from error
 
     def _read(self) -> Generator[Chunk]:
-        plan = plan_rows(types_of(self._df.schema), self._topic)
+        plan = plan_typed_rows(self._formats, self._df.schema, self._topic)
         with self._jobs.marked(self._local_properties):
             source = self._batches(self._df.select(*plan.columns))
             chunks = grouped(source.batches, CHUNK_BYTES)

@@ -12,6 +12,8 @@ from aioproducer import sync
 from aioproducer.errors import ConfigError, ProducerError, SerializationError
 from aioproducer.producer import Producer
 from aioproducer.spark.arrow_chunks import ArrowChunks, Chunk, RowsNotReadError
+from aioproducer.spark.formats import check_format_names
+from aioproducer.spark.plan import Option, option_texts
 from aioproducer.spark.prefetcher import Prefetcher
 from aioproducer.spark.progress import PublishProgress
 from aioproducer.spark.report import WriteReport
@@ -35,6 +37,7 @@ async def publish_dataframe(
     progress: Callable[[PublishProgress], object] | None = None,
     *,
     local_properties: Mapping[str, str] | None = None,
+    formats: Mapping[str, Option] | None = None,
 ) -> WriteReport:
     """Send every row of ``df`` and wait until all are in Kafka.
 
@@ -50,7 +53,9 @@ async def publish_dataframe(
     ``progress`` is called on the event loop whenever some thousand rows have come into Kafka, and
     when a partition has; its exceptions end the call. ``local_properties``: for Spark's jobs, such
     as ``{"spark.scheduler.pool": "background"}``; those of the calling thread are neither taken
-    over nor changed (Spark Connect has none). Blocking calls are made in a thread.
+    over nor changed (Spark Connect has none). ``formats``: the options of the sink for typed
+    columns, such as ``{"value.format": "json"}``; this process encodes them. Blocking calls are
+    made in a thread.
 
     If it is cancelled, or fails, the jobs are cancelled, and it waits up to 30 s for them and for
     the thread; cancelled once more, it does not, and they end by themselves. Rows that were sent
@@ -58,6 +63,7 @@ async def publish_dataframe(
 
     Raises:
         ConfigError: a column is missing or has a wrong type; nothing ran.
+        SchemaRegistryError: the registry refuses a schema, or is not there; nothing ran.
         PublishError: Spark failed, or a row could not be delivered, with its topic and the reason.
         ProducerClosedError, ProducerBrokenError, IllegalStateError, WrongLoopError: the producer
             can't be used, not now or not here.
@@ -71,7 +77,9 @@ async def publish_dataframe(
         )
     producer._core.check_usable()
     publication = _Publication(producer)
-    rows = ArrowChunks(df, topic, local_properties or {})
+    given = option_texts(formats or {})
+    check_format_names(given)
+    rows = ArrowChunks(df, topic, local_properties or {}, given)
     async with Prefetcher(rows.read, rows.cancel, "aioproducer-publish") as chunks:
         while (chunk := await publication.next_of(chunks)) is not None:
             await publication.send(chunk)

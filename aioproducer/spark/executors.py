@@ -12,18 +12,10 @@ from pyspark.sql import DataFrame
 
 from aioproducer.errors import IllegalStateError
 from aioproducer.spark.exactly_once import Begun, abort, begin, commit
-from aioproducer.spark.plan import (
-    Guarantee,
-    SinkPlan,
-    check_names,
-    plan_write,
-    refuse_shown_secrets,
-    types_of,
-)
+from aioproducer.spark.plan import Guarantee, Option, SinkPlan, check_names, option_texts
+from aioproducer.spark.planning import plan_sink
 from aioproducer.spark.report import WriteReport
 from aioproducer.spark.task import QUERY, batch_of, run_task
-
-Option = str | int | float | bool | None
 
 
 def publish_partitions(df: DataFrame, **options: Option) -> WriteReport:
@@ -36,14 +28,14 @@ def publish_partitions(df: DataFrame, **options: Option) -> WriteReport:
 
     Raises:
         ConfigError: an option or a column is wrong; nothing ran.
+        SchemaRegistryError: the registry refuses a schema, or is not there; nothing ran.
         pyspark.errors.PythonException: a task failed, with the reason in its text. With
             ``exactly_once`` nothing of ``df`` is visible then.
         ProducerError: the transaction could not be begun or committed.
     """
-    given = _as_spark_has_them(options)
+    given = option_texts(options)
     check_names(given)
-    plan = plan_write(given, types_of(df.schema))
-    refuse_shown_secrets(plan)
+    plan = plan_sink(given, df.schema)
     begun = begin(plan) if plan.exactly_once else None
     try:
         rows = df.select(*plan.columns)
@@ -103,11 +95,3 @@ def _local_property(df: DataFrame) -> Callable[[str], str | None]:
         return df.sparkSession.sparkContext.getLocalProperty
     except PySparkException:
         return lambda name: None
-
-
-def _as_spark_has_them(options: dict[str, Option]) -> dict[str, str]:
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in options.items()
-        if value is not None
-    }

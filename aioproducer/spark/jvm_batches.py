@@ -15,22 +15,14 @@ from pyspark.core.rdd import RDD
 from pyspark.serializers import FramedSerializer
 from pyspark.sql import DataFrame
 
+from aioproducer.spark.arrow_types import arrow_type
 from aioproducer.spark.partition_batches import PartitionBatches
-from aioproducer.spark.plan import types_of
 
 ROWS_PER_BATCH: Final = 512
 """The most rows of a batch. The JVM bounds batches by their rows alone, and the driver holds
 a batch as a whole."""
 _ROWS_PER_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _LARGE_TYPES: Final = "spark.sql.execution.arrow.useLargeVarTypes"
-_ARROW_TYPES: Final = {
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "int": pa.int32(),
-    "array<struct<key:string,value:binary>>": pa.list_(
-        pa.struct([("key", pa.string()), ("value", pa.binary())])
-    ),
-}
 
 
 def jvm_batches(df: DataFrame) -> PartitionBatches | None:
@@ -44,7 +36,9 @@ def jvm_batches(df: DataFrame) -> PartitionBatches | None:
         if isinstance(error, Py4JJavaError):
             raise
         return None
-    schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in types_of(df.schema).items()])
+    schema = pa.schema(
+        [(column.name, arrow_type(column.dataType, column.name)) for column in df.schema.fields]
+    )
     rdd: RDD[pa.RecordBatch | None] = RDD(
         java.toJavaRDD(), df.sparkSession.sparkContext, _BatchReader(schema)
     )

@@ -5,14 +5,11 @@ No I/O.
 
 from __future__ import annotations
 
-import logging
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pyspark.sql.types import StructType
 
@@ -26,6 +23,9 @@ from aioproducer.config.placeholders import (
 )
 from aioproducer.config.plain_secrets import hidden_properties, plain_secrets_of
 from aioproducer.errors import ConfigError
+from aioproducer.spark.encodings import ColumnEncoding
+from aioproducer.spark.formats import COLUMNS, NAMES, REGISTRY_PREFIXES, nearest
+from aioproducer.spark.shown_secrets import refuse_shown
 
 _PREFIX: Final = "kafka."
 _BATCH_SIZE: Final = "262144"
@@ -50,16 +50,16 @@ _TYPES: Final[Mapping[str, Sequence[str]]] = {
     "headers": (_HEADERS,),
     "partition": ("int",),
 }
-"""The types of the columns, in the order in which Spark's sink looks at them."""
+"""The types of the columns, in the order in which Spark's sink looks at them. A column that has
+a format may have any other type."""
 
-_REDACTED: Final = re.compile(r"(?i)secret|password|token|access[.]?key")
-"""Spark's default for ``spark.redaction.regex``: it hides an option whose name or value has it, and
-shows all others in the plans of streams, in its logs and in its UI."""
+_FORMATS: Final[Mapping[str, str]] = {
+    column: f", or the option {column}.format=avro, json or protobuf must be given"
+    for column in COLUMNS
+}
 
-_REFERENCE: Final = (
-    "give a reference: '${env:NAME}', '${file:/path/of.properties:key}' or '${dir:/directory:file}'"
-)
-logger: Final = logging.getLogger(__name__)
+Option: TypeAlias = str | int | float | bool | None
+"""The value of an option, as Spark's writers take it."""
 
 
 class Guarantee(StrEnum):
@@ -86,6 +86,8 @@ class SinkPlan:
     """The id of a write that is no micro-batch: writes with the same id are written once."""
     marker_topic: str = ""
     """The topic under whose partition 0 the group has the marker; no row goes there for it."""
+    encodings: Mapping[str, ColumnEncoding] = field(default_factory=dict)
+    """The encodings of the columns that have a format."""
 
     @property
     def exactly_once(self) -> bool:
@@ -122,14 +124,18 @@ class SinkPlan:
         return tuple(f"{_PREFIX}{name}" for name in found)
 
 
-def plan_write(options: Mapping[str, str], columns: Mapping[str, str]) -> SinkPlan:
+def plan_write(
+    options: Mapping[str, str], columns: Mapping[str, str], formatted: Collection[str] = ()
+) -> SinkPlan:
     """Check ``options`` and ``columns``, the types by their names in Spark's words.
+
+    The columns in ``formatted`` have a format.
 
     Raises:
         ConfigError: in the words of Spark's own sink where it has any.
     """
     given = {name.lower(): value for name, value in options.items()}
-    rows = plan_rows(columns, given.get("topic"))
+    rows = plan_rows(columns, given.get("topic"), formatted)
     guarantee = _guarantee(given)
     plan = replace(
         rows,
@@ -151,7 +157,9 @@ def plan_write(options: Mapping[str, str], columns: Mapping[str, str]) -> SinkPl
     return plan
 
 
-def plan_rows(columns: Mapping[str, str], topic: str | None = None) -> SinkPlan:
+def plan_rows(
+    columns: Mapping[str, str], topic: str | None = None, formatted: Collection[str] = ()
+) -> SinkPlan:
     """Check ``columns`` alone. The plan has no properties, because the producer exists already.
 
     Raises:
@@ -160,8 +168,17 @@ def plan_rows(columns: Mapping[str, str], topic: str | None = None) -> SinkPlan:
     topic = None if topic is None else topic.strip()
     if topic == "":
         raise ConfigError("the option 'topic' is empty")
-    _check_columns(columns, topic)
+    _check_columns(columns, topic, formatted)
     return SinkPlan({}, tuple(name for name in _TYPES if name in columns), topic)
+
+
+def option_texts(options: Mapping[str, Option]) -> dict[str, str]:
+    """The options as Spark's writers pass them on."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in options.items()
+        if value is not None
+    }
 
 
 def check_names(options: Iterable[str]) -> None:
@@ -170,11 +187,12 @@ def check_names(options: Iterable[str]) -> None:
     Raises:
         ConfigError: with the name.
     """
+    known = (*_READ, *NAMES)
     for name in options:
-        if not name.lower().startswith(_PREFIX) and name.lower() not in _READ:
+        if name.lower() not in known and not name.lower().startswith((_PREFIX, *REGISTRY_PREFIXES)):
             raise ConfigError(
-                f"unknown option {name!r}; the options are {', '.join(_READ)}, and "
-                "those of a producer by their Java names after 'kafka.'"
+                f"unknown option {name!r}{nearest(name, known)}; the options are "
+                f"{', '.join(known)}, and those of a producer by their Java names after 'kafka.'"
             )
 
 
@@ -185,25 +203,7 @@ def refuse_shown_secrets(plan: SinkPlan) -> None:
         ConfigError: with the option, and what to give instead.
     """
     plain = plan.plain_secrets()
-    for name in plain:
-        value = plan.properties[name.removeprefix(_PREFIX)]
-        if not _REDACTED.search(name) and not _REDACTED.search(value):
-            raise ConfigError(
-                f"{name} holds a secret, which Spark shows in its plans and logs; {_REFERENCE}"
-            )
-    if plain:
-        _tell_of(plain)
-
-
-@cache
-def _tell_of(plain: tuple[str, ...]) -> None:
-    """Log them once in a process: a stream plans each of its micro-batches."""
-    logger.warning(
-        "%s: a secret that travels to the executors with every write, and that Spark hides only by"
-        " spark.redaction.regex; %s",
-        ", ".join(plain),
-        _REFERENCE,
-    )
+    refuse_shown({name: plan.properties[name.removeprefix(_PREFIX)] for name in plain})
 
 
 def check_type(column: str, kind: str) -> None:
@@ -216,7 +216,7 @@ def check_type(column: str, kind: str) -> None:
     if kind not in taken:
         raise ConfigError(
             f"{column} attribute unsupported type {kind}. {column} must be a(n) "
-            f"{' or '.join(taken)}"
+            f"{' or '.join(taken)}{_FORMATS.get(column, '')}"
         )
 
 
@@ -225,7 +225,9 @@ def types_of(schema: StructType) -> dict[str, str]:
     return {column.name: column.dataType.simpleString() for column in schema.fields}
 
 
-def _check_columns(columns: Mapping[str, str], topic: str | None) -> None:
+def _check_columns(
+    columns: Mapping[str, str], topic: str | None, formatted: Collection[str]
+) -> None:
     if topic is None and "topic" not in columns:
         raise ConfigError(
             "topic option required when no 'topic' attribute is present. Use the topic option for "
@@ -234,8 +236,11 @@ def _check_columns(columns: Mapping[str, str], topic: str | None) -> None:
     if "value" not in columns:
         there = ", ".join(columns) or "none"
         raise ConfigError(f"Required attribute 'value' not found (the columns are: {there})")
+    for name in formatted:
+        if name not in columns:
+            raise ConfigError(f"there is no column {name!r} for the option '{name}.format'")
     for name in _TYPES:
-        if name in columns:
+        if name in columns and name not in formatted:
             check_type(name, columns[name])
 
 

@@ -15,7 +15,7 @@ from pyspark.sql.functions import (  # type: ignore[attr-defined]
 
 from aioproducer.errors import ConfigError
 from aioproducer.records.arrow import murmur2_partitions
-from aioproducer.spark.plan import check_type, types_of
+from aioproducer.spark.plan import types_of
 from aioproducer.spark.worker_start import start_worker
 
 
@@ -42,7 +42,11 @@ def repartition_by_key(df: DataFrame, partitions: int, tasks: int | None = None)
         raise ConfigError(
             "Required attribute 'key' not found; rows without keys need no more than coalesce()"
         )
-    check_type("key", types_of(df.schema)["key"])
+    if (kind := types_of(df.schema)["key"]) not in ("string", "binary"):
+        raise ConfigError(
+            f"key attribute unsupported type {kind}: the bytes of a key say where it goes;"
+            " aioproducer.spark.encode_columns() makes them"
+        )
     if "value" not in df.columns:
         raise ConfigError("Required attribute 'value' not found")
     if "partition" in df.columns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -43,7 +43,7 @@ class RowWriter:
 
         Raises:
             RowsNotWrittenError: a row could not be written.
-            SerializationError: a row has no topic.
+            SerializationError: a row has no topic, or does not fit its schema.
         """
         reports: list[WriteReport] = []
         with ThreadPoolExecutor(1, "aioproducer-spark") as beside:
@@ -56,15 +56,15 @@ class RowWriter:
                     yield batch
 
             for chunk in _chunks(read()):
+                topics = list(by_topic(chunk, self.plan))  # encoded while the chunk before is sent
                 if sending is not None:
                     reports += sending.result()
-                sending = beside.submit(self._send, chunk)
+                sending = beside.submit(self._send, topics)
             if sending is not None:
                 reports += sending.result()
         return WriteReport.of(reports)
 
-    def _send(self, rows: pa.RecordBatch) -> list[WriteReport]:
-        topics = list(by_topic(rows, self.plan))
+    def _send(self, topics: Sequence[tuple[str, pa.RecordBatch]]) -> list[WriteReport]:
         if len(topics) == 1:
             return self._send_topic(topics[0])
         with ThreadPoolExecutor(_TOPICS_AT_ONCE, "aioproducer-spark-topic") as side_by_side:

@@ -17,9 +17,20 @@ _SENT: Final = ("value", "key", "partition", "headers")
 def by_topic(rows: pa.RecordBatch, plan: SinkPlan) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of each topic in their order, the topics in that of their names.
 
+    Keys and values that have a format are encoded.
+
     Raises:
-        SerializationError: a row has no topic.
+        SerializationError: a row has no topic, or does not fit its schema.
     """
+    for topic, columns in _parted(rows, plan):
+        for name, encoding in plan.encodings.items():
+            place = columns.schema.get_field_index(name)
+            records = encoding.encoded(columns.column(place), topic)
+            columns = columns.set_column(place, name, records)
+        yield topic, columns
+
+
+def _parted(rows: pa.RecordBatch, plan: SinkPlan) -> Iterator[tuple[str, pa.RecordBatch]]:
     columns = rows.select([name for name in _SENT if name in plan.columns])
     if plan.topic is not None:
         yield plan.topic, columns

@@ -25,7 +25,8 @@ from pyspark.sql.types import StructType
 
 from aioproducer.errors import ConfigError, ProducerError
 from aioproducer.spark.exactly_once import Begun, TaskOutcome, abort, begin, commit
-from aioproducer.spark.plan import SinkPlan, plan_write, refuse_shown_secrets, types_of
+from aioproducer.spark.plan import SinkPlan
+from aioproducer.spark.planning import plan_sink
 from aioproducer.spark.report import WriteReport
 from aioproducer.spark.stream_reports import Reports
 from aioproducer.spark.task import run_task
@@ -61,7 +62,10 @@ class KafkaDataSource(DataSource):
         return "aioproducer"
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """The writer of a batch write. Raises :class:`ConfigError`, before any task runs."""
+        """The writer of a batch write.
+
+        Raises :class:`ConfigError` or ``SchemaRegistryError``, before any task runs.
+        """
         if overwrite:
             raise ConfigError(
                 "Save mode Overwrite not allowed for Kafka. Allowed save modes are Append."
@@ -74,9 +78,7 @@ class KafkaDataSource(DataSource):
 
     def _plan(self, schema: StructType) -> SinkPlan:
         drop_zip_importers()
-        plan = plan_write(dict(self.options), types_of(schema))
-        refuse_shown_secrets(plan)
-        return plan
+        return plan_sink(dict(self.options), schema)
 
 
 class _Writer:

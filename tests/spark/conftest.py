@@ -16,8 +16,16 @@ from aioproducer.testing.mock_cluster import MockCluster
 from benchmarks.spark import sessions, standalone
 from benchmarks.spark.standalone import StandaloneCluster
 from tests.kafka.conftest import kafka_distribution, protocol, transactional
+from tests.support.schema_registry import registry_server
 
-__all__ = ["EXECUTOR_VARIABLE", "kafka_distribution", "protocol", "spark", "transactional"]
+__all__ = [
+    "EXECUTOR_VARIABLE",
+    "kafka_distribution",
+    "protocol",
+    "registry_server",
+    "spark",
+    "transactional",
+]
 
 EXECUTOR_VARIABLE = "AIOPRODUCER_TEST_EXECUTOR"
 """Set for Python workers, and not in this process."""

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from aioproducer.errors import ConfigError
 from aioproducer.spark import foreach_batch, publish_partitions, register, repartition_by_key
-from aioproducer.spark.plan import _REDACTED
+from aioproducer.spark.shown_secrets import REDACTED
 from aioproducer.testing.mock_cluster import MockCluster
 from tests.spark.conftest import EXECUTOR_VARIABLE
 from tests.support.read_back import read_topic, values
@@ -188,7 +188,7 @@ def test_spark_redacts_what_is_taken_for_redacted(spark: SparkSession) -> None:
     package = getattr(jvm.org.apache.spark.internal.config, "package$")
     entry = getattr(package, "MODULE$").SECRET_REDACTION_PATTERN()
     assert entry.key() == "spark.redaction.regex"
-    assert entry.defaultValueString() == _REDACTED.pattern
+    assert entry.defaultValueString() == REDACTED.pattern
 
 
 def test_none_is_no_topic(spark: SparkSession, cluster: MockCluster) -> None:

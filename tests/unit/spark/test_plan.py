@@ -56,11 +56,13 @@ def test_the_topic_option_is_trimmed_and_goes_over_the_column() -> None:
         ({}, "Required attribute 'value' not found (the columns are: none)"),
         (
             {"value": "int"},
-            "value attribute unsupported type int. value must be a(n) string or binary",
+            "value attribute unsupported type int. value must be a(n) string or binary, or the "
+            "option value.format=avro, json or protobuf must be given",
         ),
         (
             COLUMNS | {"key": "bigint"},
-            "key attribute unsupported type bigint. key must be a(n) string or binary",
+            "key attribute unsupported type bigint. key must be a(n) string or binary, or the "
+            "option key.format=avro, json or protobuf must be given",
         ),
         (
             COLUMNS | {"topic": "binary"},

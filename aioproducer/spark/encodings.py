@@ -1,0 +1,68 @@
+"""Keys and values of rows become records of a format, column by column. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import pyarrow as pa
+
+from aioproducer.columnar import RowEncoder, avro_encoder
+from aioproducer.errors import ConfigError, SerializationError
+from aioproducer.spark.formats import Column, Format
+
+ANY_TOPIC: Final = ""
+"""The topic of a schema that serves all topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSchema:
+    """The schema of a column's records, and the bytes before each of them. It pickles."""
+
+    format: Format
+    text: str = ""
+    prefix: bytes = b""
+    """The registry's id of the schema, in the form that its serializers write."""
+    named: tuple[tuple[str, str], ...] = ()
+    """The schemas that ``text`` refers to, by the names of the references."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnEncoding:
+    """The encoding of one column. It pickles."""
+
+    column: Column
+    schemas: Mapping[str, RecordSchema]
+    """The schemas of topics, or of :data:`ANY_TOPIC`."""
+
+    def encoded(self, column: pa.Array, topic: str) -> pa.Array:
+        """The records of ``column`` as binary values; a null stays a null.
+
+        Raises:
+            SerializationError: a value does not fit the schema, or the topic has no schema.
+        """
+        schema = self.schemas.get(topic) or self.schemas.get(ANY_TOPIC)
+        if schema is None:
+            raise SerializationError(
+                f"a row names the topic {topic!r}, which the option 'topics' does not name:"
+                f" {', '.join(self.schemas)}"
+            )
+        try:
+            return encoder(schema, column.type, self.column).encode(column)
+        except SerializationError as error:
+            raise SerializationError(f"a row for topic {topic!r}: {error}") from error
+
+
+@lru_cache(maxsize=64)
+def encoder(schema: RecordSchema, kind: pa.DataType, column: Column) -> RowEncoder:
+    """The encoder for columns of the type ``kind``. A process makes it once.
+
+    Raises:
+        ColumnError: a part of the type does not fit the schema, with its path.
+    """
+    if schema.format is not Format.AVRO:
+        raise ConfigError(f"{column}.format={schema.format} is not there yet")
+    named = dict(schema.named)
+    return avro_encoder(kind, schema.text, schema.prefix, named, column=column)

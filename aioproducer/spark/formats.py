@@ -1,0 +1,214 @@
+"""The options of typed columns: the formats of keys and values, and their schemas' subjects.
+
+The names are those of Confluent's serializers. No I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Final, Literal, TypeAlias
+
+from aioproducer.config.placeholders import BUILT_IN, Reference
+from aioproducer.errors import ConfigError
+
+Column: TypeAlias = Literal["key", "value"]
+
+COLUMNS: Final[tuple[Column, ...]] = ("key", "value")
+_COMMON: Final = ("auto.register.schemas", "use.latest.version", "normalize.schemas", "topics")
+_OF_A_COLUMN: Final = ("format", "record.name", "subject.name.strategy")
+NAMES: Final = (
+    *(f"{column}.{name}" for name in _OF_A_COLUMN for column in COLUMNS),
+    "schema.registry.url",
+    *_COMMON,
+)
+"""The options whose names are known here."""
+REGISTRY_PREFIXES: Final = ("schema.registry.", "basic.auth.", "bearer.auth.", "request.header.")
+"""The beginnings of the names that the client of the registry knows."""
+_BEGINNINGS: Final = (*REGISTRY_PREFIXES, "key.", "value.", "auto.", "use.", "normalize.")
+"""The beginnings of our names: Spark passes on no option of its own with one of them."""
+_SECRETS: Final = (
+    *("user.info", "token", "secret", "password", "keystore.key", "jaas.config"),
+    *("authorization", "api-key", "cookie"),
+)
+"""The ends of the names of the registry's properties that hold a secret; a URL may have one."""
+_FULL_NAME: Final = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
+
+
+class Format(StrEnum):
+    """The encoding of a column."""
+
+    AVRO = "avro"
+    JSON = "json"
+    PROTOBUF = "protobuf"
+
+
+class Strategy(StrEnum):
+    """The rule for the name of a schema's subject, ``TopicNameStrategy`` and so on."""
+
+    TOPIC_NAME = "topic_name"
+    RECORD_NAME = "record_name"
+    TOPIC_RECORD_NAME = "topic_record_name"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFormat:
+    """The format of one column, by its options."""
+
+    column: Column
+    format: Format
+    strategy: Strategy = Strategy.TOPIC_NAME
+    record_name: str = ""
+    """The full name of the record, with its namespace; empty: one that the topic gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormatOptions:
+    """The formats of a write's columns, and the treatment of their schemas."""
+
+    columns: tuple[ColumnFormat, ...] = ()
+    registry: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The properties of the registry's client; empty: there is no registry."""
+    auto_register: bool = True
+    use_latest: bool = False
+    normalize: bool = False
+    topics: tuple[str, ...] = ()
+    """The topics that the column ``topic`` may name."""
+
+    @property
+    def names(self) -> tuple[Column, ...]:
+        """The columns that have a format."""
+        return tuple(each.column for each in self.columns)
+
+    def plain_secrets(self) -> dict[str, str]:
+        """The properties of the registry's client that hold a secret as it is."""
+        return {
+            name: value
+            for name, value in self.registry.items()
+            if Reference.in_value(value, BUILT_IN) is None
+            and (name.endswith(_SECRETS) or (name.endswith("url") and "@" in value))
+        }
+
+
+def format_options(options: Mapping[str, str]) -> FormatOptions:
+    """Read the options of the formats; other options are left alone.
+
+    Raises:
+        ConfigError: with the option, and the nearest known name of an unknown one.
+    """
+    given = {name.lower(): value.strip() for name, value in options.items()}
+    check_format_names(name for name in given if name.startswith(_BEGINNINGS))
+    columns = tuple(_columns(given))
+    registry = {name: value for name, value in given.items() if name.startswith(REGISTRY_PREFIXES)}
+    if not columns:
+        if pointless := [*registry, *(name for name in _COMMON if name in given)]:
+            raise ConfigError(
+                f"{', '.join(pointless)}: this needs the option 'value.format' or 'key.format'"
+            )
+        return FormatOptions()
+    _check_registry(columns, registry, given)
+    use_latest = _flag(given, "use.latest.version", default=False)
+    auto_register = _flag(given, "auto.register.schemas", default=not use_latest)
+    if use_latest and auto_register:
+        raise ConfigError(
+            "auto.register.schemas and use.latest.version are both true: either the schema of the"
+            " columns is registered, or the subject's latest one is used"
+        )
+    return FormatOptions(
+        columns,
+        registry,
+        auto_register,
+        use_latest,
+        _flag(given, "normalize.schemas", default=False),
+        _topics(given),
+    )
+
+
+def check_format_names(options: Iterable[str]) -> None:
+    """Refuse options that are not those of formats.
+
+    Raises:
+        ConfigError: with the name, and the nearest known one.
+    """
+    for name in options:
+        if name.lower() not in NAMES and not name.lower().startswith(REGISTRY_PREFIXES):
+            raise ConfigError(
+                f"unknown option {name!r}{nearest(name, NAMES)}; the options of formats are "
+                f"{', '.join(NAMES)}"
+            )
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """``; did you mean 'x'?``, or nothing if none of the known names is like ``name``."""
+    near = get_close_matches(name.lower(), known, n=1)
+    return f"; did you mean {str(near[0])!r}?" if near else ""
+
+
+def _columns(given: Mapping[str, str]) -> Iterator[ColumnFormat]:
+    for column in COLUMNS:
+        said = given.get(f"{column}.format")
+        if said is None:
+            if pointless := [name for name in given if name.startswith(f"{column}.")]:
+                raise ConfigError(
+                    f"{', '.join(pointless)}: this needs the option '{column}.format'"
+                )
+            continue
+        if said.lower() not in list(Format):
+            raise ConfigError(
+                f"{column}.format is {said!r}; it is one of {', '.join(Format)}"
+                f"{nearest(said, list(Format))}"
+            )
+        strategy, record_name = _strategy(given, column), given.get(f"{column}.record.name", "")
+        if record_name and not re.fullmatch(_FULL_NAME, record_name, re.ASCII):
+            raise ConfigError(
+                f"{column}.record.name is {record_name!r}; it is the name of a record, with its"
+                " namespace before it: 'com.example.Order'"
+            )
+        if strategy is not Strategy.TOPIC_NAME and not record_name:
+            raise ConfigError(
+                f"{column}.subject.name.strategy={strategy} needs the option"
+                f" '{column}.record.name', which the subject is named after"
+            )
+        yield ColumnFormat(column, Format(said.lower()), strategy, record_name)
+
+
+def _strategy(given: Mapping[str, str], column: Column) -> Strategy:
+    name = f"{column}.subject.name.strategy"
+    said = given.get(name, Strategy.TOPIC_NAME)
+    # Java's class names: io.confluent.kafka.serializers.subject.TopicRecordNameStrategy
+    simple = said.rpartition(".")[2].removesuffix("Strategy")
+    known = simple if said in list(Strategy) else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", simple)
+    if known.lower() not in list(Strategy):
+        raise ConfigError(f"{name} is {said!r}; it is one of {', '.join(Strategy)}")
+    return Strategy(known.lower())
+
+
+def _check_registry(
+    columns: Sequence[ColumnFormat], registry: Mapping[str, str], given: Mapping[str, str]
+) -> None:
+    if registry.get("schema.registry.url"):
+        return
+    for each in columns:
+        if each.format is not Format.JSON:
+            raise ConfigError(
+                f"{each.column}.format={each.format} needs the option 'schema.registry.url'"
+            )
+    strategies = [f"{each.column}.subject.name.strategy" for each in columns]
+    if pointless := [
+        name for name in (*registry, *_COMMON, *strategies) if name in given and name != "topics"
+    ]:
+        raise ConfigError(f"{', '.join(pointless)}: this needs the option 'schema.registry.url'")
+
+
+def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    said = given.get(name, str(default)).lower()
+    if said not in ("true", "false"):
+        raise ConfigError(f"{name} is {said!r}; it is true or false")
+    return said == "true"
+
+
+def _topics(given: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(name.strip() for name in given.get("topics", "").split(",") if name.strip())

@@ -1,0 +1,86 @@
+"""The plan of a write, with the schemas of its typed columns.
+
+The registry is asked here alone. A plan carries schemas and their ids to the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark.sql.types import StructType
+
+from aioproducer.errors import ConfigError
+from aioproducer.spark.arrow_types import arrow_type
+from aioproducer.spark.encodings import ANY_TOPIC
+from aioproducer.spark.formats import ColumnFormat, FormatOptions, Strategy, format_options
+from aioproducer.spark.plan import (
+    SinkPlan,
+    plan_rows,
+    plan_write,
+    refuse_shown_secrets,
+    types_of,
+)
+from aioproducer.spark.shown_secrets import refuse_shown
+
+
+def plan_sink(options: Mapping[str, str], schema: StructType) -> SinkPlan:
+    """Check options and columns, and get the schemas of typed columns.
+
+    Raises:
+        ConfigError: an option or a column is wrong, or a part of a column fits no schema.
+        SchemaRegistryError: the registry refuses a schema, or is not there.
+    """
+    formats = format_options(options)
+    plan = plan_write(options, types_of(schema), formats.names)
+    refuse_shown_secrets(plan)
+    refuse_shown(formats.plain_secrets())
+    return _with_encodings(plan, formats, schema)
+
+
+def plan_typed_rows(
+    options: Mapping[str, str], schema: StructType, topic: str | None = None
+) -> SinkPlan:
+    """The same for columns and the options of formats alone: the producer exists already."""
+    formats = format_options(options)
+    plan = plan_rows(types_of(schema), topic, formats.names)
+    return _with_encodings(plan, formats, schema)
+
+
+def _with_encodings(plan: SinkPlan, formats: FormatOptions, schema: StructType) -> SinkPlan:
+    if not formats.columns:
+        return plan
+    # Tasks import this module, and have no use for a registry's client.
+    from aioproducer.spark.registered import registered
+    from aioproducer.spark.schemas import TypedColumn, unregistered
+
+    columns = [
+        TypedColumn(each, arrow_type(schema[each.column].dataType, each.column), topics)
+        for each, topics in _topics(plan, formats).items()
+    ]
+    if formats.registry:
+        encodings = registered(formats, columns)
+    else:
+        encodings = [unregistered(column) for column in columns]
+    return replace(plan, encodings={each.column: each for each in encodings})
+
+
+def _topics(plan: SinkPlan, formats: FormatOptions) -> dict[ColumnFormat, tuple[str, ...]]:
+    """The topics for which each column has a schema of its own."""
+    if plan.topic is not None and formats.topics:
+        raise ConfigError("the options 'topic' and 'topics' are both given")
+    topics = formats.topics if plan.topic is None else (plan.topic,)
+    found: dict[ColumnFormat, tuple[str, ...]] = {}
+    for each in formats.columns:
+        if not formats.registry or each.strategy is Strategy.RECORD_NAME:
+            found[each] = (ANY_TOPIC,)
+        elif topics:
+            found[each] = topics
+        else:
+            raise ConfigError(
+                f"{each.column}.subject.name.strategy={each.strategy} has a subject for each"
+                " topic, and the rows name their topics: give the option 'topics' with all of"
+                " them ('orders,returns'), or a name for one subject:"
+                f" {each.column}.subject.name.strategy=record_name and {each.column}.record.name"
+            )
+    return found

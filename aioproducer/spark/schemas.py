@@ -1,0 +1,123 @@
+"""The schemas of typed columns, and their subjects. No I/O."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from aioproducer.columnar import derived_avro_schema
+from aioproducer.errors import ConfigError
+from aioproducer.schema_registry.model import RegisteredSchema, Schema, SchemaType
+from aioproducer.spark.avro_names import with_names_of
+from aioproducer.spark.encodings import ANY_TOPIC, ColumnEncoding, RecordSchema, encoder
+from aioproducer.spark.formats import Column, ColumnFormat, Format, Strategy
+
+_TYPES: Final[Mapping[Format, SchemaType]] = {
+    Format.AVRO: "AVRO",
+    Format.JSON: "JSON",
+    Format.PROTOBUF: "PROTOBUF",
+}
+_MAGIC: Final = b"\0"
+_FIRST_MESSAGE: Final = b"\0"
+"""The place of the first message in a file of Protobuf, as Confluent's serializers write it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypedColumn:
+    """A column with a format."""
+
+    format: ColumnFormat
+    kind: pa.DataType
+    topics: tuple[str, ...] = (ANY_TOPIC,)
+    """The topics, each of which has a schema."""
+
+    @property
+    def name(self) -> Column:
+        """``key`` or ``value``."""
+        return self.format.column
+
+    @property
+    def schema_type(self) -> SchemaType:
+        """The registry's word for the format."""
+        return _TYPES[self.format.format]
+
+    def subject(self, topic: str) -> str:
+        """The subject of the schema, by the strategy's rule."""
+        if self.format.strategy is Strategy.TOPIC_NAME:
+            return f"{topic}-{self.name}"
+        if self.format.strategy is Strategy.RECORD_NAME:
+            return self.format.record_name
+        return f"{topic}-{self.format.record_name}"
+
+    def derived(self, topic: str) -> Schema:
+        """The schema of the column's own type.
+
+        Raises:
+            ColumnError: a part of the type has no form in the format, with its path.
+        """
+        namespace, _, name = self._record_name(topic).rpartition(".")
+        schema = derived_avro_schema(self.kind, name, namespace or None, column=self.name)
+        text = json.dumps(schema)
+        return Schema(text, self.schema_type)
+
+    def _record_name(self, topic: str) -> str:
+        if self.format.record_name:
+            return self.format.record_name
+        name = re.sub(r"\W", "_", f"{topic}_{self.name}" if topic else self.name, flags=re.ASCII)
+        return f"_{name}" if name[0].isdigit() else name
+
+    def record_schema(
+        self, schema: Schema, schema_id: int | None, references: Mapping[str, Schema]
+    ) -> RecordSchema:
+        """``schema`` for the encoder, checked: each part of the column has its place there.
+
+        Raises:
+            ColumnError: a part of the column, or of the schema, has no place in the other.
+            ConfigError: the schema can't be used.
+        """
+        prefix = b"" if schema_id is None else _MAGIC + schema_id.to_bytes(4, "big")
+        named = tuple((name, each.text) for name, each in references.items())
+        text = schema.text
+        if self.format.format is Format.AVRO:
+            text = with_names_of(self.kind, text)
+        elif self.format.format is Format.PROTOBUF:
+            prefix += _FIRST_MESSAGE
+        made = RecordSchema(self.format.format, text, prefix, named)
+        encoder(made, self.kind, self.name)
+        return made
+
+
+def unregistered(column: TypedColumn) -> ColumnEncoding:
+    """The encoding of a column whose records carry no id.
+
+    Raises:
+        ColumnError: a part of the column has no form in the format, with its path.
+        ConfigError: the column is text already.
+    """
+    if pa.types.is_string(column.kind) or pa.types.is_binary(column.kind):
+        raise ConfigError(
+            f"{column.name}.format=json, and the column is a {column.kind}, which is sent as it is"
+            f" without the option {column.name}.format"
+        )
+    schema = RecordSchema(Format.JSON)
+    encoder(schema, column.kind, column.name)
+    return ColumnEncoding(column.name, {ANY_TOPIC: schema})
+
+
+def check_registered(column: TypedColumn, registered: RegisteredSchema, subject: str) -> None:
+    """Refuse a schema of another format, and one with rules that would have to be obeyed.
+
+    Raises:
+        ConfigError: with the subject.
+    """
+    schema = registered.schema
+    if schema.schema_type != column.schema_type:
+        raise ConfigError(
+            f"the latest schema of {subject!r} is of the type {schema.schema_type}:"
+            f" {column.name}.format={column.format.format} does not write it"
+        )

@@ -1,0 +1,335 @@
+"""Typed columns in the executors, read back by confluent-kafka's deserializers."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from aioproducer import Producer
+from aioproducer.errors import ConfigError, SchemaNotFoundError, SchemaRegistryUnavailableError
+from aioproducer.spark import (
+    encode_columns,
+    publish_dataframe,
+    publish_partitions,
+    repartition_by_key,
+)
+from aioproducer.testing import SchemaRegistryServer
+from aioproducer.testing.mock_cluster import MockCluster
+from tests.support.read_back import read_topic
+
+pytestmark = [pytest.mark.spark, pytest.mark.mock_cluster, pytest.mark.registry]
+
+
+@pytest.fixture
+def client(registry_server: SchemaRegistryServer) -> SchemaRegistryClient:
+    return SchemaRegistryClient({"url": registry_server.url})
+
+
+@pytest.fixture
+def options(cluster: MockCluster, registry_server: SchemaRegistryServer, topic: str) -> Any:
+    return {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "topic": topic,
+        "value.format": "avro",
+        "schema.registry.url": registry_server.url,
+    }
+
+
+def write(df: DataFrame, options: dict[str, Any]) -> None:
+    df.write.format("aioproducer").options(**options).mode("append").save()
+
+
+def read(client: SchemaRegistryClient, cluster: MockCluster, topic: str) -> list[tuple[Any, Any]]:
+    """Keys and values, by the deserializer of another client."""
+    read_value = AvroDeserializer(client)
+    value = SerializationContext(topic, MessageField.VALUE)
+    return [(each.key, read_value(each.value, value)) for each in read_topic(cluster, topic)]
+
+
+ALL_TYPES = """
+    named_struct(
+        'flag', true, 'tiny', 1Y, 'small', 2S, 'int', 3, 'big', 4L, 'float', 1.5F, 'double', 2.5D,
+        'text', 'ü', 'bytes', X'00FF', 'decimal', 123.45BD, 'wide', cast(-1.5 as decimal(38, 10)),
+        'day', date'2013-01-31', 'moment', timestamp'2013-01-31 12:34:56.789012+00:00',
+        'local', timestamp_ntz'2013-01-31 12:34:56.789012',
+        'nested', named_struct('x', 1, 'y', named_struct('z', 'deep')),
+        'items', array(named_struct('price', 9.99BD), named_struct('price', null)),
+        'numbers', array(1, null, 3), 'map', map('a', 1, 'b', null), 'nothing', cast(null as int)
+    )
+"""
+UTC = datetime.UTC
+
+
+def test_all_types(
+    spark: SparkSession,
+    options: dict[str, Any],
+    client: SchemaRegistryClient,
+    cluster: MockCluster,
+    topic: str,
+) -> None:
+    rows = spark.sql(
+        f"select 'full' as key, {ALL_TYPES} as value union all select 'null', null"
+    ).coalesce(1)
+    write(rows, options)
+    found = dict(read(client, cluster, topic))
+    assert found.pop(b"null") is None
+    assert found == {
+        b"full": {
+            "flag": True,
+            "tiny": 1,
+            "small": 2,
+            "int": 3,
+            "big": 4,
+            "float": 1.5,
+            "double": 2.5,
+            "text": "ü",
+            "bytes": b"\x00\xff",
+            "decimal": Decimal("123.45"),
+            "wide": Decimal("-1.5000000000"),
+            "day": datetime.date(2013, 1, 31),
+            "moment": datetime.datetime(2013, 1, 31, 12, 34, 56, 789012, UTC),
+            "local": datetime.datetime(2013, 1, 31, 12, 34, 56, 789012),
+            "nested": {"x": 1, "y": {"z": "deep"}},
+            "items": [{"price": Decimal("9.99")}, {"price": None}],
+            "numbers": [1, None, 3],
+            "map": {"a": 1, "b": None},
+            "nothing": None,
+        }
+    }
+    schema = json.loads(str(client.get_latest_version(f"{topic}-value").schema.schema_str))
+    assert schema["name"] == f"{topic}_value".replace("-", "_")
+    kinds = {each["name"]: each["type"] for each in schema["fields"]}
+    assert kinds["flag"] == "boolean"
+    assert kinds["nothing"] == ["null", "int"]
+
+
+LATEST = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "com.shop",
+    "fields": [
+        {"name": "note", "type": "string", "default": "none"},
+        {"name": "Total", "type": "double"},
+        {"name": "id", "type": "long"},
+        {
+            "name": "items",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "Item",
+                    "fields": [
+                        {"name": "SKU", "type": ["string", "null"]},
+                        {"name": "size", "type": {"type": "enum", "name": "S", "symbols": ["L"]}},
+                    ],
+                },
+            },
+        },
+    ],
+}
+ORDER = """
+    named_struct('id', cast(id as int), 'total', 2.5F,
+                 'items', array(named_struct('size', 'L', 'sku', concat('s', id)))) as value
+"""
+
+
+def test_the_latest_schema_is_matched_by_name(
+    spark: SparkSession,
+    options: dict[str, Any],
+    client: SchemaRegistryClient,
+    cluster: MockCluster,
+    topic: str,
+) -> None:
+    client.register_schema(f"{topic}-value", Schema(json.dumps(LATEST), "AVRO"))
+    report = publish_partitions(
+        spark.range(2).selectExpr(ORDER), **options, **{"use.latest.version": True}
+    )
+    assert report.records == 2
+    assert sorted(read(client, cluster, topic), key=str) == [
+        (None, {"note": "none", "Total": 2.5, "id": n, "items": [{"SKU": f"s{n}", "size": "L"}]})
+        for n in range(2)
+    ]
+    assert len(client.get_versions(f"{topic}-value")) == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("named_struct('id', 1, 'total', 1D, 'item', 1)", "value.item"),
+        ("named_struct('id', 1.5D, 'total', 1D, 'items', null)", "'value.id' is of type double"),
+        ("named_struct('id', 1, 'items', null)", "needs the field 'Total'"),
+    ],
+)
+def test_a_column_that_does_not_fit_the_latest_schema_is_named(
+    spark: SparkSession,
+    options: dict[str, Any],
+    client: SchemaRegistryClient,
+    topic: str,
+    column: str,
+    words: str,
+) -> None:
+    client.register_schema(f"{topic}-value", Schema(json.dumps(LATEST), "AVRO"))
+    rows = spark.range(1).selectExpr(f"{column} as value")
+    with pytest.raises(ConfigError, match=rf"^the latest schema of '{topic}-value'.*") as caught:
+        publish_partitions(rows, **options, **{"use.latest.version": True})
+    assert words in str(caught.value)
+
+
+def test_a_value_that_does_not_fit_is_named(
+    spark: SparkSession,
+    options: dict[str, Any],
+    client: SchemaRegistryClient,
+    topic: str,
+) -> None:
+    client.register_schema(f"{topic}-value", Schema(json.dumps(LATEST), "AVRO"))
+    rows = spark.range(0, 3, numPartitions=1).selectExpr(
+        "named_struct('id', if(id = 1, null, id), 'total', 1D,"
+        " 'items', array(named_struct('size', 'L', 'SKU', 's'))) as value"
+    )
+    with pytest.raises(PySparkException, match=rf"for topic '{topic}': row 1: 'value\.id'.* null"):
+        publish_partitions(rows, **options, **{"use.latest.version": True})
+
+
+def test_what_is_wrong_is_said_before_any_task(
+    spark: SparkSession, options: dict[str, Any]
+) -> None:
+    rows = spark.sql("select named_struct('a', 1) as value")
+    for more, words in (
+        ({"value.format": "avrro"}, "did you mean 'avro'"),
+        ({"value.subject.name.strategi": "topic_name"}, "value.subject.name.strategy"),
+        ({"basic.auth.user.info": "alice:hunter2"}, "holds a secret, which Spark shows"),
+        ({"auto.register.schemas": "false"}, "error 40401"),
+        ({"schema.registry.url": "http://127.0.0.1:1"}, "127.0.0.1:1"),
+    ):
+        with pytest.raises(PySparkException) as caught:
+            write(rows, options | more)
+        assert words in str(caught.value)
+        assert "Job aborted" not in str(caught.value)
+        assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("named_struct('a', array(parse_json('1')))", "value.a.element is of the type variant"),
+        ("named_struct('a', map(1, 'x'))", "'value.a'"),
+        ("named_struct('a b', 1)", "'value.a b' can't be a name in Avro"),
+        ("named_struct('a', interval '1' day)", "'value.a' is of type duration"),
+        ("named_struct('a', interval '1' month)", "value.a is of the type interval month"),
+        ("named_struct('a', 1, 'a', 2)", "value has two fields of the name 'a'"),
+    ],
+)
+def test_a_column_that_has_no_form_is_named(
+    spark: SparkSession, options: dict[str, Any], column: str, words: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        publish_partitions(spark.range(1).selectExpr(f"{column} as value"), **options)
+    assert words in str(caught.value)
+
+
+def test_a_registry_that_is_not_there(spark: SparkSession, options: dict[str, Any]) -> None:
+    rows = spark.sql("select named_struct('a', 1) as value")
+    with pytest.raises(SchemaRegistryUnavailableError, match=r"127\.0\.0\.1:1"):
+        publish_partitions(rows, **{**options, "schema.registry.url": "http://127.0.0.1:1"})
+
+
+def test_topics_of_rows(
+    spark: SparkSession,
+    options: dict[str, Any],
+    client: SchemaRegistryClient,
+    cluster: MockCluster,
+    topic: str,
+) -> None:
+    del options["topic"]
+    names = [f"{topic}-a", f"{topic}-b"]
+    cluster.create_topics(dict.fromkeys(names, 1))
+    rows = spark.range(4).selectExpr(
+        f"concat('{topic}-', if(id % 2 = 0, 'a', 'b')) as topic", "named_struct('id', id) as value"
+    )
+    with pytest.raises(ConfigError, match=r"give the option 'topics' with all of them"):
+        publish_partitions(rows, **options)
+    publish_partitions(rows, **options, topics=",".join(names))
+    by_record = {"value.subject.name.strategy": "record_name", "value.record.name": "x.Numbered"}
+    publish_partitions(rows, **options, **by_record)
+    for first, name in enumerate(names):
+        found = [value["id"] for _, value in read(client, cluster, name)]
+        assert sorted(found) == sorted([first, first + 2] * 2)
+    assert client.get_latest_version("x.Numbered").version == 1
+    with pytest.raises(PySparkException, match=f"a row names the topic '{names[1]}'"):
+        publish_partitions(rows, **options, topics=names[0])
+
+
+def test_keys_have_formats_too(
+    spark: SparkSession,
+    options: dict[str, Any],
+    client: SchemaRegistryClient,
+    cluster: MockCluster,
+    topic: str,
+) -> None:
+    del options["value.format"]
+    rows = spark.range(2).selectExpr("id as key", "cast(id as string) as value")
+    write(rows, options | {"key.format": "avro"})
+    key = AvroDeserializer(client)
+    context = SerializationContext(topic, MessageField.KEY)
+    found = [(key(each.key, context), each.value) for each in read_topic(cluster, topic)]
+    assert sorted(found) == [(0, b"0"), (1, b"1")]
+    assert client.get_latest_version(f"{topic}-key").schema.schema_str == '"long"'
+
+
+async def test_publish_dataframe(
+    spark: SparkSession,
+    options: dict[str, Any],
+    client: SchemaRegistryClient,
+    cluster: MockCluster,
+    topic: str,
+) -> None:
+    rows = spark.sql(f"select {ALL_TYPES} as value")
+    formats = {name: options[name] for name in ("value.format", "schema.registry.url")}
+    async with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        await publish_dataframe(rows, producer, topic, formats=formats)
+        write(rows, options)
+        [first, second] = read(client, cluster, topic)
+        assert first == second
+        unavailable = formats | {"schema.registry.url": "http://127.0.0.1:1"}
+        with pytest.raises(SchemaRegistryUnavailableError):
+            await publish_dataframe(rows, producer, topic, formats=unavailable)
+        with pytest.raises(ConfigError, match=r"did you mean 'value\.format'"):
+            await publish_dataframe(rows, producer, topic, formats={"value.formats": "avro"})
+        with pytest.raises(SchemaNotFoundError):
+            await publish_dataframe(
+                rows, producer, "t", formats=formats | {"auto.register.schemas": False}
+            )
+
+
+def test_encoded_columns_go_where_their_keys_put_them(
+    spark: SparkSession,
+    options: dict[str, Any],
+    client: SchemaRegistryClient,
+    cluster: MockCluster,
+    topic: str,
+) -> None:
+    rows = spark.range(20).selectExpr(
+        "named_struct('id', id) as key", "map('id', id) as value", "'other' as other"
+    )
+    with pytest.raises(ConfigError, match=r"encode_columns\(\) makes them"):
+        repartition_by_key(rows, 3)
+    formats = {name: options[name] for name in ("value.format", "schema.registry.url")}
+    encoded = encode_columns(rows, topic, **formats, **{"key.format": "avro"})
+    assert encoded.dtypes == [("key", "binary"), ("value", "binary")]
+    plain = {name: options[name] for name in ("kafka.bootstrap.servers", "topic")}
+    write(repartition_by_key(encoded, 3), plain)
+    placed = {each.key: each.partition for each in read_topic(cluster, topic)}
+    write(rows, options | {"key.format": "avro"})
+    for each in read_topic(cluster, topic):
+        assert placed[each.key] == each.partition
+    values = sorted(value["id"] for _, value in read(client, cluster, topic))
+    assert values == sorted(2 * list(range(20)))
