@@ -64,7 +64,7 @@ def run_all(plan: Plan, started: Callable[[str], None]) -> Iterator[Run]:
     The rounds are interleaved, A B C, B C A, all in one JVM; a warm-up of each goes before them.
     """
     contenders = plan.able()
-    with BROKERS[plan.brokers]() as serving, _session(plan.spark) as (spark, watch):
+    with BROKERS[plan.brokers]() as serving, session(plan.spark) as (spark, watch):
         for load in plan.loads:
             with serving(load) as target:
                 stage = _stage(
@@ -75,12 +75,12 @@ def run_all(plan: Plan, started: Callable[[str], None]) -> Iterator[Run]:
                 )
                 for contender in contenders:
                     started(f"{load.name}: warming up {contender.name}")
-                    _run(warm_up, contender, 0)
+                    run_one(warm_up, contender, 0)
                 for number in range(1, plan.rounds + 1):
                     first = (number - 1) % len(contenders)
                     for contender in (*contenders[first:], *contenders[:first]):
                         started(f"{load.name}, round {number} of {plan.rounds}: {contender.name}")
-                        yield _run(stage, contender, number)
+                        yield run_one(stage, contender, number)
 
 
 def _stage(
@@ -91,7 +91,8 @@ def _stage(
 
 
 @contextmanager
-def _session(settings: Mapping[str, str]) -> Iterator[tuple[SparkSession, CpuWatch]]:
+def session(settings: Mapping[str, str]) -> Iterator[tuple[SparkSession, CpuWatch]]:
+    """Spark with its own sink for Kafka, and the watch of its CPU time."""
     own = {
         "spark.driver.memory": "4g",  # publish_dataframe() has two partitions there, several times
         "spark.driver.extraClassPath": os.pathsep.join(connector_jars()),
@@ -107,7 +108,8 @@ def _session(settings: Mapping[str, str]) -> Iterator[tuple[SparkSession, CpuWat
         spark.stop()
 
 
-def _run(stage: Stage, contender: Contender, number: int) -> Run:
+def run_one(stage: Stage, contender: Contender, number: int) -> Run:
+    """One run; whatever a contender raises makes it void."""
     load, rows = stage.load, stage.number
     _collect_garbage(stage.rows.sparkSession)
     log_before = _log_size(stage)

@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as ConfluentProducer
+from confluent_kafka.schema_registry import SchemaRegistryClient
 from pyspark.sql import DataFrame, Row
+from pyspark.sql.avro import functions as avro_functions
+from pyspark.sql.functions import concat, lit
 
 from aioproducer import Producer, ProducerConfig
+from aioproducer.spark import encode_columns as encode
 from aioproducer.spark import publish_dataframe as publish
 from aioproducer.spark import repartition_by_key
 from benchmarks.clients import Settings
 
 _ROWS_PER_POLL: Final = 100
 _FULL_QUEUE_WAIT: Final = 0.01
+_URL: Final = "schema.registry.url"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,39 @@ class _SendWithConfluent:
             raise KafkaException(errors[0])
 
 
+def to_avro(rows: DataFrame, target: Target, settings: Settings) -> None:
+    """Spark's own encoder of Avro, and any sink."""
+    others = {name: each for name, each in settings.items() if name not in ("format", _URL)}
+    prefix, schema = _registered(str(settings[_URL]), f"{target.topic}-value")
+    value = concat(lit(bytearray(prefix)), avro_functions.to_avro("value", schema))
+    _sink(rows.select(value.alias("value")), str(settings["format"]), target, others)
+
+
+def encode_columns(rows: DataFrame, target: Target, settings: Settings) -> None:
+    """Our encoder of Avro, and any sink."""
+    formats = {"value.format": "avro", _URL: str(settings[_URL])}
+    noop(encode(rows, target.topic, **formats), target, {})
+
+
+@cache
+def _registered(url: str, subject: str) -> tuple[bytes, str]:
+    """The bytes before each record, and the schema, which our encoder has registered."""
+    latest = SchemaRegistryClient({"url": url}).get_latest_version(subject)
+    assert latest.schema_id is not None
+    return b"\0" + latest.schema_id.to_bytes(4, "big"), str(latest.schema.schema_str)
+
+
+def _sink(rows: DataFrame, source: str, target: Target, settings: Settings) -> None:
+    if source == "noop":
+        noop(rows, target, settings)
+    else:
+        _write(source, rows, target, settings)
+
+
 SINKS: Final[Mapping[str, Sink]] = {
     sink.__name__: sink
-    for sink in (noop, aioproducer, exactly_once, spark, publish_dataframe, confluent)
+    for sink in (
+        *(noop, aioproducer, exactly_once, spark, publish_dataframe, confluent),
+        *(to_avro, encode_columns),
+    )
 }

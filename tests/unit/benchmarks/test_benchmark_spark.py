@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from benchmarks.spark.__main__ import main
+from benchmarks.spark.avro import contenders
 from benchmarks.spark.cpu import CpuWatch, Ledger, Seen, Used
 from benchmarks.spark.plan import CONTENDERS, LOADS, Contender
 from benchmarks.spark.report import describe
@@ -28,6 +29,12 @@ def seen(**cpu_seconds: float) -> list[Seen]:
 def test_each_contender_has_its_sink_and_a_peer_that_is_sparks(contender: Contender) -> None:
     assert contender.sink in SINKS
     assert contender.peer is None or CONTENDERS[contender.peer].sink == "spark"
+
+
+@pytest.mark.parametrize("contender", contenders("http://localhost:1"), ids=lambda each: each.name)
+def test_each_way_into_avro_has_its_sink_and_a_peer_that_is_sparks(contender: Contender) -> None:
+    assert contender.sink in SINKS
+    assert contender.peer is None or contender.peer.startswith("to_avro")
 
 
 def test_spark_is_the_driver_and_all_under_the_jvm() -> None:
