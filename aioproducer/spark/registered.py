@@ -5,30 +5,41 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
 from aioproducer.errors import ConfigError, ProducerError, SchemaRegistryUnavailableError
-from aioproducer.schema_registry import RegisteredSchema, SchemaRegistry
+from aioproducer.schema_registry import Schema, SchemaRegistry
 from aioproducer.spark.encodings import ColumnEncoding, RecordSchema
 from aioproducer.spark.formats import FormatOptions
-from aioproducer.spark.schemas import TypedColumn, check_registered
+from aioproducer.spark.schemas import TypedColumn, check_latest
 
 _SECONDS: Final = 60.0
 """The longest time that a plan waits for a registry, as long as a producer waits by default."""
 
 
-class Registries:
-    """The registries that this process has asked, each with the answers that it keeps.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A registry, and what this process knows of it."""
 
-    A stream plans each of its micro-batches, mostly in one process.
+    registry: SchemaRegistry
+    ids: dict[tuple[str, Schema, bool], int] = field(default_factory=dict)
+    """The ids of schemas by their subjects, normalized or not. They never change."""
+
+
+class Registries:
+    """The registries that this process has asked.
+
+    A stream plans each of its micro-batches, mostly in one process. Its registry is asked once, and
+    again after a failure; for the latest version every few minutes.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._known: dict[frozenset[tuple[str, str]], SchemaRegistry] = {}
+        self._known: dict[frozenset[tuple[str, str]], Known] = {}
 
-    def registry(self, properties: Mapping[str, str]) -> SchemaRegistry:
+    def known(self, properties: Mapping[str, str]) -> Known:
         """The registry with these properties.
 
         Raises:
@@ -37,7 +48,7 @@ class Registries:
         with self._lock:
             key = frozenset(properties.items())
             if key not in self._known:
-                self._known[key] = SchemaRegistry.from_properties(properties)
+                self._known[key] = Known(SchemaRegistry.from_properties(properties))
             return self._known[key]
 
     def forget(self, properties: Mapping[str, str]) -> None:
@@ -66,48 +77,51 @@ def registered(formats: FormatOptions, columns: Sequence[TypedColumn]) -> list[C
 
 
 async def _ask(formats: FormatOptions, columns: Sequence[TypedColumn]) -> list[ColumnEncoding]:
-    registry = _registries.registry(formats.registry)
+    known = _registries.known(formats.registry)
+    encodings = []
     try:
         async with asyncio.timeout(_SECONDS) as bound:
-            return [
-                ColumnEncoding(
-                    column.name,
-                    {
-                        topic: await _record_schema(registry, formats, column, topic)
-                        for topic in column.topics
-                    },
-                )
-                for column in columns
-            ]
-    except TimeoutError:
-        if not bound.expired():
+            for column in columns:
+                schemas = {
+                    topic: await _record_schema(known, formats, column, topic)
+                    for topic in column.topics
+                }
+                encodings.append(ColumnEncoding(column.name, schemas))
+    except TimeoutError as error:
+        if not bound.expired() or isinstance(error, ProducerError):
             raise
         raise SchemaRegistryUnavailableError(
             f"the schema registry has not answered within {_SECONDS:.0f} seconds"
         ) from None
     finally:
-        await registry.close()
+        await known.registry.close()
+    return encodings
 
 
 async def _record_schema(
-    registry: SchemaRegistry, formats: FormatOptions, column: TypedColumn, topic: str
+    known: Known, formats: FormatOptions, column: TypedColumn, topic: str
 ) -> RecordSchema:
     subject = column.subject(topic)
-    if not formats.use_latest:
-        schema = column.derived(topic)
-        column.record_schema(schema, 0, {})  # nothing is registered that could not be written
-        ask = registry.register if formats.auto_register else registry.lookup
+    if formats.use_latest:
+        return await _latest(known.registry, column, subject)
+    schema = column.derived(topic)
+    column.record_schema(schema, 0, {})  # nothing is registered that could not be written
+    place = (subject, schema, formats.normalize)
+    if place not in known.ids:
+        ask = known.registry.register if formats.auto_register else known.registry.lookup
         found = await ask(subject, schema, normalize=formats.normalize)
-        return column.record_schema(schema, found.id, {})
+        known.ids[place] = found.id
+    return column.record_schema(schema, known.ids[place], {})
+
+
+async def _latest(registry: SchemaRegistry, column: TypedColumn, subject: str) -> RecordSchema:
     latest = await registry.latest(subject)
-    check_registered(column, latest, subject)
+    check_latest(column, latest, subject)
     references = await registry.resolve(latest.schema)
     try:
         return column.record_schema(latest.schema, latest.id, references)
     except ConfigError as error:
-        raise type(error)(f"{_named(latest, subject)}: {error}") from error
-
-
-def _named(latest: RegisteredSchema, subject: str) -> str:
-    version = "" if latest.version is None else f", version {latest.version}"
-    return f"the latest schema of {subject!r}{version} (id {latest.id})"
+        version = "" if latest.version is None else f", version {latest.version}"
+        raise type(error)(
+            f"the latest schema of {subject!r}{version} (id {latest.id}): {error}"
+        ) from error

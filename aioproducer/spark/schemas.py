@@ -11,20 +11,20 @@ from typing import Final
 import pyarrow as pa
 
 from aioproducer.columnar import derived_avro_schema
-from aioproducer.errors import ConfigError
+from aioproducer.errors import ConfigError, SerializationError
+from aioproducer.schema_registry.data_contracts import refuse_rules_of_writers
 from aioproducer.schema_registry.model import RegisteredSchema, Schema, SchemaType
+from aioproducer.schema_registry.subjects import subject_name
+from aioproducer.schema_registry.wire_format import id_bytes
 from aioproducer.spark.avro_names import with_names_of
 from aioproducer.spark.encodings import ANY_TOPIC, ColumnEncoding, RecordSchema, encoder
-from aioproducer.spark.formats import Column, ColumnFormat, Format, Strategy
+from aioproducer.spark.formats import Column, ColumnFormat, Format
 
 _TYPES: Final[Mapping[Format, SchemaType]] = {
     Format.AVRO: "AVRO",
     Format.JSON: "JSON",
     Format.PROTOBUF: "PROTOBUF",
 }
-_MAGIC: Final = b"\0"
-_FIRST_MESSAGE: Final = b"\0"
-"""The place of the first message in a file of Protobuf, as Confluent's serializers write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,8 @@ class TypedColumn:
 
     def subject(self, topic: str) -> str:
         """The subject of the schema, by the strategy's rule."""
-        if self.format.strategy is Strategy.TOPIC_NAME:
-            return f"{topic}-{self.name}"
-        if self.format.strategy is Strategy.RECORD_NAME:
-            return self.format.record_name
-        return f"{topic}-{self.format.record_name}"
+        name = self.format.record_name or None
+        return subject_name(self.format.strategy.value, topic, self.name, name)
 
     def derived(self, topic: str) -> Schema:
         """The schema of the column's own type.
@@ -80,13 +77,11 @@ class TypedColumn:
             ColumnError: a part of the column, or of the schema, has no place in the other.
             ConfigError: the schema can't be used.
         """
-        prefix = b"" if schema_id is None else _MAGIC + schema_id.to_bytes(4, "big")
+        prefix = b"" if schema_id is None else id_bytes(schema_id)
         named = tuple((name, each.text) for name, each in references.items())
         text = schema.text
         if self.format.format is Format.AVRO:
             text = with_names_of(self.kind, text)
-        elif self.format.format is Format.PROTOBUF:
-            prefix += _FIRST_MESSAGE
         made = RecordSchema(self.format.format, text, prefix, named)
         encoder(made, self.kind, self.name)
         return made
@@ -109,8 +104,8 @@ def unregistered(column: TypedColumn) -> ColumnEncoding:
     return ColumnEncoding(column.name, {ANY_TOPIC: schema})
 
 
-def check_registered(column: TypedColumn, registered: RegisteredSchema, subject: str) -> None:
-    """Refuse a schema of another format, and one with rules that would have to be obeyed.
+def check_latest(column: TypedColumn, registered: RegisteredSchema, subject: str) -> None:
+    """Refuse a schema of another format, and one with rules that nobody here obeys.
 
     Raises:
         ConfigError: with the subject.
@@ -121,3 +116,7 @@ def check_registered(column: TypedColumn, registered: RegisteredSchema, subject:
             f"the latest schema of {subject!r} is of the type {schema.schema_type}:"
             f" {column.name}.format={column.format.format} does not write it"
         )
+    try:
+        refuse_rules_of_writers(schema, f"subject {subject!r}")
+    except SerializationError as error:
+        raise ConfigError(str(error)) from error

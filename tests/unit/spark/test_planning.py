@@ -1,0 +1,205 @@
+"""Plans with typed columns: the registry is asked once, and tasks have all they need."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from aioproducer.errors import (
+    ColumnError,
+    ConfigError,
+    SchemaNotFoundError,
+    SchemaRegistryUnavailableError,
+    SerializationError,
+)
+from aioproducer.schema_registry import Rule, Schema, SchemaRegistry
+from aioproducer.spark import registered
+from aioproducer.spark.planning import plan_sink, plan_typed_rows
+from aioproducer.spark.rows import by_topic
+from aioproducer.testing import InMemorySchemaRegistry
+
+URL = {"schema.registry.url": "http://localhost:1"}
+AVRO = {"kafka.bootstrap.servers": "localhost:1", "topic": "orders", "value.format": "avro", **URL}
+ORDER = StructType([StructField("id", LongType(), False), StructField("note", StringType())])
+COLUMNS = StructType([StructField("key", StringType()), StructField("value", ORDER)])
+ROWS = pa.RecordBatch.from_pydict(
+    {
+        "key": ["a", "b"],
+        "value": pa.array(
+            [{"id": 1, "note": None}, None], pa.struct([("id", "int64"), ("note", "string")])
+        ),
+    }
+)
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> InMemorySchemaRegistry:
+    """The only registry, whatever the properties are."""
+    made = InMemorySchemaRegistry()
+    monkeypatch.setattr(SchemaRegistry, "from_properties", classmethod(lambda cls, _: made))
+    monkeypatch.setattr(registered, "_registries", registered.Registries())
+    return made
+
+
+def sent(options: Mapping[str, str], rows: pa.RecordBatch = ROWS) -> dict[str, Any]:
+    """The columns of each topic, by a plan that was pickled."""
+    plan = pickle.loads(pickle.dumps(plan_sink(options, COLUMNS)))
+    return {topic: columns.to_pydict() for topic, columns in by_topic(rows, plan)}
+
+
+async def test_a_derived_schema_is_registered_once(registry: InMemorySchemaRegistry) -> None:
+    for _ in range(3):
+        value = b"\0\0\0\0\x01\x02\x00"
+        assert sent(AVRO) == {"orders": {"key": ["a", "b"], "value": [value, None]}}
+    assert registry.requests == ["POST /subjects/orders-value/versions"]
+    found = await registry.latest("orders-value")
+    assert json.loads(found.schema.text) == {
+        "type": "record",
+        "name": "orders_value",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "note", "type": ["null", "string"], "default": None},
+        ],
+    }
+
+
+def test_the_names_of_options(registry: InMemorySchemaRegistry) -> None:
+    plan = plan_sink(
+        AVRO | {"value.record.name": "com.shop.Order", "key.format": "avro", "topic": "2-go"},
+        COLUMNS,
+    )
+    schemas = {name: each.schemas["2-go"] for name, each in plan.encodings.items()}
+    assert json.loads(schemas["value"].text)["namespace"] == "com.shop"
+    assert schemas["key"].text == '"string"'
+    unnamed = plan_sink(AVRO | {"topic": "2-go"}, COLUMNS).encodings["value"].schemas["2-go"]
+    assert json.loads(unnamed.text)["name"] == "_2_go_value"
+
+
+async def test_the_latest_schema(registry: InMemorySchemaRegistry) -> None:
+    text = json.dumps(
+        {
+            "type": "record",
+            "name": "Order",
+            "fields": [
+                {"name": "Note", "type": ["string", "null"]},
+                {"name": "at", "type": "int", "default": 7},
+                {"name": "ID", "type": "long"},
+            ],
+        }
+    )
+    await registry.register("orders-value", Schema(text))
+    latest = AVRO | {"use.latest.version": "true"}
+    for _ in range(2):
+        assert sent(latest)["orders"]["value"] == [b"\0\0\0\0\x01\x02\x0e\x02", None]
+    assert len(registry.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (Schema('{"type": "object"}', "JSON"), "is of the type JSON: value.format=avro does not"),
+        (Schema('"string"'), "the latest schema of 'orders-value', version 1 (id 1): the column"),
+        (Schema("{"), "the Avro schema is not JSON"),
+        (
+            Schema('"string"', rules=(Rule("hide", "TRANSFORM", "WRITE", "ENCRYPT"),)),
+            "has rules, which are not supported: 'hide'",
+        ),
+    ],
+)
+async def test_a_latest_schema_that_does_not_do(
+    registry: InMemorySchemaRegistry, schema: Schema, words: str
+) -> None:
+    await registry.register("orders-value", schema)
+    with pytest.raises(ConfigError) as caught:
+        plan_sink(AVRO | {"use.latest.version": "true"}, COLUMNS)
+    assert words in str(caught.value)
+
+
+def test_a_schema_that_must_be_there_already(registry: InMemorySchemaRegistry) -> None:
+    with pytest.raises(SchemaNotFoundError):
+        plan_sink(AVRO | {"auto.register.schemas": "false"}, COLUMNS)
+    plan_sink(AVRO, COLUMNS)
+    plan_sink(AVRO | {"auto.register.schemas": "false"}, COLUMNS)
+
+
+def test_nothing_is_registered_that_can_not_be_written(registry: InMemorySchemaRegistry) -> None:
+    columns = StructType([StructField("value", StructType([StructField("a b", LongType())]))])
+    with pytest.raises(ColumnError, match=r"'value\.a b'"):
+        plan_sink(AVRO, columns)
+    assert not registry.requests
+
+
+def test_a_registry_that_is_down_is_asked_again(registry: InMemorySchemaRegistry) -> None:
+    registry.fail_with(SchemaRegistryUnavailableError("it is down"))
+    with pytest.raises(SchemaRegistryUnavailableError, match="it is down"):
+        plan_sink(AVRO, COLUMNS)
+    registry.fail_with(None)
+    plan_sink(AVRO, COLUMNS)
+
+
+def test_a_registry_that_does_not_answer(
+    registry: InMemorySchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registered, "_SECONDS", 0.01)
+    registry.delay(60)
+    with pytest.raises(SchemaRegistryUnavailableError, match="has not answered within"):
+        plan_sink(AVRO, COLUMNS)
+
+
+async def test_a_plan_is_made_where_an_event_loop_runs(registry: InMemorySchemaRegistry) -> None:
+    assert plan_sink(AVRO, COLUMNS).encodings
+
+
+def test_topics_of_rows(registry: InMemorySchemaRegistry) -> None:
+    columns = StructType([*COLUMNS.fields, StructField("topic", StringType())])
+    without = {name: value for name, value in AVRO.items() if name != "topic"}
+    with pytest.raises(ConfigError, match=r"give the option 'topics' with all of them"):
+        plan_sink(without, columns)
+    with pytest.raises(ConfigError, match="'topic' and 'topics' are both given"):
+        plan_sink(AVRO | {"topics": "a"}, columns)
+    plan = plan_sink(without | {"topics": "a, b"}, columns)
+    rows = ROWS.append_column("topic", pa.array(["b", "b"]))
+    [(topic, _)] = by_topic(rows, plan)
+    assert topic == "b"
+    names = [json.loads(each.text)["name"] for each in plan.encodings["value"].schemas.values()]
+    assert names == ["a_value", "b_value"]
+    rows = ROWS.append_column("topic", pa.array(["c", "b"]))
+    with pytest.raises(SerializationError, match="the topic 'c', which the option 'topics' does"):
+        list(by_topic(rows, plan))
+
+
+def test_a_value_that_does_not_fit_is_named_with_its_topic(
+    registry: InMemorySchemaRegistry,
+) -> None:
+    rows = ROWS.set_column(1, "value", pa.array([{"id": 1}, {"id": None}], ROWS.column(1).type))
+    with pytest.raises(
+        SerializationError, match=r"^a row for topic 'orders': row 1: 'value\.id'.* is null"
+    ):
+        sent(AVRO, rows)
+
+
+def test_secrets_that_spark_would_show() -> None:
+    with pytest.raises(ConfigError, match=r"^basic\.auth\.user\.info holds a secret, which Spark"):
+        plan_sink(AVRO | {"basic.auth.user.info": "alice:hunter2"}, COLUMNS)
+
+
+def test_a_driver_keeps_its_secrets(registry: InMemorySchemaRegistry) -> None:
+    options = {"value.format": "avro", "basic.auth.user.info": "alice:hunter2", **URL}
+    plan = plan_typed_rows(options, COLUMNS, "orders")
+    assert b"hunter2" not in pickle.dumps(plan)
+
+
+def test_a_column_that_is_not_there() -> None:
+    with pytest.raises(ConfigError, match=r"no column 'key' for the option 'key\.format'"):
+        plan_sink(AVRO | {"key.format": "avro"}, StructType(COLUMNS.fields[1:]))
+
+
+def test_a_struct_without_a_format() -> None:
+    with pytest.raises(ConfigError, match=r"or the option value\.format=avro, json or protobuf"):
+        plan_sink({"kafka.bootstrap.servers": "localhost:1", "topic": "t"}, COLUMNS)
