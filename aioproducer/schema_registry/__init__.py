@@ -15,6 +15,8 @@
     objects.py            objects to dicts     nesting.py, found.py    bounds and messages
     avro_serializer.py, avro_deserializer.py, avro_schema.py; avro_guard.py, avro_diagnosis.py and
     avro_scan.py          values and data that fastavro takes although they do harm
+    json_schema_serializer.py, json_schema_deserializer.py, json_schema.py
+    protobuf_serializer.py, protobuf_deserializer.py, protobuf_schema.py
 """
 
 from aioproducer.schema_registry.authentication import BearerToken
@@ -22,6 +24,8 @@ from aioproducer.schema_registry.avro_deserializer import AvroDeserializer
 from aioproducer.schema_registry.avro_serializer import AvroSerializer
 from aioproducer.schema_registry.blocking import BlockingDeserializer
 from aioproducer.schema_registry.client import SchemaRegistry
+from aioproducer.schema_registry.json_schema_deserializer import JsonSchemaDeserializer
+from aioproducer.schema_registry.json_schema_serializer import JsonSchemaSerializer
 from aioproducer.schema_registry.model import (
     CompatibilityCheck,
     CompatibilityLevel,
@@ -32,6 +36,8 @@ from aioproducer.schema_registry.model import (
     SchemaType,
 )
 from aioproducer.schema_registry.policies import SerializerOptions
+from aioproducer.schema_registry.protobuf_deserializer import ProtobufDeserializer
+from aioproducer.schema_registry.protobuf_serializer import ProtobufSerializer
 from aioproducer.schema_registry.subjects import SubjectNameStrategy
 
 __all__ = [
@@ -39,6 +45,10 @@ __all__ = [
     "BearerToken",
     "AvroSerializer",
     "AvroDeserializer",
+    "JsonSchemaSerializer",
+    "JsonSchemaDeserializer",
+    "ProtobufSerializer",
+    "ProtobufDeserializer",
     "BlockingDeserializer",
     "SerializerOptions",
     "SubjectNameStrategy",

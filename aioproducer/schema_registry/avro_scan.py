@@ -29,7 +29,7 @@ _QUICK_DECIMALS: Final = 16_384  # bytes of data, whose decimals take millisecon
 
 
 def refuse_harm(schema: AvroSchema, payload: bytes, *, skips: bool) -> None:
-    """Raise SerializationError if reading ``payload`` would crash, or take memory or time without bound.
+    """Raise SerializationError if ``payload`` would crash its reader, or cost it without bound.
 
     ``skips``: there is a reader's schema, so fields may be skipped.
     """

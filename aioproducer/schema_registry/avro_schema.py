@@ -61,6 +61,7 @@ def parsed_schema(schema: Schema, named: Mapping[str, Schema], place: str = "") 
             tree = json.loads(text)
             _check_depth(tree)
             parsed = fastavro.parse_schema(_without_marks(tree), named_schemas=types)
+        described = _described(_whole(parsed, types), types)
     except SerializationError:
         raise
     except Exception as error:  # fastavro raises whatever a strange schema leads to
@@ -68,7 +69,7 @@ def parsed_schema(schema: Schema, named: Mapping[str, Schema], place: str = "") 
             f"{place or 'an Avro schema'}: fastavro refuses the schema: {type(error).__name__}: "
             f"{error} ({text[:200]!r})"
         ) from error
-    return _described(_whole(parsed, types), types)
+    return described
 
 
 def _whole(parsed: Node, types: Mapping[str, Node]) -> Node:
@@ -165,6 +166,31 @@ def _described(parsed: Node, types: Mapping[str, Node]) -> AvroSchema:
     )
 
 
+def default_value(node: Node, default: Any, named: Mapping[str, Node]) -> Any:
+    """A field's default as a value: bytes are text in a schema, and a date is a number.
+
+    fastavro takes defaults as the schema has them, and can't write them.
+    """
+    node = resolved(node, named)
+    kind = kind_of(node)
+    if kind == "union":
+        return default_value(node[0], default, named) if node else default
+    if kind in ("bytes", "fixed") and isinstance(default, str):
+        default = default.encode("iso-8859-1")
+    elif kind == "array" and isinstance(default, list):
+        return [default_value(node["items"], each, named) for each in default]
+    elif kind == "map" and isinstance(default, dict):
+        return {key: default_value(node["values"], each, named) for key, each in default.items()}
+    elif kind in RECORDS and isinstance(default, dict):
+        types = {field["name"]: field["type"] for field in node["fields"]}
+        return {key: default_value(types[key], each, named) for key, each in default.items()}
+    if isinstance(node, dict) and "logicalType" in node and default is not None:
+        readers = needed("fastavro.read").LOGICAL_READERS
+        read = readers.get(f"{kind}-{node['logicalType']}")
+        return default if read is None else read(default, node, node)
+    return default
+
+
 def smallest_size(node: Node, named: Mapping[str, Node], above: tuple[str, ...] = ()) -> int:
     """The fewest bytes that a value takes; 0 for a type that is looked at already."""
     node = resolved(node, named)
@@ -215,6 +241,9 @@ class _Walk:
             if name in self._visited:
                 return
             self._visited.add(name)
+            for field in node["fields"]:
+                if "default" in field:
+                    field["default"] = default_value(field["type"], field["default"], self._types)
             above = (*above, name)
         elif kind == "union":
             records = [

@@ -103,7 +103,7 @@ class AvroEncoder:
         self._target = target
         self._schema = schema
         self._strict = strict
-        self._objects = Objects(schema.hints)
+        self._objects = Objects({} if strict else schema.hints)
         self._suspect = suspect_function(schema)
         self._write = needed("fastavro").schemaless_writer
 

@@ -10,20 +10,17 @@ from aioproducer.errors import MissingExtraError
 
 _PACKAGES: Final = {
     "fastavro": "Avro needs the package fastavro",
-    "fastavro.write": "Avro needs the package fastavro",
     "jsonschema_rs": "JSON Schema needs the package jsonschema-rs",
-    "google.protobuf": "Protobuf needs the package protobuf",
-    "google.protobuf.descriptor_pb2": "Protobuf needs the package protobuf",
-    "google.protobuf.descriptor_pool": "Protobuf needs the package protobuf",
-    "google.protobuf.message_factory": "Protobuf needs the package protobuf",
+    "google": "Protobuf needs the package protobuf",
 }
 
 
 def needed(name: str) -> ModuleType:
-    """Import a package, or raise MissingExtraError."""
+    """Import a module of an optional package, or raise MissingExtraError."""
     try:
         return import_module(name)
     except ImportError as error:
+        package = name.partition(".")[0]
         raise MissingExtraError(
-            f"{_PACKAGES[name]}: pip install 'aioproducer[schema-registry]'"
+            f"{_PACKAGES[package]}: pip install 'aioproducer[schema-registry]'"
         ) from error

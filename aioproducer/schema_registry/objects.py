@@ -25,10 +25,12 @@ _PLAIN: Final = frozenset(
 
 class Objects:
     """Converts objects. ``hints`` has the union branch for objects of a class, by the class's name:
-    their dicts get it as ``-type``, as fastavro wants it."""
+    their dicts get it as ``-type``, as fastavro wants it. ``json``: a dump by pydantic is one for
+    JSON."""
 
-    def __init__(self, hints: Mapping[str, str] | None = None) -> None:
+    def __init__(self, hints: Mapping[str, str] | None = None, *, json: bool = False) -> None:
         self._hints = hints or {}
+        self._mode = {"mode": "json", "by_alias": True} if json else {}
         self._converts: dict[type, Convert | None] = {}
 
     def converter(self, kind: type) -> Convert | None:
@@ -62,7 +64,7 @@ class Objects:
         if (names := field_names(kind)) is not None:
             return self._of_fields(kind, names)
         if callable(getattr(kind, "model_dump", None)):
-            return lambda value: self.converted(value.model_dump())
+            return lambda value: self.converted(value.model_dump(**self._mode))
         if issubclass(kind, Enum):
             return lambda value: value.value if isinstance(value.value, str | int) else value.name
         if issubclass(kind, tuple):

@@ -11,7 +11,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -124,11 +124,11 @@ class SchemaSerializer(ABC, Generic[T]):
     def _encoder(self, target: Target, key: Hashable, kind: type) -> Encode:
         """The encoder for values of a type. It raises SerializationError for what does not fit."""
 
-    async def _completed(self, local: LocalSchema) -> Schema:
+    async def _completed(self, local: LocalSchema, key: Hashable) -> Schema:
         """The schema of ``local`` as the registry shall have it, with its references."""
         return local.schema
 
-    def _framing(self, key: Hashable) -> tuple[int, ...]:
+    def _framing(self, target: Target, key: Hashable) -> tuple[int, ...]:
         """The message indexes behind the schema id: Protobuf alone has some."""
         return ()
 
@@ -230,7 +230,7 @@ class SchemaSerializer(ABC, Generic[T]):
         )
         own = None
         if local is not None and settings.policy.writes_own_schema:
-            own = await self._completed(local)
+            own = await self._completed(local, key)
         registered = await settings.policy.fetch(self._registry, subject, own)
         place = _place(topic, subject)
         refuse_rules_of_writers(registered.schema, place)
@@ -241,10 +241,10 @@ class SchemaSerializer(ABC, Generic[T]):
             )
         schema = own or registered.schema
         named = await self._registry.resolve(schema) if schema.references else {}
-        prefix = b""
-        if settings.location == "prefix":
-            prefix = id_bytes(registered.id, self._framing(key))
-        return Target(topic, self._field, subject, registered, schema, named, prefix)
+        target = Target(topic, self._field, subject, registered, schema, named)
+        if settings.location == "header":
+            return target
+        return replace(target, prefix=id_bytes(registered.id, self._framing(target, key)))
 
     def _remember(self, topic: str, state: _Topic, key: Hashable, error: Exception) -> None:
         if not isinstance(error, ProducerError):
@@ -300,7 +300,7 @@ class SchemaSerializer(ABC, Generic[T]):
         encode = self._encoder(target, key, kind)
         if self._settings.location == "header":
             registered = target.registered
-            mark = header_bytes(registered.id, registered.guid, self._framing(key))
+            mark = header_bytes(registered.id, registered.guid, self._framing(target, key))
             encode = _with_header(encode, HEADERS[self._field], mark)
         return encode if ready.refresh_at is None else _while_current(encode, ready)
 

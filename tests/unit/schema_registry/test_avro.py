@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import enum
 import io
@@ -37,6 +36,7 @@ from aioproducer.schema_registry import (
 )
 from aioproducer.schema_registry.wire_format import HEADERS, id_bytes
 from aioproducer.testing import InMemorySchemaRegistry
+from tests.support.waiting import until
 
 ITEM = {
     "type": "record",
@@ -374,8 +374,8 @@ async def test_the_latest_version_is_written_and_asked_for_again(
     await serializer.prepare("orders")
     # The version that is known is written until the answer is there.
     assert serializer.serialize("orders", order, []) == id_bytes(1) + bare(ORDER, FIELDS)
-    while serializer.serialize("orders", order, []) != id_bytes(2) + bare(WIDER, order):
-        await asyncio.sleep(0)
+    wider = id_bytes(2) + bare(WIDER, order)
+    await until(lambda: serializer.serialize("orders", order, []) == wider)
 
 
 async def test_a_registry_that_is_down_does_not_take_the_latest_version_away(
@@ -391,8 +391,7 @@ async def test_a_registry_that_is_down_does_not_take_the_latest_version_away(
     with pytest.raises(NotPreparedError):
         serializer.serialize("orders", FIELDS, [])
     await serializer.prepare("orders")
-    while "the latest before: down" not in caplog.text:
-        await asyncio.sleep(0)
+    await until(lambda: "the latest before: down" in caplog.text)
     assert serializer.serialize("orders", FIELDS, []) == id_bytes(1) + bare(ORDER, FIELDS)
     await serializer.close()
 
@@ -429,7 +428,7 @@ async def test_named_types_by_reference(registry: InMemorySchemaRegistry) -> Non
     await registry.register("item", Schema(json.dumps({**ITEM, "namespace": "shop"})))
     await registry.register("payment", Schema(json.dumps(PAYMENT)))
     fields = [
-        ORDER["fields"][0],  # type: ignore[index]
+        ORDER["fields"][0],
         {"name": "items", "type": {"type": "array", "items": "shop.Item"}},
     ]
     references = (Reference("shop.Item", "item", 1), Reference("shop.Payment", "payment", 1))
@@ -577,7 +576,7 @@ async def test_recursive_data_of_a_usual_depth_are_read(registry: InMemorySchema
         "name": "Tree",
         "fields": [{"name": "trees", "type": {"type": "array", "items": "Tree"}}],
     }
-    wide = {"trees": [{"trees": []}] * 10_000}
+    wide: dict[str, Any] = {"trees": [{"trees": []}] * 10_000}
     assert await read_with(registry, tree, bare(tree, wide)) == wide
 
 

@@ -1,0 +1,170 @@
+"""JSON Schema: validators, and JSON as registries' serializers write it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from math import isfinite
+from typing import Any, Final
+from urllib.parse import urljoin, urlsplit
+
+from aioproducer.errors import SerializationError
+from aioproducer.schema_registry.extras import needed
+from aioproducer.schema_registry.found import shown
+from aioproducer.schema_registry.model import Schema
+
+_DEEPEST: Final = 200  # levels of a schema
+
+_NO_BASE: Final = "json-schema:///"  # the address of a schema that has no $id
+
+
+class JsonValidator:
+    """Checks values by one schema. References are found among ``named``, never fetched."""
+
+    def __init__(self, schema: Schema, named: Mapping[str, Schema], place: str) -> None:
+        library = needed("jsonschema_rs")
+        tree = json_tree(schema.text, place)
+        base = tree.get("$id") if isinstance(tree, dict) else None
+        self._base = base if isinstance(base, str) and urlsplit(base).scheme else _NO_BASE
+        self._named = {
+            name: json_tree(each.text, f"{place}, reference {name!r}")
+            for name, each in named.items()
+        }
+        try:
+            self._validator = library.validator_for(
+                tree, retriever=self._retrieved, base_uri=None if base else self._base
+            )
+        except Exception as error:
+            raise SerializationError(
+                f"{place}: jsonschema-rs refuses the schema: {_first_line(error)}"
+            ) from error
+        self.is_valid: Callable[[Any], bool] = self._validator.is_valid
+
+    def _retrieved(self, address: str) -> Any:
+        """The referred schema at ``address``: by its name, or by its name from the base."""
+        for name, tree in self._named.items():
+            if address in (name, urljoin(self._base, name)):
+                return tree
+        last = urlsplit(address).path.rpartition("/")[2]
+        found = [tree for name, tree in self._named.items() if name.rpartition("/")[2] == last]
+        if len(found) == 1:
+            return found[0]
+        raise SerializationError(f"the schema has no reference of the name {address!r}")
+
+    def misfit(self, value: Any, name: str) -> str | None:
+        """The first part of ``value`` that does not fit, with its path; None: none is found."""
+        with suppress(StopIteration):
+            error = next(iter(self._validator.iter_errors(value)))
+            found = value
+            for step in error.instance_path:
+                found = found[step]
+            keyword = str(error.schema_path[-1]) if error.schema_path else "schema"
+            return (
+                f"{_path(name, error.instance_path)}: {_shortened(error.message)} ({keyword}), "
+                + (f"found {shown(found)}")
+            )
+        return None
+
+
+def json_tree(text: str, place: str) -> Any:
+    """The JSON of a schema."""
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SerializationError(f"{place}: the schema is no JSON: {_first_line(error)}") from error
+    level = [tree]
+    for _ in range(_DEEPEST):
+        level = [
+            child
+            for node in level
+            if isinstance(node, dict | list)
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not level:
+            return tree
+    raise SerializationError(f"{place}: the schema is nested more than {_DEEPEST} levels deep")
+
+
+def title_of(schema: Schema) -> str | None:
+    """The title of a schema, which is its record's name."""
+    tree = json_tree(schema.text, "a JSON schema")
+    title = tree.get("title") if isinstance(tree, dict) else None
+    return title if isinstance(title, str) else None
+
+
+def json_encoder() -> Callable[[Any], bytes]:
+    """The fastest encoder that is installed. Values that JSON does not have raise an error.
+
+    Dates, times and UUIDs become text, as orjson writes them; decimals become text, too.
+    """
+    try:
+        import orjson
+    except ImportError:
+        return _by_json
+
+    def encode(value: Any) -> bytes:
+        try:
+            encoded: bytes = orjson.dumps(value, default=_as_text)
+        except TypeError:  # an integer of more than 64 bits, which json can write
+            return _by_json(value)
+        if b"null" in encoded:  # orjson writes null for NaN
+            refuse_infinite(value)
+        return encoded
+
+    return encode
+
+
+def json_decoder() -> Callable[[bytes], Any]:
+    """The fastest decoder that is installed."""
+    try:
+        import orjson
+    except ImportError:
+        return json.loads
+    return orjson.loads
+
+
+def refuse_infinite(value: Any) -> None:
+    """Raise SerializationError for a number that JSON does not have."""
+    level = [value]
+    while level:
+        below: list[Any] = []
+        for each in level:
+            if isinstance(each, float) and not isfinite(each):
+                raise SerializationError(f"JSON has no number {each}")
+            if isinstance(each, dict):
+                below.extend(each.values())
+            elif isinstance(each, list | tuple):
+                below.extend(each)
+        level = below
+
+
+def _by_json(value: Any) -> bytes:
+    text = json.dumps(
+        value, default=_as_text, allow_nan=False, ensure_ascii=False, separators=(",", ":")
+    )
+    return text.encode()
+
+
+def _as_text(value: Any) -> Any:
+    """Dates, times, UUIDs and decimals as text."""
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if type(value).__name__ in ("UUID", "Decimal"):
+        return str(value)
+    raise SerializationError(f"JSON has no value for {shown(value)}")
+
+
+def _path(name: str, steps: list[Any]) -> str:
+    path = name
+    for step in steps:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return path[:300]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 160 else f"{text[:80]} … {text[-75:]}"
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0][:300]

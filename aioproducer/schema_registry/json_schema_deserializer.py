@@ -1,0 +1,66 @@
+"""The deserializer of JSON with a schema in a registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from aioproducer.errors import SerializationError
+from aioproducer.schema_registry.client import SchemaRegistry
+from aioproducer.schema_registry.extras import needed
+from aioproducer.schema_registry.json_schema import JsonValidator, json_decoder, title_of
+from aioproducer.schema_registry.model import RegisteredSchema
+from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
+from aioproducer.schema_registry.schema_sources import SchemaSource, schema_of
+from aioproducer.schema_registry.wire_format import Framed
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class JsonSchemaDeserializer(SchemaDeserializer[T_co], Generic[T_co]):
+    """Reads JSON values that were written with a schema registry."""
+
+    schema_type = "JSON"
+
+    def __init__(
+        self,
+        registry: SchemaRegistry | str,
+        schema: SchemaSource | None = None,
+        *,
+        from_dict: Callable[[Any], T_co] | None = None,
+        validate: bool = True,
+    ) -> None:
+        """Nothing is fetched yet.
+
+        Args:
+            registry: a client of the registry, or its address.
+            schema: the reader's schema, which values must fit. None: they must fit the schema that
+                they were written with.
+            from_dict: makes the value, ``Order.model_validate`` for example.
+            validate: refuse values that do not fit.
+
+        Raises:
+            ConfigError: the schema is none.
+            MissingExtraError: jsonschema-rs is not installed.
+        """
+        needed("jsonschema_rs")
+        super().__init__(registry)
+        self._reader = None if schema is None else schema_of("JSON", schema)
+        self._from_dict = from_dict
+        self._validate = validate
+
+    async def _decoder(self, registered: RegisteredSchema, framed: Framed) -> Decode:
+        load, from_dict = json_decoder(), self._from_dict
+        schema = self._reader or registered.schema
+        validator: JsonValidator | None = None
+        if self._validate:
+            validator = JsonValidator(schema, await self._named(schema), f"schema {framed.key}")
+        name = title_of(schema) or "value"
+
+        def decode(payload: bytes) -> Any:
+            value = load(payload)
+            if validator is not None and not validator.is_valid(value):
+                raise SerializationError(validator.misfit(value, name) or "it does not fit")
+            return value if from_dict is None else from_dict(value)
+
+        return decode

@@ -1,0 +1,151 @@
+"""The serializer of JSON with a schema in a registry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Generic, TypeVar, Unpack
+
+from aioproducer.errors import SerializationError
+from aioproducer.schema_registry.client import SchemaRegistry
+from aioproducer.schema_registry.extras import needed
+from aioproducer.schema_registry.found import shown
+from aioproducer.schema_registry.json_schema import JsonValidator, json_encoder, title_of
+from aioproducer.schema_registry.objects import Objects
+from aioproducer.schema_registry.policies import SerializerOptions, checked
+from aioproducer.schema_registry.schema_serializer import (
+    Encode,
+    LocalSchema,
+    SchemaSerializer,
+    Target,
+)
+from aioproducer.schema_registry.schema_sources import SchemaSource, SchemaSources
+from aioproducer.serialization import RecordHeaders
+
+T = TypeVar("T")
+
+
+class JsonSchemaSerializer(SchemaSerializer[T], Generic[T]):
+    """Writes values as JSON, with the id of their schema, which validates them.
+
+    Values are the same as those of :class:`AvroSerializer`. A pydantic model and a msgspec struct
+    have a schema of their own.
+    """
+
+    schema_type = "JSON"
+
+    def __init__(
+        self,
+        registry: SchemaRegistry | str,
+        schema: SchemaSource | Mapping[type, SchemaSource] | None = None,
+        *,
+        to_dict: Callable[[T], Any] | None = None,
+        validate: bool = True,
+        **options: Unpack[SerializerOptions],
+    ) -> None:
+        """Nothing is fetched yet.
+
+        Args:
+            registry: a client of the registry, or its address.
+            schema: the schema as text, as a mapping, or as a :class:`Schema` with references; or a
+                mapping of classes to schemas. None: the registry has it, or the class of each value
+                gives it: a pydantic model, a msgspec struct, or a class with ``__json_schema__``.
+            to_dict: converts a value to what JSON has; without it, values are converted by their
+                kind.
+            validate: refuse values that do not fit the schema.
+            options: policies, see :class:`SerializerOptions`.
+
+        Raises:
+            ConfigError: options contradict each other, or the schema is none.
+            MissingExtraError: jsonschema-rs is not installed.
+        """
+        settings = checked(options)
+        needed("jsonschema_rs")
+        super().__init__(registry, settings)
+        self._to_dict = to_dict
+        self._validate = validate
+        self._objects = Objects(json=True)
+        self._sources = SchemaSources("JSON", schema, _class_schema, title_of, settings)
+
+    def _known(self) -> tuple[Hashable, ...]:
+        return self._sources.known
+
+    def _key(self, topic: str, kind: type) -> Hashable:
+        return self._sources.key(topic, kind)
+
+    def _local(self, key: Hashable) -> LocalSchema | None:
+        return self._sources.local(key)
+
+    def _encoder(self, target: Target, key: Hashable, kind: type) -> Encode:
+        validator = JsonValidator(target.schema, target.named, target.place)
+        name = title_of(target.schema) or "value"
+        convert = self._to_dict
+        if convert is None and not issubclass(kind, dict | list | tuple):
+            convert = self._objects.converter(kind)
+        return _encode(target, name, validator if self._validate else None, convert, self._objects)
+
+
+def _encode(
+    target: Target,
+    name: str,
+    validator: JsonValidator | None,
+    convert: Callable[[Any], Any] | None,
+    objects: Objects,
+) -> Encode:
+    prefix, dump = target.prefix, json_encoder()
+    is_valid = validator.is_valid if validator is not None else None
+
+    def encode(data: Any, headers: RecordHeaders) -> bytes:
+        try:
+            value: Any = data if convert is None else convert(data)
+            encoded = dump(value)  # which also bounds the nesting that the validator sees
+            if is_valid is None or is_valid(value):
+                return prefix + encoded
+        except Exception:
+            return again(data)
+        return again(data)
+
+    def again(data: Any) -> bytes:
+        """Encode with every object converted, or say what does not fit."""
+        try:
+            value = objects.converted(data if convert is None else convert(data))
+            encoded = dump(value)
+            plain = json.loads(encoded)  # dates became text
+            misfit = validator.misfit(plain, name) if validator is not None else None
+        except Exception as error:
+            kind = "" if isinstance(error, SerializationError) else f"{type(error).__name__}: "
+            raise SerializationError(
+                f"{target.place}: {shown(data)} can't be written as JSON: {kind}{str(error)[:300]}"
+            ) from error
+        if misfit is None:
+            return prefix + encoded
+        raise SerializationError(
+            f"{target.place}: the {target.field} does not fit the schema "
+            f"{target.registered.id}: {misfit}"
+        )
+
+    return encode
+
+
+def _class_schema(kind: type) -> Any:
+    """The schema that a class has itself; None: it has none."""
+    own = getattr(kind, "__json_schema__", None)
+    if own is None:
+        own = getattr(kind, "model_json_schema", None)
+    if own is not None:
+        return own() if callable(own) else own
+    if hasattr(kind, "__struct_fields__"):
+        import msgspec
+
+        return _with_definitions(*msgspec.json.schema_components([kind]), kind)
+    return None
+
+
+def _with_definitions(schemas: Any, components: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """The schema of a struct with the definitions of others within it."""
+    definitions = dict(components)
+    own = definitions.pop(kind.__name__, None) or dict(schemas[0])
+    text = json.dumps({**own, "$defs": definitions} if definitions else own)
+    text = text.replace('"#/$defs/' + kind.__name__ + '"', '"#"')
+    found: dict[str, Any] = json.loads(text)
+    return found

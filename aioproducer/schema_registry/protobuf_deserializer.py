@@ -1,0 +1,71 @@
+"""The deserializer of Protobuf messages, with a schema registry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from aioproducer.errors import ConfigError, SerializationError
+from aioproducer.schema_registry.client import SchemaRegistry
+from aioproducer.schema_registry.extras import needed
+from aioproducer.schema_registry.model import RegisteredSchema
+from aioproducer.schema_registry.protobuf_schema import MessageNames, message_class
+from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
+from aioproducer.schema_registry.wire_format import Framed
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class ProtobufDeserializer(SchemaDeserializer[T_co], Generic[T_co]):
+    """Reads messages of Protobuf that were written with a schema registry."""
+
+    schema_type = "PROTOBUF"
+    _indexed = True
+
+    def __init__(
+        self,
+        registry: SchemaRegistry | str,
+        message_type: type[T_co] | Sequence[type[T_co]] | None = None,
+    ) -> None:
+        """Nothing is fetched yet.
+
+        Args:
+            registry: a client of the registry, or its address.
+            message_type: the generated class of the messages, or one for each message of the topic.
+                A message of another name is refused; the package may be another. None: classes are
+                made from the registry's descriptors, where it has some.
+
+        Raises:
+            ConfigError: a class is none of a message.
+            MissingExtraError: protobuf is not installed.
+        """
+        needed("google.protobuf.message_factory")
+        super().__init__(registry)
+        types = message_type if isinstance(message_type, Sequence) else (message_type,)
+        self._types: tuple[Any, ...] = () if message_type is None else tuple(types)
+        for each in self._types:
+            if not hasattr(each, "FromString"):
+                raise ConfigError(f"message_type: {each!r} is no generated class of a message")
+
+    async def _decoder(self, registered: RegisteredSchema, framed: Framed) -> Decode:
+        place = f"schema {framed.key}"
+        name = MessageNames(registered.schema, place).name(framed.indexes)
+        if self._types:
+            found = self._class(name, place)
+        else:
+            named = await self._named(registered.schema)
+            found = message_class(registered.schema, named, name, place)
+        decode: Decode = found.FromString
+        return decode
+
+    def _class(self, name: str, place: str) -> Any:
+        """The class for the message ``name``: of its full name, or of its name alone."""
+        simple = name.rpartition(".")[2]
+        for each in self._types:
+            if each.DESCRIPTOR.full_name == name:
+                return each
+        for each in self._types:
+            if each.DESCRIPTOR.name == simple:
+                return each
+        known = ", ".join(each.DESCRIPTOR.full_name for each in self._types)
+        raise SerializationError(f"{place}: its message is {name}, expected {known}")

@@ -1,0 +1,159 @@
+"""The serializer of Protobuf messages, with a schema registry."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Final, Generic, TypeVar, Unpack
+
+from aioproducer.errors import ConfigError, SerializationError
+from aioproducer.schema_registry.client import SchemaRegistry
+from aioproducer.schema_registry.extras import needed
+from aioproducer.schema_registry.found import shown
+from aioproducer.schema_registry.model import Reference, Schema
+from aioproducer.schema_registry.objects import Objects
+from aioproducer.schema_registry.policies import SerializerOptions, checked
+from aioproducer.schema_registry.protobuf_schema import (
+    MessageNames,
+    is_built_in,
+    message_indexes,
+    schema_text,
+)
+from aioproducer.schema_registry.schema_serializer import (
+    Encode,
+    LocalSchema,
+    SchemaSerializer,
+    Target,
+)
+from aioproducer.serialization import RecordHeaders
+
+T = TypeVar("T")
+
+_DEEPEST: Final = 100  # messages within messages
+
+
+class ProtobufSerializer(SchemaSerializer[T], Generic[T]):
+    """Writes messages of Protobuf, with the id of their schema and their place in it.
+
+    The files that a message's file imports are registered as references, each by its path as the
+    subject; those of Google and Confluent are known to every client.
+    """
+
+    schema_type = "PROTOBUF"
+
+    def __init__(
+        self,
+        registry: SchemaRegistry | str,
+        message_type: type[T] | Sequence[type[T]] | None = None,
+        **options: Unpack[SerializerOptions],
+    ) -> None:
+        """Nothing is fetched yet.
+
+        Args:
+            registry: a client of the registry, or its address.
+            message_type: the generated class of the messages, or several ones. A single class also
+                takes dicts and objects, by Protobuf's mapping of JSON. None: each message brings
+                its own, whose schema is fetched with the first message.
+            options: policies, see :class:`SerializerOptions`.
+
+        Raises:
+            ConfigError: options contradict each other, or the class is none of a message.
+            MissingExtraError: protobuf is not installed.
+        """
+        settings = checked(options)
+        needed("google.protobuf.message_factory")
+        super().__init__(registry, settings)
+        self._types = _types(message_type)
+
+    def _known(self) -> tuple[Hashable, ...]:
+        return self._types
+
+    def _key(self, topic: str, kind: type) -> Hashable:
+        if kind in self._types or (not self._types and hasattr(kind, "DESCRIPTOR")):
+            return kind
+        if len(self._types) == 1 and not hasattr(kind, "DESCRIPTOR"):
+            return self._types[0]
+        known = ", ".join(each.__name__ for each in self._types) or "any message of Protobuf"
+        raise SerializationError(
+            f"topic {topic!r}: expected {known}, found an object of type {kind.__name__}"
+        )
+
+    def _local(self, key: Hashable) -> LocalSchema | None:
+        message = _descriptor(key)
+        return LocalSchema(Schema(schema_text(message.file), "PROTOBUF"), message.full_name)
+
+    async def _completed(self, local: LocalSchema, key: Hashable) -> Schema:
+        references = await self._references(_descriptor(key).file, {})
+        return Schema(local.schema.text, "PROTOBUF", references)
+
+    async def _references(self, file: Any, known: dict[str, Reference]) -> tuple[Reference, ...]:
+        """The files that ``file`` imports, registered or looked up; ``known`` already are."""
+        found = []
+        policy = self._settings.policy
+        for each in file.dependencies:
+            if is_built_in(each.name):
+                continue
+            if each.name not in known:
+                references = await self._references(each, known)
+                schema = Schema(schema_text(each), "PROTOBUF", references)
+                made = await policy.fetch(self._registry, each.name, schema)
+                if made.version is None:
+                    made = await self._registry.lookup(
+                        each.name, schema, normalize=policy.normalize
+                    )
+                known[each.name] = Reference(each.name, each.name, made.version or 1)
+            found.append(known[each.name])
+        return tuple(found)
+
+    def _framing(self, target: Target, key: Hashable) -> tuple[int, ...]:
+        message = _descriptor(key)
+        if self._settings.policy.writes_own_schema:
+            return message_indexes(message)
+        return MessageNames(target.schema, target.place).indexes(message.full_name)
+
+    def _encoder(self, target: Target, key: Hashable, kind: type) -> Encode:
+        prefix = target.prefix
+
+        def encode(data: Any, headers: RecordHeaders) -> bytes:
+            try:
+                encoded: bytes = data.SerializeToString()
+            except Exception as error:  # a required field of proto2, text that is no UTF-8
+                raise _misfit(target, data, error) from error
+            return prefix + encoded
+
+        return encode if kind is key else self._from_objects(target, key, encode)
+
+    def _from_objects(self, target: Target, key: Hashable, encode: Encode) -> Encode:
+        """For dicts and objects, by Protobuf's mapping of JSON."""
+        parse = needed("google.protobuf.json_format").ParseDict
+        objects = Objects(json=True)
+
+        def encode_object(data: Any, headers: RecordHeaders) -> bytes:
+            try:
+                message = key()  # type: ignore[operator]
+                parse(objects.converted(data), message, max_recursion_depth=_DEEPEST)
+            except Exception as error:
+                raise _misfit(target, data, error) from error
+            return encode(message, headers)
+
+        return encode_object
+
+
+def _types(given: Any) -> tuple[type, ...]:
+    if given is None:
+        return ()
+    types = tuple(given) if isinstance(given, Sequence) else (given,)
+    for each in types:
+        if not hasattr(each, "DESCRIPTOR") or not hasattr(each, "FromString"):
+            raise ConfigError(f"message_type: {each!r} is no generated class of a message")
+    return types
+
+
+def _descriptor(key: Hashable) -> Any:
+    return key.DESCRIPTOR  # type: ignore[attr-defined]
+
+
+def _misfit(target: Target, data: Any, error: Exception) -> SerializationError:
+    return SerializationError(
+        f"{target.place}: the {target.field} does not fit the message "
+        f"({type(error).__name__}: {str(error)[:300]}), found {shown(data)}"
+    )
