@@ -6,7 +6,7 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Any, Generic, TypeVar
 
-from aioproducer.schema_registry.avro_scan import refuse_harm
+from aioproducer.schema_registry.avro_scan import may_do_harm, refuse_harm
 from aioproducer.schema_registry.avro_schema import AvroSchema, parsed_schema
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.extras import needed
@@ -69,12 +69,15 @@ class AvroDeserializer(SchemaDeserializer[T_co], Generic[T_co]):
     def _decode_by(self, writer: AvroSchema, reader: AvroSchema | None) -> Decode:
         read, from_dict, names = self._read, self._from_dict, self._record_names
         parsed, wanted = writer.parsed, reader.parsed if reader is not None else None
+        careful = may_do_harm(writer, skips=wanted is not None)
 
         def decode(payload: bytes) -> Any:
-            value: Any = payload
-            if not writer.is_bytes:
+            if careful:
                 refuse_harm(writer, payload, skips=wanted is not None)
-                value = read(BytesIO(payload), parsed, wanted, names)
+            value = read(BytesIO(payload), parsed, wanted, names)
             return value if from_dict is None else from_dict(value)
 
-        return decode
+        def decode_bytes(payload: bytes) -> Any:
+            return payload if from_dict is None else from_dict(payload)
+
+        return decode_bytes if writer.is_bytes else decode

@@ -28,6 +28,12 @@ _LONGEST_DECIMAL: Final = 1024  # bytes; Python's time for a decimal is the squa
 _QUICK_DECIMALS: Final = 16_384  # bytes of data, whose decimals take milliseconds at most
 
 
+def may_do_harm(schema: AvroSchema, *, skips: bool) -> bool:
+    """True if data of ``schema`` are to be looked at by :func:`refuse_harm`."""
+    harm = schema.empty_items or schema.recursive or schema.decimals
+    return harm or (skips and schema.silent_items)
+
+
 def refuse_harm(schema: AvroSchema, payload: bytes, *, skips: bool) -> None:
     """Raise SerializationError if ``payload`` would crash its reader, or cost it without bound.
 

@@ -15,7 +15,7 @@ from aioproducer.schema_registry.blocking import BlockingDeserializer
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.data_contracts import refuse_rules_of_readers
 from aioproducer.schema_registry.model import RegisteredSchema, Schema, SchemaType
-from aioproducer.schema_registry.wire_format import Framed, ReadHeaders, unframed
+from aioproducer.schema_registry.wire_format import Framed, ReadHeaders, id_bytes, unframed
 from aioproducer.serialization import Field
 
 T_co = TypeVar("T_co", covariant=True)
@@ -27,6 +27,7 @@ Decode: TypeAlias = Callable[[bytes], Any]
 _Key: TypeAlias = tuple[int | UUID, tuple[int, ...]]
 
 _FAILURE_LASTS: Final = 30.0  # seconds for which a schema that can't be used is remembered
+_PREFIX: Final = 5  # bytes
 _FAILURES: Final = 1000  # ids that are remembered; data may name any
 
 
@@ -47,6 +48,8 @@ class SchemaDeserializer(ABC, Generic[T_co]):
         self._registry = SchemaRegistry(registry) if isinstance(registry, str) else registry
         self._field: Field = "value"
         self._decoders: dict[_Key, Decode] = {}
+        self._prefixes: dict[bytes, Decode] = {}
+        """The decoders again, by the first five bytes of data without headers and indexes."""
         self._failures: dict[_Key, _Failed] = {}
 
     @abstractmethod
@@ -74,11 +77,12 @@ class SchemaDeserializer(ABC, Generic[T_co]):
         """
         if data is None:
             return None
-        framed = self._framed(topic, data, headers)
-        decode = self._known(framed)
-        if decode is None:
-            decode = await self._load(topic, framed)
-        return self._decoded(topic, framed, decode)
+        try:
+            return self.decode(topic, data, headers)
+        except NotPreparedError:
+            framed = self._framed(topic, data, headers)
+        decode = await self._load(topic, framed)
+        return self._decoded(topic, framed.key, framed.payload, decode)
 
     def decode(self, topic: str, data: bytes | None, headers: ReadHeaders = None) -> T_co | None:
         """The value of ``data``, without the network.
@@ -89,11 +93,16 @@ class SchemaDeserializer(ABC, Generic[T_co]):
         """
         if data is None:
             return None
+        if type(data) is not bytes:
+            data = bytes(data)
+        decode = None if headers else self._prefixes.get(data[:_PREFIX])
+        if decode is not None:
+            return self._decoded(topic, data[:_PREFIX], data[_PREFIX:], decode)
         framed = self._framed(topic, data, headers)
         decode = self._known(framed)
         if decode is None:
             raise NotPreparedError(f"topic {topic!r}: the schema {framed.key} was not fetched yet")
-        return self._decoded(topic, framed, decode)
+        return self._decoded(topic, framed.key, framed.payload, decode)
 
     def blocking(self, *, timeout: float = 30.0) -> BlockingDeserializer[T_co]:
         """This deserializer for a consumer without an event loop.
@@ -108,8 +117,6 @@ class SchemaDeserializer(ABC, Generic[T_co]):
             await self._registry.close()
 
     def _framed(self, topic: str, data: bytes, headers: ReadHeaders) -> Framed:
-        if type(data) is not bytes:
-            data = bytes(data)
         return unframed(topic, self._field, data, headers, indexes=self._indexed)
 
     def _known(self, framed: Framed) -> Decode | None:
@@ -132,6 +139,8 @@ class SchemaDeserializer(ABC, Generic[T_co]):
                 self._failures[key] = _Failed(error, _clock() + _FAILURE_LASTS)
             raise
         self._decoders[key] = decode
+        if framed.id is not None and not self._indexed:
+            self._prefixes[id_bytes(framed.id)] = decode
         return decode
 
     async def _fetched(self, topic: str, framed: Framed) -> Decode:
@@ -152,13 +161,18 @@ class SchemaDeserializer(ABC, Generic[T_co]):
         """The schemas that ``schema`` refers to, dependencies first."""
         return dict(await self._registry.resolve(schema)) if schema.references else {}
 
-    def _decoded(self, topic: str, framed: Framed, decode: Decode) -> T_co:
+    def _decoded(
+        self, topic: str, schema: int | UUID | bytes, payload: bytes, decode: Decode
+    ) -> T_co:
+        """The value of ``payload``. ``schema``: the id, or the prefix that has it."""
         try:
-            value: T_co = decode(framed.payload)
+            value: T_co = decode(payload)
         except Exception as error:  # the libraries raise whatever strange bytes lead to
             kind = "" if isinstance(error, SerializationError) else f"{type(error).__name__}: "
+            if isinstance(schema, bytes):
+                schema = int.from_bytes(schema[1:])
             raise SerializationError(
-                f"topic {topic!r}: a {self._field} of {len(framed.payload)} bytes is no value of "
-                f"the schema {framed.key}: {kind}{str(error)[:300]}"
+                f"topic {topic!r}: a {self._field} of {len(payload)} bytes is no value of the "
+                f"schema {schema}: {kind}{str(error)[:300]}"
             ) from error
         return value
