@@ -11,9 +11,11 @@
     login.py            the kinds of logins       jaas.py           keyword or JAAS line
     configured_login.py the configured login      oauth_login.py    its source of tokens
     secret.py           a text never shown        plain_secrets.py  options that hold one
+    java_serializers.py names of serializers
 """
 
 from aioproducer.config.jaas import JaasEntry, parse_jaas
+from aioproducer.config.java_serializers import JavaSerializer
 from aioproducer.config.names import ProducerOptions, UntypedOptions
 from aioproducer.config.options import (
     ADAPTIVE_LINGER_MS,
@@ -43,6 +45,7 @@ __all__ = [
     "RecoveryStrategy",
     "SecurityProtocol",
     "JaasEntry",
+    "JavaSerializer",
     "ReaderKeywords",
     "ReaderOptions",
     "hidden_mapping",

@@ -23,6 +23,11 @@ from typing import (
 )
 
 from aioproducer.config.addresses import Address, parse_addresses
+from aioproducer.config.java_serializers import (
+    JavaSerializer,
+    java_serializer,
+    unknown_java_serializer,
+)
 from aioproducer.config.secret import Secret
 
 __all__ = [
@@ -302,10 +307,6 @@ _JAVA_PACKAGE: Final = "org.apache.kafka.clients.producer."
 _JAVA_PARTITIONERS: Final[dict[str, NamedPartitioner]] = {
     f"{_JAVA_PACKAGE}RoundRobinPartitioner": "round_robin",
 }
-_JAVA_SERIALIZERS: Final = frozenset(
-    f"org.apache.kafka.common.serialization.{name}Serializer"
-    for name in ("String", "ByteArray", "ByteBuffer", "Bytes")
-)
 
 
 def _is_hook(value: object, *methods: str) -> bool:
@@ -341,7 +342,7 @@ class Partitioner(Kind[PartitionerOption | None]):
             ) from None
 
 
-class Serializer(Kind[SerializerOption | None]):
+class Serializer(Kind[SerializerOption | JavaSerializer | None]):
     wording = (
         "None (bytes pass as they are, str as UTF-8), a callable,"
         " or a class or object with a serialize() method"
@@ -351,16 +352,16 @@ class Serializer(Kind[SerializerOption | None]):
         self.keyword = keyword
 
     def accept(self, value: object) -> Any:
-        if value is None or _is_hook(value, "serialize"):
+        if value is None or isinstance(value, JavaSerializer) or _is_hook(value, "serialize"):
             return value
         raise UnacceptableError(self.wording)
 
-    def parse(self, text: str) -> None:
-        if text.strip() not in _JAVA_SERIALIZERS:
-            raise UnacceptableError(
-                "the class name of Kafka's String-, ByteArray-, ByteBuffer- or BytesSerializer;"
-                f" give your own as keyword: from_properties(…, {self.keyword}=…)"
-            )
+    def parse(self, text: str) -> Any:
+        name = text.strip()
+        try:
+            return java_serializer(name)
+        except KeyError:
+            raise UnacceptableError(unknown_java_serializer(name, self.keyword)) from None
 
 
 class Interceptors(Kind[tuple[InterceptorOption, ...]]):

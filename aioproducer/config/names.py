@@ -165,7 +165,7 @@ BY_JAVA_NAME: Final = {option.java_name: option for option in OPTIONS.values()}
 
 _KINIT: Final = "the producer does not call kinit; use a keytab, or a ticket cache that is renewed"
 _VALIDATOR: Final = "brokers validate tokens, this client does not"
-_REGISTRY: Final = "your own serializer talks to the schema registry"
+_REGISTRY: Final = "aioproducer.schema_registry reads it, for the serializers given as keywords"
 
 WITHOUT_EFFECT: Final = {
     "auto.include.jmx.reporter": "there is no JMX; read Producer.metrics()",

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from aioproducer.config.addresses import Address
+from aioproducer.config.java_serializers import JavaSerializer
 from aioproducer.config.kinds import (
     INT_MAX,
     LONG_MAX,
@@ -210,12 +211,12 @@ class OptionTable(TokenOptions):
     receive_buffer_bytes: int = option(Bytes(0, INT_MAX, also=-1), 32768, Group.NETWORK, MEDIUM)
     """The socket's receive buffer (SO_RCVBUF); -1 leaves it to the system."""
 
-    key_serializer: SerializerOption | None = option(
+    key_serializer: SerializerOption | JavaSerializer | None = option(
         Serializer("key_serializer"), None, Group.HOOKS, HIGH, kafka_default="required"
     )
     """Turns keys into bytes. None: bytes-like keys pass as they are, str as UTF-8."""
 
-    value_serializer: SerializerOption | None = option(
+    value_serializer: SerializerOption | JavaSerializer | None = option(
         Serializer("value_serializer"), None, Group.HOOKS, HIGH, kafka_default="required"
     )
     """Turns values into bytes. None: bytes-like values pass as they are, str as UTF-8."""

@@ -6,7 +6,8 @@ import asyncio
 from contextlib import suppress
 from typing import Any, Final
 
-from aioproducer.config import ProducerConfig
+from aioproducer import serialization
+from aioproducer.config import JavaSerializer, ProducerConfig
 from aioproducer.interceptors import Interceptors, begin_closing, close_failed, close_hooks
 from aioproducer.logs import ClientLog
 from aioproducer.serialization import Field, FieldSerializer, RecordSerializers
@@ -52,7 +53,11 @@ class Hooks:
         return made
 
     def _serializer(self, hook: Any, field: Field) -> FieldSerializer | None:
-        return None if hook is None else FieldSerializer(self._made(hook), field)
+        if hook is None:
+            return None
+        if isinstance(hook, JavaSerializer):
+            hook = getattr(serialization, hook.name)
+        return FieldSerializer(self._made(hook), field)
 
     async def close(self, timeout: float = 0.0) -> None:
         """Close interceptors, and the hooks that were made here; doing so twice does nothing.

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
 
-from aioproducer.config import ProducerConfig
+from aioproducer import serialization
+from aioproducer.config import JavaSerializer, ProducerConfig
+from aioproducer.core.hooks import Hooks
 from aioproducer.errors import ConfigError
 
 JAVA = "org.apache.kafka"
@@ -82,10 +85,37 @@ def test_java_serializers_that_python_does_not_need(name: str) -> None:
     assert (made.key_serializer, made.value_serializer) == (None, None)
 
 
+@pytest.mark.parametrize("name", ["Short", "Integer", "Long", "Float", "Double", "UUID"])
+def test_java_serializers_that_are_built_in(name: str) -> None:
+    class_name = f"{JAVA}.common.serialization.{name}Serializer"
+    made = from_properties(key_serializer=class_name, value_serializer=f" {class_name} ")
+    assert made.key_serializer == made.value_serializer == JavaSerializer(f"{name}Serializer")
+    assert pickle.loads(pickle.dumps(made)) == made.replace() == made
+    hooks = Hooks(made)
+    for serializer in (hooks.serializers.key, hooks.serializers.value):
+        assert serializer is not None
+        assert isinstance(serializer.given, getattr(serialization, f"{name}Serializer"))
+
+
+@pytest.mark.parametrize(
+    ("java", "counterpart"),
+    [
+        ("KafkaAvroSerializer", "AvroSerializer"),
+        ("json.KafkaJsonSchemaSerializer", "JsonSchemaSerializer"),
+        ("protobuf.KafkaProtobufSerializer", "ProtobufSerializer"),
+    ],
+)
+def test_serializers_of_confluents_registry_have_counterparts(java: str, counterpart: str) -> None:
+    with pytest.raises(ConfigError, match=rf"aioproducer\.schema_registry\.{counterpart} "):
+        from_properties(value_serializer=f"io.confluent.kafka.serializers.{java}")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("key.serializer", f"{JAVA}.common.serialization.LongSerializer"),
+        ("key.serializer", f"{JAVA}.common.serialization.ListSerializer"),
+        ("key.serializer", "com.example.LongSerializer"),
+        ("key.serializer", f"{JAVA}.common.serialization.Long"),
         ("value.serializer", "io.confluent.kafka.serializers.KafkaAvroSerializer"),
         ("partitioner.class", "com.example.MyPartitioner"),
         ("interceptor.classes", "com.example.A,com.example.B"),

@@ -206,7 +206,7 @@ def test_pkcs12_files(tmp_path: Path) -> None:
 def test_what_belongs_to_others_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     read(CONFLUENT_CLOUD, tmp_path)
     assert "session.timeout.ms (the option is one of Kafka's consumer" in caplog.text
-    assert "basic.auth.user.info (your own serializer" in caplog.text
+    assert "basic.auth.user.info (aioproducer.schema_registry reads it" in caplog.text
 
 
 GOOGLE_TOKENS = """
