@@ -140,10 +140,13 @@ def _of_event(name: str) -> bool:
 
 def _canonical(value: Any) -> str | int:
     """The canonical form of an attribute. Booleans are text, for headers."""
+    if type(value) is str:
+        return value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime):
-        return re.sub(r"\+00:00$", "Z", value.isoformat())
+        text = value.isoformat()
+        return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text
     if isinstance(value, bytes):
         return b64encode(value).decode()
     return value if isinstance(value, int) else str(value)

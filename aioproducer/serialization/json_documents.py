@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import date, time
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
 from uuid import UUID
 
 from aioproducer.errors import ConfigError, SerializationError
@@ -32,6 +32,10 @@ else:
 
 __all__ = ["JsonDeserializer", "JsonSerializer"]
 
+_MOST_CLASSES: Final = 1_000
+"""Classes made anew for each object are not kept."""
+
+
 Default: TypeAlias = Callable[[Any], Any]
 """Returns an object that JSON has a form for, in place of one that it has none for."""
 
@@ -53,16 +57,15 @@ class JsonSerializer(Generic[T_contra]):
             separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=self._default
         ).encode
         self._encode_nan = json.JSONEncoder(ensure_ascii=False, default=self._default).encode
-        self._encode_struct: Callable[[Any], bytes] | None = None
+        self._writers: dict[type, Callable[[Any], bytes] | None] = {}
 
     def serialize(self, topic: str, data: T_contra, headers: RecordHeaders) -> bytes:
         """The JSON of ``data``. Raises TypeError or ValueError, which name what has no JSON."""
-        if type(data) is not dict:
-            if hasattr(data, "__struct_fields__"):
-                return self._struct(data)
-            if hasattr(data, "model_dump_json"):
-                text: str = data.model_dump_json()
-                return text.encode()
+        kind = type(data)
+        if kind is not dict:
+            write = self._writers[kind] if kind in self._writers else self._writer(kind)
+            if write is not None:
+                return write(data)
         if orjson is not None:
             try:
                 return orjson.dumps(data, default=self._default)
@@ -74,20 +77,26 @@ class JsonSerializer(Generic[T_contra]):
             without_nan = json.loads(self._encode_nan(data), parse_constant=_null)
             return self._encode(without_nan).encode()
 
-    def _struct(self, data: Any) -> bytes:
-        if self._encode_struct is None:
+    def _writer(self, kind: type) -> Callable[[Any], bytes] | None:
+        """The way in which a class writes itself, kept for its next object; None: it has none."""
+        write: Callable[[Any], bytes] | None = None
+        if hasattr(kind, "model_dump_json"):
+            write = _model_bytes
+        elif hasattr(kind, "__struct_fields__"):
             import msgspec
 
-            self._encode_struct = msgspec.json.Encoder(enc_hook=self._default).encode
-        return self._encode_struct(data)
+            write = msgspec.json.Encoder(enc_hook=self._default).encode
+        if len(self._writers) < _MOST_CLASSES:
+            self._writers[kind] = write
+        return write
 
     def _default(self, data: Any) -> Any:
-        if hasattr(data, "__struct_fields__"):
+        if hasattr(type(data), "model_dump"):
+            return data.model_dump(mode="json")
+        if hasattr(type(data), "__struct_fields__"):
             import msgspec
 
             return msgspec.to_builtins(data, enc_hook=self._default)
-        if hasattr(data, "model_dump"):
-            return data.model_dump(mode="json")
         if dataclasses.is_dataclass(data) and not isinstance(data, type):
             return _public_fields(data)
         if isinstance(data, date | time):  # a datetime is a date
@@ -130,6 +139,11 @@ class JsonDeserializer(Deserializer[T_co]):
                 f"{len(data)} bytes are not the expected JSON (topic {topic!r}): {error}"
             ) from error
         return made
+
+
+def _model_bytes(model: Any) -> bytes:
+    text: str = model.model_dump_json()
+    return text.encode()
 
 
 def _public_fields(data: Any) -> dict[str, Any]:
