@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from aioproducer.columnar import RowEncoder, avro_encoder
+from aioproducer.columnar import RowEncoder, avro_encoder, json_encoder
 from aioproducer.errors import ConfigError, SerializationError
 from aioproducer.spark.formats import Column, Format
 
@@ -62,7 +62,9 @@ def encoder(schema: RecordSchema, kind: pa.DataType, column: Column) -> RowEncod
     Raises:
         ColumnError: a part of the type does not fit the schema, with its path.
     """
-    if schema.format is not Format.AVRO:
+    if schema.format is Format.JSON:
+        return json_encoder(kind, schema.prefix, column=column)
+    if schema.format is Format.PROTOBUF:
         raise ConfigError(f"{column}.format={schema.format} is not there yet")
     named = dict(schema.named)
     return avro_encoder(kind, schema.text, schema.prefix, named, column=column)

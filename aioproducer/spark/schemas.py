@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from aioproducer.columnar import derived_avro_schema
+from aioproducer.columnar import derived_avro_schema, derived_json_schema
 from aioproducer.errors import ConfigError, SerializationError
 from aioproducer.schema_registry.data_contracts import refuse_rules_of_writers
 from aioproducer.schema_registry.model import RegisteredSchema, Schema, SchemaType
@@ -19,6 +19,7 @@ from aioproducer.schema_registry.wire_format import id_bytes
 from aioproducer.spark.avro_names import with_names_of
 from aioproducer.spark.encodings import ANY_TOPIC, ColumnEncoding, RecordSchema, encoder
 from aioproducer.spark.formats import Column, ColumnFormat, Format
+from aioproducer.spark.json_match import check_json_schema
 
 _TYPES: Final[Mapping[Format, SchemaType]] = {
     Format.AVRO: "AVRO",
@@ -58,7 +59,10 @@ class TypedColumn:
             ColumnError: a part of the type has no form in the format, with its path.
         """
         namespace, _, name = self._record_name(topic).rpartition(".")
-        schema = derived_avro_schema(self.kind, name, namespace or None, column=self.name)
+        if self.format.format is Format.JSON:
+            schema = derived_json_schema(self.kind, name, column=self.name)
+        else:
+            schema = derived_avro_schema(self.kind, name, namespace or None, column=self.name)
         text = json.dumps(schema)
         return Schema(text, self.schema_type)
 
@@ -82,6 +86,9 @@ class TypedColumn:
         text = schema.text
         if self.format.format is Format.AVRO:
             text = with_names_of(self.kind, text)
+        elif self.format.format is Format.JSON:
+            own = derived_json_schema(self.kind, column=self.name)
+            check_json_schema(own, text, self.name)
         made = RecordSchema(self.format.format, text, prefix, named)
         encoder(made, self.kind, self.name)
         return made

@@ -1,4 +1,4 @@
-"""Typed columns beside Spark's own ``to_avro()``: ``python -m benchmarks.spark.avro --rounds 3``."""
+"""Typed columns beside Spark's ``to_avro()``: ``python -m benchmarks.spark.avro --rounds 3``."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"the encoder alone, in one thread: {_alone(flights):,.0f} rows/s")
         ways = contenders(registry.url)
         stage = partial(_stage, spark, flights, target.bootstrap_servers, watch)
-        encode_columns(flights, FLIGHTS.topic_names()[0], **ways[-1].settings)
+        formats = {name: str(each) for name, each in ways[-1].settings.items()}
+        encode_columns(flights, FLIGHTS.topic_names()[0], **formats)  # it registers the schema
         warm_up, measured = stage(options.rows // _WARM_UP), stage(options.rows)
         runs: list[Run] = []
         for way in ways:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -110,6 +111,32 @@ def test_all_types(
     kinds = {each["name"]: each["type"] for each in schema["fields"]}
     assert kinds["flag"] == "boolean"
     assert kinds["nothing"] == ["null", "int"]
+
+
+def test_json(
+    spark: SparkSession,
+    options: dict[str, Any],
+    client: SchemaRegistryClient,
+    cluster: MockCluster,
+    topic: str,
+) -> None:
+    rows = spark.sql(f"select 'full' as key, {ALL_TYPES} as value")
+    write(rows, options | {"value.format": "json"})
+    plain = {name: options[name] for name in ("kafka.bootstrap.servers", "topic")}
+    write(rows, plain | {"value.format": "json"})
+    first, second = sorted(read_topic(cluster, topic), key=lambda each: len(each.value or b""))
+    schema = client.get_latest_version(f"{topic}-value").schema
+    value = SerializationContext(topic, MessageField.VALUE)
+    found = JSONDeserializer(str(schema.schema_str))(second.value, value)
+    assert found == json.loads(first.value or b"")
+    assert found["moment"] == "2013-01-31T12:34:56.789012Z"
+    assert found["local"] == "2013-01-31T12:34:56.789012"
+    assert (found["decimal"], found["map"], found["nested"]["y"]) == (
+        123.45,
+        {"a": 1, "b": None},
+        {"z": "deep"},
+    )
+    assert "nothing" not in found
 
 
 LATEST = {

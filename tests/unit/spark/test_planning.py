@@ -121,6 +121,28 @@ async def test_a_latest_schema_that_does_not_do(
     assert words in str(caught.value)
 
 
+def test_json_without_a_registry() -> None:
+    options = {"kafka.bootstrap.servers": "localhost:1", "topic": "t", "value.format": "json"}
+    assert sent(options) == {"t": {"key": ["a", "b"], "value": [b'{"id":1}', None]}}
+    columns = StructType([*COLUMNS.fields, StructField("topic", StringType())])
+    plan = plan_typed_rows({"value.format": "json"}, columns)
+    rows = ROWS.append_column("topic", pa.array(["a", "b"]))
+    assert [topic for topic, _ in by_topic(rows, plan)] == ["a", "b"]
+    with pytest.raises(ConfigError, match=r"the column is a string, which is sent as it is"):
+        plan_typed_rows({"key.format": "json", "value.format": "json"}, COLUMNS, "t")
+
+
+async def test_json_with_a_registry(registry: InMemorySchemaRegistry) -> None:
+    options = AVRO | {"value.format": "json", "value.record.name": "com.shop.Order"}
+    assert sent(options)["orders"]["value"] == [b'\0\0\0\0\x01{"id":1}', None]
+    schema = json.loads((await registry.latest("orders-value")).schema.text)
+    assert (schema["title"], schema["required"]) == ("Order", ["id"])
+    other = Schema('{"properties": {"id": {}}, "additionalProperties": false}', "JSON")
+    await registry.register("returns-value", other)
+    with pytest.raises(ColumnError, match=r"no property for the column 'value\.note'; it has id"):
+        sent(options | {"topic": "returns", "use.latest.version": "true"})
+
+
 def test_a_schema_that_must_be_there_already(registry: InMemorySchemaRegistry) -> None:
     with pytest.raises(SchemaNotFoundError):
         plan_sink(AVRO | {"auto.register.schemas": "false"}, COLUMNS)

@@ -1,0 +1,120 @@
+"""The schema of a column compared with a JSON Schema: names and types, not values. No I/O."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aioproducer.errors import ColumnError, ConfigError
+
+_MOST_STEPS: Final = 100
+"""References that are followed one after the other, and levels."""
+
+JsonSchema = Mapping[str, Any]
+
+
+def check_json_schema(own: JsonSchema, text: str, path: str) -> None:
+    """Compare ``own``, the derived schema of the column ``path``, with the schema ``text``.
+
+    References to other documents are not followed. The numbers of JSON Schema's drafts make no
+    difference here.
+
+    Raises:
+        ColumnError: no value of a part of the column can fit, or a required property is missing.
+        ConfigError: the text is no JSON Schema.
+    """
+    try:
+        root = json.loads(text)
+        _Comparison(root).check(own, root, path, 0)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ConfigError(f"the JSON Schema can't be read: {error}") from error
+
+
+class _Comparison:
+    def __init__(self, root: Any) -> None:
+        self._root = root
+
+    def check(self, own: JsonSchema, theirs: Any, path: str, level: int) -> None:
+        if level > _MOST_STEPS:
+            raise ConfigError(f"the JSON Schema has more than {_MOST_STEPS} levels or references")
+        if theirs is False:
+            raise ColumnError(f"the schema takes no value for the column {path!r}")
+        if not isinstance(theirs, Mapping):
+            if theirs is not True:
+                raise ConfigError(f"the JSON Schema has {type(theirs).__name__} for {path!r}")
+            return
+        own = own["oneOf"][1] if "oneOf" in own else own  # a null is left out
+        if isinstance(reference := theirs.get("$ref"), str) and reference.startswith("#"):
+            self.check(own, self._referred(reference), path, level + 1)
+        for branch in _list(theirs, "allOf"):
+            self.check(own, branch, path, level + 1)
+        for choice in ("anyOf", "oneOf"):
+            if branches := _list(theirs, choice):
+                self._check_any(own, branches, path, level)
+        _check_type(own, theirs, path)
+        if own["type"] == "object":
+            self._check_object(own, theirs, path, level)
+        elif own["type"] == "array" and isinstance(theirs.get("items"), Mapping):
+            self.check(own["items"], theirs["items"], f"{path}[]", level + 1)
+
+    def _check_any(self, own: JsonSchema, branches: list[Any], path: str, level: int) -> None:
+        errors = []
+        for branch in branches:
+            try:
+                self.check(own, branch, path, level + 1)
+            except ColumnError as error:
+                errors.append(error)
+            else:
+                return
+        raise max(errors, key=lambda error: f"{path}." in str(error) or f"{path}[" in str(error))
+
+    def _check_object(self, own: JsonSchema, theirs: JsonSchema, path: str, level: int) -> None:
+        named = theirs.get("properties")
+        named = named if isinstance(named, Mapping) else {}
+        others = True if theirs.get("patternProperties") else theirs.get("additionalProperties")
+        if "properties" not in own:  # a map
+            if isinstance(others, Mapping):
+                self.check(own["additionalProperties"], others, f"{path}.value", level + 1)
+            return
+        for name, each in own["properties"].items():
+            if name in named:
+                self.check(each, named[name], f"{path}.{name}", level + 1)
+            elif others is False:
+                has = ", ".join(sorted(named)) or "none"
+                raise ColumnError(
+                    f"the schema has no property for the column '{path}.{name}'; it has {has}"
+                )
+            elif isinstance(others, Mapping):
+                self.check(each, others, f"{path}.{name}", level + 1)
+        for name in _list(theirs, "required"):
+            if name not in own["properties"]:
+                raise ColumnError(
+                    f"the schema requires the property {name!r}; the column {path!r} lacks it"
+                )
+
+    def _referred(self, reference: str) -> Any:
+        found = self._root
+        for step in reference.removeprefix("#").split("/")[1:]:
+            name = step.replace("~1", "/").replace("~0", "~")
+            if not isinstance(found, Mapping) or name not in found:
+                raise ConfigError(f"the JSON Schema refers to {reference!r}, which is not there")
+            found = found[name]
+        return found
+
+
+def _check_type(own: JsonSchema, theirs: JsonSchema, path: str) -> None:
+    taken = theirs.get("type")
+    if taken is None:
+        return
+    kinds = taken if isinstance(taken, list) else [taken]
+    kind = own["type"]
+    if kind in kinds or (kind == "integer" and "number" in kinds):
+        return
+    wanted = " or ".join(map(str, kinds))
+    raise ColumnError(f"the column {path!r} is of the JSON type {kind}, the schema's {wanted}")
+
+
+def _list(schema: JsonSchema, keyword: str) -> list[Any]:
+    found = schema.get(keyword)
+    return found if isinstance(found, list) else []
