@@ -20,6 +20,7 @@ import pytest
 
 from aioproducer import ConsumerGroupMetadata, Producer
 from aioproducer.errors import MissingExtraError
+from aioproducer.spark.formats import format_options
 from aioproducer.spark.plan import plan_write
 from aioproducer.testing import MockCluster
 from tests.documentation.pages import PAGES, ROOT, Block, blocks, name
@@ -31,7 +32,11 @@ ELSEWHERE: Final = {
     "docs/how-to/topics.md": "tests/kafka/test_topics_page.py",
 }
 """The pages that have a test of their own."""
-SPARK: Final = {"docs/how-to/spark.md", "docs/how-to/spark-on-a-cluster.md"}
+SPARK: Final = {
+    "docs/how-to/spark.md",
+    "docs/how-to/spark-on-a-cluster.md",
+    "docs/how-to/spark-formats.md",
+}
 RUN: Final = [
     page for page in PAGES if name(page) not in {*ELSEWHERE, *SPARK} and blocks(page, "python")
 ]
@@ -148,12 +153,17 @@ class FakeWriter:
         return self
 
     def save(self) -> None:
-        self._planned.append(plan_write(self._options, COLUMNS))
+        self._planned.append(planned_write(self._options))
 
     start = save
 
 
 COLUMNS: Final = {"key": "string", "value": "string"}
+
+
+def planned_write(options: dict[str, str]) -> object:
+    """The plan, but for the schemas of typed columns."""
+    return plan_write(options, COLUMNS, format_options(options).names)
 
 
 class FakeBuilder:
@@ -177,13 +187,18 @@ def test_the_options_of_spark_are_accepted(page: Path, monkeypatch: pytest.Monke
     planned: list[object] = []
 
     def publish_partitions(df: object, **options: str) -> object:
-        planned.append(plan_write(options, COLUMNS))
+        planned.append(planned_write(options))
         return SimpleNamespace(records=1, ranges={})
+
+    def encode_columns(df: object, topic: str, **options: str) -> object:
+        assert format_options(options).names
+        return df
 
     monkeypatch.setattr(spark, "publish_partitions", publish_partitions)
     monkeypatch.setattr(spark, "repartition_by_key", lambda df, partitions: df)
+    monkeypatch.setattr(spark, "encode_columns", encode_columns)
     names: dict[str, Any] = {
-        "df": SimpleNamespace(write=FakeWriter(planned), writeStream=FakeWriter(planned)),
+        "df": SimpleNamespace(selectExpr=lambda *_: names["df"]),
         "SparkSession": SimpleNamespace(builder=FakeBuilder()),
     }
     found = [each for each in blocks(page, "python") if "spark" in each.text or "df." in each.text]
