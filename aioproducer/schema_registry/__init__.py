@@ -8,6 +8,7 @@
     references.py  schemas behind a schema     http.py            failover, retries, limits
     sessions.py    connections                 authentication.py  passwords and tokens
     addresses.py   URLs                        properties.py      Java's names
+    origins.py     arguments and properties, for a pickle
 
     schema_serializer.py  schemas of a topic   schema_deserializer.py  schemas of records
     policies.py, subjects.py, data_contracts.py, schema_sources.py     which schema it is

@@ -33,19 +33,17 @@ class RegistryAddress:
 
 
 def registry_addresses(
-    given: str | Sequence[str], *, with_credentials: bool
+    given: Sequence[Secret], *, with_credentials: bool
 ) -> tuple[RegistryAddress, ...]:
-    """The addresses in a list, or in a text with commas between them.
+    """The addresses; blank texts are left out.
 
     ``with_credentials``: requests have credentials that are not from an address.
 
     Raises:
         ConfigError: an address can't be used. The message does not show it: it may hold a secret.
     """
-    texts = given.split(",") if isinstance(given, str) else given
-    if not all(isinstance(each, str) for each in texts):
-        raise ConfigError("schema.registry.url: an address is a text such as https://registry:8081")
-    found = tuple(_address(each.strip()) for each in texts if each.strip())
+    texts = [Secret(each.reveal().strip()) for each in given]
+    found = tuple(_address(each) for each in texts if each.reveal())
     if not found:
         raise ConfigError("schema.registry.url: no address is given")
     for each in found:
@@ -79,29 +77,33 @@ def secrets_in(authorization: Secret) -> tuple[Secret, ...]:
     return (Secret(value), Secret(password))
 
 
-def _address(text: str) -> RegistryAddress:
+def _address(text: Secret) -> RegistryAddress:
+    found = _read(text.reveal())
+    del text
+    if isinstance(found, str):
+        raise ConfigError(f"schema.registry.url: {found}")
+    return found
+
+
+def _read(text: str) -> RegistryAddress | str:
+    """The address, or the reason why there is none."""
     parts = _parts_of(text)
     if parts is None:
-        raise ConfigError(
-            "schema.registry.url: the value is not a URL (it is not shown, for it may hold a"
-            " secret)"
-        )
+        return "the value is not a URL (it is not shown, for it may hold a secret)"
     if parts.scheme == "mock":
-        raise ConfigError(
-            "schema.registry.url: there is no registry behind mock:// here; use"
+        return (
+            "there is no registry behind mock:// here; use"
             " aioproducer.testing.InMemorySchemaRegistry"
         )
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(
-            "schema.registry.url: the address must begin with https:// or http://, and name a host"
-        )
+        return "the address must begin with https:// or http://, and name a host"
     if parts.query or parts.fragment:
-        raise ConfigError("schema.registry.url: an address can have no query and no fragment")
+        return "an address can have no query and no fragment"
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     port = f":{parts.port}" if parts.port is not None else ""
     url = f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
     if not url.isascii() or not url.isprintable() or " " in url:
-        raise ConfigError("schema.registry.url: an address has printable ASCII characters alone")
+        return "an address has printable ASCII characters alone"
     if parts.username is None and parts.password is None:
         return RegistryAddress(url)
     user, password = unquote(parts.username or ""), unquote(parts.password or "")

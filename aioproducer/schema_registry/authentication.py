@@ -36,7 +36,7 @@ class Credentials:
         self,
         username: str | None = None,
         password: Secret | None = None,
-        bearer_token: BearerToken | None = None,
+        bearer_token: Secret | Callable[[], str | Awaitable[str]] | None = None,
     ) -> None:
         """Raises ConfigError."""
         if (username is None) != (password is None):
@@ -50,12 +50,10 @@ class Credentials:
         self._flights = Flights()
         if username is not None and password is not None:
             self._header = basic_authorization(username, password.reveal())
-        elif isinstance(bearer_token, str):
-            self._header = _bearer(bearer_token)
+        elif isinstance(bearer_token, Secret):
+            self._header = _bearer(bearer_token.reveal())
             if self._header is None:
                 raise ConfigError(_NO_TOKEN)
-        elif bearer_token is not None and self._give is None:
-            raise ConfigError("bearer_token has to be a text, or a function that gives one")
 
     @property
     def given(self) -> bool:

@@ -11,16 +11,13 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 from uuid import UUID
 
-from aioproducer.auth.tls import TlsContexts
-from aioproducer.auth.tls_options import TlsOptions
 from aioproducer.config.producer_config import PropertiesSource
 from aioproducer.config.secret import Secret
-from aioproducer.errors import ConfigError, SchemaRegistryError
+from aioproducer.errors import SchemaRegistryError
 from aioproducer.schema_registry import requests
-from aioproducer.schema_registry.authentication import BearerToken, Credentials
+from aioproducer.schema_registry.authentication import BearerToken
 from aioproducer.schema_registry.cache import AnswerCache, Key
 from aioproducer.schema_registry.flights import Flights
-from aioproducer.schema_registry.http import http_settings, http_transport
 from aioproducer.schema_registry.model import (
     CompatibilityCheck,
     CompatibilityLevel,
@@ -28,7 +25,14 @@ from aioproducer.schema_registry.model import (
     RegisteredSchema,
     Schema,
 )
-from aioproducer.schema_registry.properties import registry_properties
+from aioproducer.schema_registry.origins import (
+    Arguments,
+    Origin,
+    Properties,
+    hidden_headers,
+    hidden_token,
+    hidden_urls,
+)
 from aioproducer.schema_registry.references import context_of, referred_schemas
 from aioproducer.schema_registry.requests import RegistryRequest, RegistryTransport
 
@@ -76,10 +80,18 @@ class SchemaRegistry:
         Raises:
             ConfigError: an argument can't be used.
         """
-        secret = None if password is None else Secret(password)
-        settings = http_settings(url, Credentials(username, secret, bearer_token), headers, timeout)
-        options = TlsOptions() if ssl_context is None else TlsOptions(context=ssl_context)
-        self._use(http_transport(settings, TlsContexts(options).get), latest_ttl)
+        arguments = Arguments(
+            hidden_urls(url),
+            username,
+            None if password is None else Secret(password),
+            hidden_token(bearer_token),
+            ssl_context,
+            hidden_headers(headers),
+            timeout,
+            latest_ttl,
+        )
+        del url, password, bearer_token, headers  # a traceback shows the values of this frame
+        self._begin(arguments)
 
     @classmethod
     def from_properties(cls, source: PropertiesSource) -> Self:
@@ -92,21 +104,28 @@ class SchemaRegistry:
         Raises:
             ConfigError: a property is unknown, or its value can't be used.
         """
-        made = cls.__new__(cls)
-        found = registry_properties(source)
-        made._use(http_transport(found.http, found.tls, found.proxy), found.latest_ttl)
-        return made
+        properties = Properties.of(source)
+        del source  # a traceback shows the values of this frame
+        return _made_of(cls, properties)
+
+    def _begin(self, origin: Origin) -> None:
+        asking = origin.asking()
+        self._origin = origin
+        self._use(asking.transport, asking.latest_ttl)
 
     def _use(self, transport: RegistryTransport, latest_ttl: float) -> None:
         """Ask through ``transport``; a registry for tests brings its own."""
-        if not latest_ttl >= 0:
-            raise ConfigError("latest_ttl: the seconds can't be negative")
         self._transport = transport
         self._latest_ttl = latest_ttl
         self._cache = AnswerCache()
         self._flights = Flights()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_made_of, (type(self), self._origin))
+
     def __repr__(self) -> str:
+        if not hasattr(self, "_transport"):
+            return f"<{type(self).__name__}>"  # a debugger looks at one that is being made
         return f"<{type(self).__name__} at {self._transport.shown}>"
 
     @property
@@ -341,3 +360,12 @@ class SchemaRegistry:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+_Registry = TypeVar("_Registry", bound=SchemaRegistry)
+
+
+def _made_of(kind: type[_Registry], origin: Origin) -> _Registry:
+    made = kind.__new__(kind)
+    made._begin(origin)
+    return made

@@ -35,6 +35,7 @@ from aioproducer.schema_registry.authentication import Credentials
 from aioproducer.schema_registry.requests import RegistryRequest
 from aioproducer.schema_registry.responses import RETRIED, Answer, body_of, registry_message
 from aioproducer.schema_registry.sessions import Sessions, imported_httpx2
+from aioproducer.version import __version__
 
 if TYPE_CHECKING:
     import httpx2
@@ -47,6 +48,7 @@ _FOR_A_STEP: Final = 0.4
 _ACCEPTED: Final = (
     "application/vnd.schemaregistry.v1+json, application/vnd.schemaregistry+json, application/json"
 )
+_USER_AGENT: Final = f"aioproducer/{__version__}"
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 
@@ -78,32 +80,29 @@ class HttpSettings:
 
 
 def http_settings(
-    url: str | Sequence[str] | Secret,
+    urls: Sequence[Secret],
     credentials: Credentials,
-    headers: Mapping[str, str] | None,
+    headers: Mapping[str, Secret],
     timeout: float,
 ) -> HttpSettings:
     """Checked settings. Raises ConfigError."""
     if not 0 < timeout < math.inf:
         raise ConfigError("timeout: the seconds for a request have to be a positive number")
-    text = url.reveal() if isinstance(url, Secret) else url
     return HttpSettings(
-        addresses=registry_addresses(text, with_credentials=credentials.given),
+        addresses=registry_addresses(urls, with_credentials=credentials.given),
         credentials=credentials,
-        headers=_checked_headers(headers or {}),
+        headers=_checked_headers(headers),
         timeout=timeout,
     )
 
 
-def _checked_headers(headers: Mapping[str, str]) -> dict[str, Secret]:
-    checked = {}
+def _checked_headers(headers: Mapping[str, Secret]) -> Mapping[str, Secret]:
     for name, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
             raise ConfigError(f"headers: {name!r} is not the name of a header")
-        if not isinstance(value, str) or not re.fullmatch(r"[\t\x20-\x7e]*", value):
+        if not re.fullmatch(r"[\t\x20-\x7e]*", value.reveal()):
             raise ConfigError(f"headers: the value of {name} has other characters than ASCII's")
-        checked[name] = Secret(value)
-    return checked
+    return headers
 
 
 def http_transport(
@@ -195,7 +194,11 @@ class HttpTransport:
         authorization: Secret | None,
     ) -> Answer | _Trouble:
         headers = {name: value.reveal() for name, value in self._settings.headers.items()}
-        headers |= {"Accept": _ACCEPTED, "Accept-Encoding": "identity"}  # nothing unpacks into more
+        headers |= {
+            "User-Agent": _USER_AGENT,
+            "Accept": _ACCEPTED,
+            "Accept-Encoding": "identity",
+        }  # nothing unpacks into more
         content = None
         if request.body is not None:
             headers["Content-Type"] = _CONTENT_TYPE

@@ -22,13 +22,12 @@ from aioproducer.auth.token_endpoint import TokenEndpoint
 from aioproducer.client.environment import SYSTEM
 from aioproducer.config.jaas import parse_jaas
 from aioproducer.config.placeholders import BUILT_IN, THIS_PROCESS, Providers, Reference
-from aioproducer.config.producer_config import PropertiesSource, read_properties
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
-from aioproducer.schema_registry.authentication import BearerToken, Credentials
+from aioproducer.schema_registry.authentication import Credentials
 from aioproducer.schema_registry.http import HttpSettings, http_settings
 
-__all__ = ["RegistryProperties", "registry_properties"]
+__all__ = ["RegistryProperties", "property_text", "registry_properties"]
 
 _PREFIX: Final = "schema.registry."
 _HEADER: Final = "request.header."
@@ -90,12 +89,9 @@ class RegistryProperties:
     latest_ttl: float
 
 
-def registry_properties(source: PropertiesSource) -> RegistryProperties:
+def registry_properties(given: Mapping[str, Secret]) -> RegistryProperties:
     """Read properties. Raises ConfigError, with the name of a property and not its value."""
-    given = source if isinstance(source, Mapping) else read_properties(source)
-    del source  # a traceback shows the values of this frame
-    values = _values_in({name: _text(each) for name, each in given.items()})
-    del given
+    values = _values_in(given)
     url = values.pop(_URL, None)
     if url is None:
         raise ConfigError(f"{_URL} is required")
@@ -105,20 +101,21 @@ def registry_properties(source: PropertiesSource) -> RegistryProperties:
         options = tls_options(tls, f"{_PREFIX}ssl.…")
     contexts = TlsContexts(options)
     headers = {
-        name.removeprefix(_HEADER): each.reveal()
+        name.removeprefix(_HEADER): each
         for name, each in values.items()
         if name.startswith(_HEADER)
     }
     for name, header in _HEADERS_OF_CONFLUENT.items():
         if name in values:
-            headers[header] = values[name].reveal()
+            headers[header] = values[name]
     milliseconds = [
         number
         for name in ("http.connect.timeout.ms", "http.read.timeout.ms")
         if (number := _number(values, name)) is not None
     ]
     seconds = max(milliseconds) / 1000 if milliseconds else HttpSettings.timeout
-    http = http_settings(url, _credentials(values, contexts.get), headers, seconds)
+    urls = tuple(Secret(each) for each in url.reveal().split(","))
+    http = http_settings(urls, _credentials(values, contexts.get), headers, seconds)
     return RegistryProperties(
         http.with_retries(
             _number(values, "max.retries"),
@@ -166,7 +163,8 @@ def _is_ours(name: str, short: str) -> bool:
     return False
 
 
-def _text(value: object) -> Secret:
+def property_text(value: object) -> Secret:
+    """The value of a property, which Java's own may be no text: a number, or nothing."""
     return value if isinstance(value, Secret) else Secret("" if value is None else str(value))
 
 
@@ -176,7 +174,7 @@ def _credentials(values: Mapping[str, Secret], tls: Callable[[], ssl.SSLContext]
         for name in (_BASIC_SOURCE, "bearer.auth.credentials.source")
     )
     if bearer == "STATIC_TOKEN" or (bearer is None and "bearer.auth.token" in values):
-        return Credentials(bearer_token=_required(values, "bearer.auth.token").reveal())
+        return Credentials(bearer_token=_required(values, "bearer.auth.token"))
     if bearer == "OAUTHBEARER":
         return Credentials(bearer_token=_oauth(values, tls))
     if bearer is not None:
@@ -187,13 +185,18 @@ def _credentials(values: Mapping[str, Secret], tls: Callable[[], ssl.SSLContext]
     if basic == "SASL_INHERIT":
         return _pair(*_inherited(values))
     if basic == "USER_INFO" or (basic is None and "basic.auth.user.info" in values):
-        user, colon, password = _required(values, "basic.auth.user.info").reveal().partition(":")
-        if not colon:
+        pair = _split(_required(values, "basic.auth.user.info"))
+        if pair is None:
             raise ConfigError("basic.auth.user.info has the form user:password")
-        return _pair(Secret(user), Secret(password))
+        return _pair(*pair)
     if basic not in (None, "", "URL"):
         raise ConfigError("basic.auth.credentials.source takes URL, USER_INFO or SASL_INHERIT")
     return Credentials()
+
+
+def _split(user_info: Secret) -> tuple[Secret, Secret] | None:
+    user, colon, password = user_info.reveal().partition(":")
+    return (Secret(user), Secret(password)) if colon else None
 
 
 def _pair(user: Secret, password: Secret) -> Credentials:
@@ -210,7 +213,7 @@ def _inherited(values: Mapping[str, Secret]) -> tuple[Secret, Secret]:
     return options["username"], options["password"]
 
 
-def _oauth(values: Mapping[str, Secret], tls: Callable[[], ssl.SSLContext]) -> BearerToken:
+def _oauth(values: Mapping[str, Secret], tls: Callable[[], ssl.SSLContext]) -> Callable[[], str]:
     """Gives tokens of an endpoint by client credentials (``OauthCredentialProvider``)."""
     name = "bearer.auth.issuer.endpoint.url"
     endpoint = TokenEndpoint(

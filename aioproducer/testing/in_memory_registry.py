@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final, TypeAlias
 
-from aioproducer.errors import SchemaRegistryError
+from aioproducer.errors import IllegalStateError, SchemaRegistryError
 from aioproducer.schema_registry import Schema, SchemaRegistry
 from aioproducer.schema_registry.requests import RegistryRequest
 from aioproducer.testing.registry_contents import Contents
@@ -29,6 +29,11 @@ class InMemorySchemaRegistry(SchemaRegistry):
     def __init__(self, *, judge: Judge | None = None, latest_ttl: float = 300.0) -> None:
         self._memory = _MemoryTransport(Contents(judge or (lambda *_: ())))
         self._use(self._memory, latest_ttl)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise IllegalStateError(
+            "an InMemorySchemaRegistry belongs to its process: it can't be pickled"
+        )
 
     @property
     def requests(self) -> list[str]:

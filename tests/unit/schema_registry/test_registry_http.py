@@ -7,6 +7,7 @@ import ssl
 
 import pytest
 
+from aioproducer import __version__
 from aioproducer.errors import (
     IncompatibleSchemaError,
     InvalidSchemaError,
@@ -49,6 +50,7 @@ async def test_a_request_is_one_of_the_api() -> None:
     assert "application/vnd.schemaregistry.v1+json" in request.headers["accept"]
     assert request.headers["x-tenant"] == "me"
     assert "authorization" not in request.headers
+    assert request.headers["user-agent"] == f"aioproducer/{__version__}"
 
 
 @pytest.mark.parametrize(

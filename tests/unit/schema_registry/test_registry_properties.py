@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 from aioproducer.config import Secret
 from aioproducer.errors import ConfigError, SchemaRegistryUnavailableError
 from aioproducer.schema_registry import SchemaRegistry
-from aioproducer.schema_registry.properties import registry_properties
+from aioproducer.schema_registry.origins import Properties
+from aioproducer.schema_registry.properties import RegistryProperties, registry_properties
 from aioproducer.testing.certificates import Authority
 from tests.support.scripted_registry import Request, ScriptedRegistry, reply, scripted_registry
 from tests.unit.auth.http_server import answer, serving
+from tests.unit.auth.showing import shown_of_error
 
 ONE = reply(200, {"id": 1, "version": 1, "subject": "s", "schema": '"string"'})
 URL = "schema.registry.url"
@@ -28,6 +31,10 @@ async def asked(properties: dict[str, Any], server: ScriptedRegistry) -> Request
     registry = SchemaRegistry.from_properties({URL: server.url, **properties})
     await registry.latest("s")
     return server.requests[-1]
+
+
+def read(properties: dict[str, Any]) -> RegistryProperties:
+    return registry_properties(Properties.of(properties).values)
 
 
 def basic(text: str) -> str:
@@ -148,7 +155,7 @@ async def test_tls_with_certificates_of_both_sides(store: str, tmp_path: Path) -
 
 
 def test_numbers() -> None:
-    found = registry_properties(
+    found = read(
         {
             URL: "https://a,https://b",
             "http.connect.timeout.ms": 1500,
@@ -166,7 +173,7 @@ def test_numbers() -> None:
     assert (http.timeout, http.retries, http.backoff, http.longest_backoff) == (2.5, 5, 0.02, 0.04)
     assert found.latest_ttl == float("inf")
     assert found.proxy == "http://proxy:3128"
-    defaults = registry_properties({URL: "http://a", "latest.cache.ttl.sec": 60})
+    defaults = read({URL: "http://a", "latest.cache.ttl.sec": 60})
     assert (defaults.http.timeout, defaults.http.retries) == (10.0, 3)
     assert (defaults.latest_ttl, defaults.proxy) == (60.0, None)
 
@@ -224,6 +231,24 @@ def test_properties_that_cannot_be_used(properties: dict[str, Any], said: str) -
     with pytest.raises(ConfigError, match=said) as caught:
         SchemaRegistry.from_properties({URL: "http://localhost:8081", **properties})
     assert "s3cr3t" not in str(caught.value)
+    assert caught.value.__traceback__ is not None
+    error = caught.value.with_traceback(caught.value.__traceback__.tb_next)  # without this frame
+    assert "s3cr3t" not in shown_of_error(error)
+
+
+async def test_a_pickle_has_the_placeholder_and_not_its_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("REGISTRY_PASSWORD", "s3cr3t")
+    async with scripted_registry(ONE) as server:
+        registry = SchemaRegistry.from_properties(
+            {URL: server.url, "basic.auth.user.info": "anna:${env:REGISTRY_PASSWORD}"}
+        )
+        pickled = pickle.dumps(registry)
+        assert b"s3cr3t" not in pickled
+        monkeypatch.setenv("REGISTRY_PASSWORD", "another")
+        assert (await pickle.loads(pickled).latest("s")).id == 1
+        assert server.requests[0].headers["authorization"] == basic("anna:another")
 
 
 def test_the_url_is_required() -> None:
