@@ -34,7 +34,7 @@ from aioproducer.schema_registry.addresses import (
 from aioproducer.schema_registry.authentication import Credentials
 from aioproducer.schema_registry.requests import RegistryRequest
 from aioproducer.schema_registry.responses import RETRIED, Answer, body_of, registry_message
-from aioproducer.schema_registry.sessions import Sessions, imported_httpx2
+from aioproducer.schema_registry.sessions import Session, Sessions, imported_httpx2
 from aioproducer.version import __version__
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class HttpTransport:
 
     def session(self) -> AbstractAsyncContextManager[object]:
         """Connections stay open meanwhile: for several requests in a row."""
-        return self._sessions.client()
+        return self._sessions.session()
 
     async def request(self, request: RegistryRequest) -> Any:
         """The response's body, which JSON was read from.
@@ -156,11 +156,11 @@ class HttpTransport:
         time = asyncio.get_running_loop().time
         end_of_retries = time() + self._settings.timeout
         failures: dict[RegistryAddress, Answer | _Trouble] = {}
-        async with self._sessions.client() as client:
+        async with self._sessions.session() as session:
             for failed_rounds in range(1, self._settings.retries + 2):
                 wait = self._backoff.delay(failed_rounds)
                 for address in self._preferred:
-                    outcome = await self._attempt(client, address, request)
+                    outcome = await self._attempt(session, address, request)
                     if self._is_final(outcome, request):
                         return self._read(outcome, address, request)
                     self._ask_last(address)
@@ -173,22 +173,22 @@ class HttpTransport:
         raise self._unavailable(request, failures)
 
     async def _attempt(
-        self, client: httpx2.AsyncClient, address: RegistryAddress, request: RegistryRequest
+        self, session: Session, address: RegistryAddress, request: RegistryRequest
     ) -> Answer | _Trouble:
         """One request to one registry; once more if a token was refused that can be renewed."""
         credentials, timeout = self._settings.credentials, self._settings.timeout
         authorization = address.authorization or await credentials.authorization(timeout)
-        outcome = await self._exchange(client, address.url, request, authorization)
+        outcome = await self._exchange(session, address.url, request, authorization)
         refused = isinstance(outcome, Answer) and outcome.status == 401
         if refused and credentials.renewable:
             credentials.renew(authorization)
             authorization = await credentials.authorization(timeout)
-            outcome = await self._exchange(client, address.url, request, authorization)
+            outcome = await self._exchange(session, address.url, request, authorization)
         return outcome
 
     async def _exchange(
         self,
-        client: httpx2.AsyncClient,
+        session: Session,
         url: str,
         request: RegistryRequest,
         authorization: Secret | None,
@@ -210,8 +210,9 @@ class HttpTransport:
         steps = imported_httpx2().Timeout(timeout, connect=timeout * _FOR_A_STEP)
         try:
             async with (
+                session.slots,
                 asyncio.timeout(timeout),
-                client.stream(
+                session.client.stream(
                     request.method,
                     url + request.path,
                     headers=headers,

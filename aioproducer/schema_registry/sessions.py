@@ -18,23 +18,23 @@ from aioproducer.runtime.threads import ThreadForEach
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["Sessions", "imported_httpx2"]
+__all__ = ["Session", "Sessions", "imported_httpx2"]
 
 _CONNECTIONS: Final = 20
 
 
 class Sessions:
-    """Gives requests the client of their event loop. Threads may share the object."""
+    """Gives requests the session of their event loop. Threads may share the object."""
 
     def __init__(self, tls: Callable[[], ssl.SSLContext] | None, proxy: str | None = None) -> None:
         """``tls`` gives the context of new connections, and may read files; None: without TLS."""
         self._tls = tls
         self._proxy = proxy
-        self._sessions: dict[asyncio.AbstractEventLoop, _Session] = {}
+        self._sessions: dict[asyncio.AbstractEventLoop, Session] = {}
 
     @asynccontextmanager
-    async def client(self) -> AsyncIterator[httpx2.AsyncClient]:
-        """The client of this event loop.
+    async def session(self) -> AsyncIterator[Session]:
+        """The session of this event loop.
 
         Raises:
             ConfigError: a file of the TLS options can't be used.
@@ -46,11 +46,12 @@ class Sessions:
                 threads = ThreadForEach("aioproducer-registry-tls")
                 context = await loop.run_in_executor(threads, self._tls)
             self._forget_ended_loops()
-            self._sessions.setdefault(loop, _Session(context, self._proxy))
+            if loop not in self._sessions:
+                self._sessions[loop] = Session(context, self._proxy)
         session = self._sessions[loop]
         session.users += 1
         try:
-            yield session.client
+            yield session
         finally:
             session.users -= 1
             if not session.users:
@@ -62,12 +63,14 @@ class Sessions:
             self._sessions.pop(loop, None)
 
 
-class _Session:
+class Session:
     """One client, and the number of requests that use it."""
 
     def __init__(self, context: ssl.SSLContext | None, proxy: str | None) -> None:
         module = imported_httpx2()
         self.users = 0
+        self.slots = asyncio.Semaphore(_CONNECTIONS)
+        """A request waits here for a connection: the time for a response begins afterwards."""
         self.client: httpx2.AsyncClient = module.AsyncClient(
             # Without an address that needs TLS no certificate is trusted, and none is loaded.
             verify=context or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),

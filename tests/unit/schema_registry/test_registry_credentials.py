@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
+import sys
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from threading import current_thread, main_thread
@@ -14,6 +15,7 @@ import pytest
 
 from aioproducer.errors import (
     ConfigError,
+    MissingExtraError,
     ProducerError,
     SchemaRegistryAuthenticationError,
     SchemaRegistryError,
@@ -260,3 +262,9 @@ async def test_a_client_survives_a_pickle() -> None:
 
 def token_of_a_module() -> str:
     return "t0k3n"
+
+
+def test_without_httpx2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'aioproducer\[schema-registry\]'"):
+        SchemaRegistry("http://localhost:8081")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from random import Random
 
 import pytest
 
 from aioproducer import __version__
+from aioproducer.config import Secret
 from aioproducer.errors import (
     IncompatibleSchemaError,
     InvalidSchemaError,
@@ -17,6 +19,10 @@ from aioproducer.errors import (
     SchemaRegistryUnavailableError,
 )
 from aioproducer.schema_registry import Schema, SchemaRegistry
+from aioproducer.schema_registry.authentication import Credentials
+from aioproducer.schema_registry.http import HttpTransport, http_settings
+from aioproducer.schema_registry.requests import RegistryRequest
+from aioproducer.schema_registry.sessions import Sessions
 from aioproducer.testing.certificates import Authority
 from aioproducer.testing.ports import ReservedPort, free_ports
 from tests.support.scripted_registry import Reply, Request, reply, scripted_registry
@@ -269,6 +275,22 @@ async def test_requests_at_the_same_time_share_connections() -> None:
         await asyncio.gather(*(registry.version("s", number) for number in range(100)))
         assert len(server.requests) == 100
         assert server.connections <= 20
+
+
+async def test_a_request_that_waits_for_a_connection_loses_no_time() -> None:
+    seconds = 0.5
+    async with scripted_registry(ONE) as server:
+        sessions = Sessions(None)
+        settings = http_settings([Secret(server.url)], Credentials(), {}, seconds)
+        transport = HttpTransport(settings.with_retries(0, None, None), sessions, Random())
+        async with sessions.session() as session:
+            for _ in range(20):
+                await session.slots.acquire()
+            waiting = asyncio.create_task(transport.request(RegistryRequest("GET", "/subjects")))
+            await asyncio.sleep(seconds * 1.2)
+            assert not server.requests
+            session.slots.release()
+            await waiting
 
 
 def test_one_registry_serves_one_event_loop_after_the_other() -> None:
