@@ -37,7 +37,7 @@ class JsonSchemaSerializer(SchemaSerializer[T], Generic[T]):
     def __init__(
         self,
         registry: SchemaRegistry | str,
-        schema: SchemaSource | Mapping[type, SchemaSource] | None = None,
+        schema: SchemaSource | Mapping[type, object] | None = None,
         *,
         to_dict: Callable[[T], Any] | None = None,
         validate: bool = True,

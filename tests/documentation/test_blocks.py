@@ -28,6 +28,7 @@ from tests.documentation.pages import PAGES, ROOT, Block, blocks, name
 pytestmark = pytest.mark.mock_cluster
 
 ELSEWHERE: Final = {
+    "docs/how-to/schema-registry.md": "tests/registry/test_schema_registry_page.py",
     "docs/how-to/security.md": "tests/architecture/test_security_page.py",
     "docs/how-to/topics.md": "tests/kafka/test_topics_page.py",
 }
