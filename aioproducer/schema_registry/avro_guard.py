@@ -50,7 +50,9 @@ class _Maker:
             function = self._function(node)
             return f"{function}({value})" if function else None
         if isinstance(node, dict) and "logicalType" in node:
-            return None
+            # A date is written as its number of days; a number is written as it is.
+            outside = f"not -2147483648 <= {value} <= 2147483647"
+            return f"({value}.__class__ is int and {outside})" if kind == "int" else None
         if kind == "int":
             return f"({value}.__class__ is not int or not -2147483648 <= {value} <= 2147483647)"
         if kind == "boolean":

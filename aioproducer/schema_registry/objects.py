@@ -33,6 +33,9 @@ class Objects:
         self._mode = {"mode": "json", "by_alias": True} if json else {}
         self._converts: dict[type, Convert | None] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_converts": {}}
+
     def converter(self, kind: type) -> Convert | None:
         """The function that converts objects of ``kind``; None: they are plain as they are."""
         try:

@@ -2,8 +2,9 @@
 
 A registry has a schema as the text of a ``.proto`` file, or as a file's descriptor in base64, as
 Confluent's clients for Python and Go register it. A message is found by its indexes: its place
-among the messages of the file, then among the messages within that one. The entries of maps, which
-a descriptor lists as messages, do not count, as in Java.
+among the messages of the file, then among the messages within that one. The entry of a map counts
+where the schema lists it as a message: a descriptor does, a text with ``map<…>`` does not. A
+registry that normalizes a descriptor writes ``map<…>`` (Confluent's ``ProtobufSchema``).
 """
 
 from __future__ import annotations
@@ -40,15 +41,17 @@ def schema_text(file: Any) -> str:
     return base64.standard_b64encode(file.serialized_pb).decode("ascii")
 
 
-def message_indexes(message: Descriptor) -> tuple[int, ...]:
-    """The way to a message in its file."""
+def message_indexes(message: Descriptor, *, normalized: bool = False) -> tuple[int, ...]:
+    """The way to a message in its file; ``normalized``: the entries of maps do not count."""
     path: list[int] = []
     while message is not None:
         above = message.containing_type
         if above is None:
             siblings = list(message.file.message_types_by_name.values())
         else:
-            siblings = [each for each in above.nested_types if not _is_map_entry(each)]
+            siblings = [
+                each for each in above.nested_types if not (normalized and _is_map_entry(each))
+            ]
         path.append([each.full_name for each in siblings].index(message.full_name))
         message = above
     return tuple(reversed(path))
@@ -103,8 +106,7 @@ def file_of(text: str) -> Any | None:
 
 def _of_file(file: Any) -> Iterator[tuple[tuple[int, ...], str]]:
     def within(messages: Any, path: tuple[int, ...], above: str) -> Any:
-        real = [each for each in messages if not each.options.map_entry]
-        for index, message in enumerate(real):
+        for index, message in enumerate(messages):
             name = f"{above}.{message.name}" if above else message.name
             yield (*path, index), name
             yield from within(message.nested_type, (*path, index), name)

@@ -106,8 +106,9 @@ class ProtobufSerializer(SchemaSerializer[T], Generic[T]):
 
     def _framing(self, target: Target, key: Hashable) -> tuple[int, ...]:
         message = _descriptor(key)
-        if self._settings.policy.writes_own_schema:
-            return message_indexes(message)
+        policy = self._settings.policy
+        if policy.writes_own_schema:
+            return message_indexes(message, normalized=policy.normalize)
         return MessageNames(target.schema, target.place).indexes(message.full_name)
 
     def _encoder(self, target: Target, key: Hashable, kind: type) -> Encode:

@@ -57,7 +57,7 @@ class SchemaDeserializer(ABC, Generic[T_co]):
         """The decoder for values of a schema. A ProducerError that it raises passes as it is."""
 
     def for_field(self, field: Field) -> Self:
-        """The deserializer of keys or of values; it shares registry and schemas with this one."""
+        """The deserializer of keys or of values; it shares the registry with this one."""
         if field == self._field:
             return self
         other = copy(self)
@@ -115,6 +115,10 @@ class SchemaDeserializer(ABC, Generic[T_co]):
         """End the requests in this event loop. A registry that was given as an object stays."""
         if self._owns_registry:
             await self._registry.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Settings alone: another process fetches for itself."""
+        return {**self.__dict__, "_decoders": {}, "_prefixes": {}, "_failures": {}}
 
     def _framed(self, topic: str, data: bytes, headers: ReadHeaders) -> Framed:
         return unframed(topic, self._field, data, headers, indexes=self._indexed)

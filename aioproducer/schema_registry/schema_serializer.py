@@ -138,10 +138,8 @@ class SchemaSerializer(ABC, Generic[T]):
         """The serializer of keys or of values; it shares the registry with this one."""
         if field == self._field:
             return self
-        other = copy(self)
+        other = copy(self)  # without what was fetched
         other._field = field
-        other._topics, other._encoders = {}, {}
-        other._refreshers = WeakKeyDictionary()
         return other
 
     def serialize(self, topic: str, data: T, headers: RecordHeaders) -> bytes:
@@ -197,6 +195,14 @@ class SchemaSerializer(ABC, Generic[T]):
             await owner.close()
         if self._owns_registry:
             await self._registry.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Settings and schemas alone: another process fetches for itself."""
+        fresh = {"_topics": {}, "_encoders": {}, "_refreshers": None}
+        return {**self.__dict__, **fresh}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _refreshers=WeakKeyDictionary())
 
     # --- the schemas of a topic ---------------------------------------------------------------
 

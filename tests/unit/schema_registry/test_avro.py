@@ -6,8 +6,9 @@ import dataclasses
 import enum
 import io
 import json
+import pickle
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +33,7 @@ from aioproducer.schema_registry import (
     AvroSerializer,
     Reference,
     Schema,
+    SchemaRegistry,
     schema_serializer,
 )
 from aioproducer.schema_registry.wire_format import HEADERS, id_bytes
@@ -610,3 +612,23 @@ async def test_consumers_without_an_event_loop(registry: InMemorySchemaRegistry)
             deserializer(id_bytes(99))
     with pytest.raises(Exception, match="closed"):
         deserializer(id_bytes(98))
+
+
+async def test_serializers_are_pickled_without_what_they_fetched() -> None:
+    serializer = AvroSerializer[Any](SchemaRegistry("http://localhost:9"), ORDER)
+    deserializer = AvroDeserializer[Any](SchemaRegistry("http://localhost:9"))
+    for each in (serializer, serializer.for_field("key"), deserializer):
+        assert type(pickle.loads(pickle.dumps(each))) is type(each)
+    copied = pickle.loads(pickle.dumps(serializer))
+    with pytest.raises(NotPreparedError):
+        copied.serialize("orders", FIELDS, [])
+
+
+@pytest.mark.parametrize("day", [2**31, -(2**31) - 1])
+async def test_a_number_that_is_no_date(registry: InMemorySchemaRegistry, day: int) -> None:
+    schema = {"type": "record", "name": "R", "fields": [
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}}]}  # fmt: skip
+    serializer = await prepared(AvroSerializer(registry, schema))
+    with pytest.raises(SerializationError, match=r"R\.day: expected int"):
+        serializer.serialize("orders", {"day": day}, [])
+    assert serializer.serialize("orders", {"day": date(2026, 1, 2)}, [])
