@@ -198,7 +198,7 @@ class SchemaSerializer(ABC, Generic[T]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Settings and schemas alone: another process fetches for itself."""
-        fresh = {"_topics": {}, "_encoders": {}, "_refreshers": None}
+        fresh: dict[str, Any] = {"_topics": {}, "_encoders": {}, "_refreshers": None}
         return {**self.__dict__, **fresh}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
