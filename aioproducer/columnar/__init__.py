@@ -1,4 +1,4 @@
-"""Arrow columns as records of Avro or JSON, one a row, without a Python object for each row.
+"""Arrow columns as records of Avro, JSON or Protocol Buffers, without a Python object for a row.
 
 An encoder is made once, from a column's type and a schema: what does not fit is said there, by
 :class:`~aioproducer.errors.ColumnError`. It can be pickled, and encodes arrays of the column.
@@ -14,6 +14,8 @@ from aioproducer.columnar.avro_plan import avro_plan
 from aioproducer.columnar.avro_schema import read_avro_schema
 from aioproducer.columnar.encoder import ColumnEncoder, RowEncoder
 from aioproducer.columnar.json_plan import derived_json_type, json_plan
+from aioproducer.columnar.protobuf_derived import derived_file, message_descriptor, proto_text
+from aioproducer.columnar.protobuf_plan import protobuf_plan
 from aioproducer.errors import ColumnError
 
 
@@ -77,11 +79,50 @@ def derived_json_schema(
     return {**named, **derived_json_type(arrow_type, column)}
 
 
+def protobuf_encoder(
+    arrow_type: Any, message: Any, prefix: bytes = b"", *, column: str = "value"
+) -> RowEncoder:
+    """The encoder of a struct column into messages, ``prefix`` before each record.
+
+    ``message`` is a descriptor of ``google.protobuf``, or a generated class that has one:
+    :func:`derived_message` makes that of a column. ``encode()`` needs neither the descriptor nor
+    ``protobuf``.
+
+    Fields are matched by name. A null is left out. A timestamp with a time zone is a
+    ``google.protobuf.Timestamp``, without one an int64 of microseconds, as a time is; a date is an
+    int32 or int64 of days since 1970-01-01, a decimal a string, a text an enum too. Raises
+    ColumnError if a column has no field, or if a value could be lost.
+    """
+    plan = protobuf_plan(arrow_type, getattr(message, "DESCRIPTOR", message), column)
+    return ColumnEncoder("protobuf", plan, prefix)
+
+
+def derived_proto(
+    arrow_type: Any, name: str, package: str | None = None, *, column: str = "value"
+) -> str:
+    """The text of proto3 for a struct column, with the message ``name``.
+
+    A nullable field is ``optional``. The numbers of the fields begin at 1, in the column's order.
+    Raises ColumnError for a column without a form, such as a list of lists.
+    """
+    return proto_text(derived_file(arrow_type, name, package or "", column))
+
+
+def derived_message(
+    arrow_type: Any, name: str, package: str | None = None, *, column: str = "value"
+) -> Any:
+    """The descriptor of the message of :func:`derived_proto`."""
+    return message_descriptor(derived_file(arrow_type, name, package or "", column))
+
+
 __all__ = [
     "ColumnError",
     "RowEncoder",
     "avro_encoder",
     "derived_avro_schema",
     "derived_json_schema",
+    "derived_message",
+    "derived_proto",
     "json_encoder",
+    "protobuf_encoder",
 ]

@@ -26,8 +26,10 @@ if not os.environ.get("AIOPRODUCER_PURE_PYTHON"):
 if TYPE_CHECKING or not ACCELERATED:
     from aioproducer.columnar.avro_rows import avro_rows
     from aioproducer.columnar.json_rows import json_rows
+    from aioproducer.columnar.protobuf_rows import protobuf_rows
 else:
     avro_rows = speedups.avro_rows
     json_rows = speedups.json_rows
+    protobuf_rows = speedups.protobuf_rows
 
-__all__ = ["ACCELERATED", "avro_rows", "json_rows"]
+__all__ = ["ACCELERATED", "avro_rows", "json_rows", "protobuf_rows"]

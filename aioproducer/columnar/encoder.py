@@ -6,16 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
-from aioproducer.columnar.acceleration import ACCELERATED, avro_rows, json_rows
+from aioproducer.columnar.acceleration import ACCELERATED, avro_rows, json_rows, protobuf_rows
 from aioproducer.columnar.layout import Layout, laid_out
 from aioproducer.columnar.plan import Node
 from aioproducer.errors import SerializationError
 from aioproducer.records.arrow_output import imported_pyarrow
 
-Format = Literal["avro", "json"]
+Format = Literal["avro", "json", "protobuf"]
 _ROWS: Final[dict[Format, Callable[[Layout, int, bytes], Any]]] = {
     "avro": avro_rows,
     "json": json_rows,
+    "protobuf": protobuf_rows,
 }
 
 

@@ -104,7 +104,8 @@ def _uuid(node: Node, value: bytes) -> bytes:
     return f'"{UUID(bytes=value)}"'.encode()
 
 
-def _decimal(node: Node, value: int) -> bytes:
+def decimal_text(node: Node, value: int) -> bytes:
+    """An unscaled number with the point where ``node.width`` says."""
     digits, scale = str(abs(value)), node.width
     if scale < 0 and value:
         digits += "0" * -scale
@@ -162,7 +163,7 @@ _WRITES: Final[dict[Write, Callable[[Node, Any], bytes]]] = {
     Write.TEXT: _text,
     Write.BINARY: _binary,
     Write.UUID: _uuid,
-    Write.DECIMAL: _decimal,
+    Write.DECIMAL: decimal_text,
     Write.DATE: _date,
     Write.TIME: _time,
     Write.TIMESTAMP: _timestamp,

@@ -35,8 +35,8 @@ def laid_out(node: Node, array: Any, *, is_row: bool = True) -> Layout:
     types = imported_pyarrow().types
     if node.storage is not None:
         return Layout(node, _stored(node, array, is_row))
-    fits = {Write.RECORD: types.is_struct, Write.MAP: types.is_map, Write.ARRAY: _is_list}
-    if not fits[node.write](array.type):
+    fits = {Write.RECORD: types.is_struct, Write.MAP: types.is_map}.get(node.write, _is_list)
+    if not fits(array.type):
         raise _other_type(node, array)
     if node.write is Write.RECORD:
         children = tuple(

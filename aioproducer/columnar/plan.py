@@ -41,7 +41,14 @@ class Write(IntEnum):
     TIME = 15
     """Text; the column has ``divide`` ticks a second."""
     TIMESTAMP = 16
-    """Text; the column has ``divide`` ticks a second, and a time zone if ``width`` is 1."""
+    """Text, with a time zone if ``width`` is 1; in Protocol Buffers a message. The column has
+    ``divide`` ticks a second."""
+    ZIGZAG = 17
+    """An integer with its sign in the lowest bit."""
+    FIXED_32 = 18
+    FIXED_64 = 19
+    PACKED = 20
+    """An array whose items have one tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +73,6 @@ class Node:
     divide: int = 1
     width: int = 0
     symbols: tuple[bytes, ...] = ()
+    """Of an enum. In Protocol Buffers each has its number behind it."""
+    leaves_out_default: bool = False
+    """True if a value of zero bytes alone is not written: a field without presence."""

@@ -10,19 +10,25 @@ import pyarrow as pa
 import pyarrow.compute
 from hypothesis import strategies as st
 
-from aioproducer.columnar import avro_rows, json_rows
+from aioproducer.columnar import avro_rows, json_rows, protobuf_rows
 from aioproducer.columnar.arrow_types import integer_range
 from aioproducer.columnar.layout import laid_out
 
 FORMS: Final[dict[str, Any]] = {
-    "reference": SimpleNamespace(avro=avro_rows.avro_rows, json=json_rows.json_rows)
+    "reference": SimpleNamespace(
+        avro=avro_rows.avro_rows,
+        json=json_rows.json_rows,
+        protobuf=protobuf_rows.protobuf_rows,
+    )
 }
 """The forms of the encoders that are installed."""
 
 try:
     from aioproducer.columnar import _speedups
 
-    FORMS["compiled"] = SimpleNamespace(avro=_speedups.avro_rows, json=_speedups.json_rows)
+    FORMS["compiled"] = SimpleNamespace(
+        avro=_speedups.avro_rows, json=_speedups.json_rows, protobuf=_speedups.protobuf_rows
+    )
 except ImportError:
     pass
 
@@ -80,6 +86,22 @@ def types() -> st.SearchStrategy[pa.DataType]:
     return structs(st.recursive(st.sampled_from(LEAVES), _nested, max_leaves=8))
 
 
+def message_types() -> st.SearchStrategy[pa.DataType]:
+    """Structs of what a message of Protocol Buffers can have: no list within a list or map."""
+
+    def fields(values: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+        maps = st.tuples(st.sampled_from([pa.string(), pa.int32(), pa.bool_()]), values)
+        return structs(
+            values
+            | values.map(pa.list_)
+            | values.map(pa.large_list)
+            | maps.map(lambda each: pa.map_(*each))
+        )
+
+    leaves = st.sampled_from([*LEAVES, pa.uint64()])
+    return fields(leaves | fields(leaves) | fields(leaves | fields(leaves)))
+
+
 def _bounds(kind: pa.DataType) -> tuple[int, int]:
     if pa.types.is_time(kind):
         parts = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -98,7 +120,8 @@ def values(kind: pa.DataType) -> st.SearchStrategy[Any]:
     if pa.types.is_struct(kind):
         found = st.fixed_dictionaries({each.name: values(each.type) for each in kind})
     elif pa.types.is_map(kind):
-        found = st.dictionaries(st.text(max_size=3), values(kind.item_type), max_size=3)
+        keys = values(kind.key_type).filter(lambda each: each is not None)
+        found = st.dictionaries(keys, values(kind.item_type), max_size=3)
     elif pa.types.is_fixed_size_list(kind):
         size = kind.list_size
         found = st.lists(values(kind.value_type), min_size=size, max_size=size)
@@ -140,7 +163,7 @@ def for_arrow(kind: pa.DataType, value: Any) -> Any:
 @st.composite
 def columns(draw: st.DrawFn, kinds: st.SearchStrategy[pa.DataType] | None = None) -> Any:
     """``(array, values)``: the values are those of the array, which may be a slice."""
-    kind = draw(kinds or types())
+    kind = draw(types() if kinds is None else kinds)
     rows = draw(st.lists(values(kind), max_size=6))
     array = pa.array([for_arrow(kind, each) for each in rows], kind)
     start = draw(st.integers(0, len(rows)))

@@ -5,10 +5,20 @@ Each ``.pyx`` file with the name of a Python module is its compiled form: ``avro
 """
 
 from aioproducer.columnar._speedups import avro_rows as _avro_rows
-from aioproducer.columnar._speedups import columns, output, shortest
+from aioproducer.columnar._speedups import columns, decimals, output, shortest
 from aioproducer.columnar._speedups import json_rows as _json_rows
+from aioproducer.columnar._speedups import protobuf_rows as _protobuf_rows
 
 avro_rows = _avro_rows.avro_rows
 json_rows = _json_rows.json_rows
+protobuf_rows = _protobuf_rows.protobuf_rows
 
-__all__ = ["avro_rows", "columns", "json_rows", "output", "shortest"]
+__all__ = [
+    "avro_rows",
+    "columns",
+    "decimals",
+    "json_rows",
+    "output",
+    "protobuf_rows",
+    "shortest",
+]

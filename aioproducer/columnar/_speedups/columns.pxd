@@ -23,6 +23,10 @@ cdef enum Write:
     DATE
     TIME
     TIMESTAMP
+    ZIGZAG
+    FIXED_32
+    FIXED_64
+    PACKED
 
 
 cdef enum Read:
@@ -36,6 +40,7 @@ cdef enum Read:
     READ_UINT8
     READ_UINT16
     READ_UINT32
+    READ_UINT64
     READ_FLOAT
     READ_DOUBLE
     READ_FIXED
@@ -82,6 +87,7 @@ cdef struct Column:
     Py_ssize_t width
     Text* symbols
     int symbol_count
+    bint leaves_out_default
 
 
 cdef class Columns:
@@ -115,14 +121,17 @@ cdef inline bint boolean(const Column* column, Py_ssize_t row) noexcept nogil:
 
 
 cdef inline int64_t integer(const Column* column, Py_ssize_t row) noexcept nogil:
-    """The number of a row. memcpy, since Arrow does not promise aligned buffers."""
+    """The number of a row, its bits if it has 64 and no sign.
+
+    memcpy, since Arrow does not promise aligned buffers.
+    """
     cdef Py_ssize_t place = column.offset + row
     cdef int64_t wide
     cdef int32_t number
     cdef uint32_t unsigned_number
     cdef int16_t short_number
     cdef uint16_t unsigned_short
-    if column.read == READ_INT64:
+    if column.read == READ_INT64 or column.read == READ_UINT64:
         memcpy(&wide, column.data + 8 * place, 8)
         return wide
     if column.read == READ_INT32:

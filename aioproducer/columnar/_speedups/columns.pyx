@@ -11,8 +11,8 @@ from aioproducer.records.arrow_output import imported_pyarrow
 
 if [each.name for each in plan.Write] != (
     "CONSTANT BOOLEAN INTEGER FLOAT DOUBLE BINARY TEXT FIXED UUID ENUM DECIMAL RECORD ARRAY MAP "
-    "DATE TIME TIMESTAMP"
-).split() or [int(each) for each in plan.Write] != list(range(TIMESTAMP + 1)):
+    "DATE TIME TIMESTAMP ZIGZAG FIXED_32 FIXED_64 PACKED"
+).split() or [int(each) for each in plan.Write] != list(range(PACKED + 1)):
     raise ImportError("the compiled part is not of these sources")
 
 cdef Py_ssize_t MOST_SCALAR = 48
@@ -53,6 +53,7 @@ cdef class Columns:
         column.divide = node.divide
         column.most_multiplied = INT64_MAX // column.multiply
         column.width = node.width
+        column.leaves_out_default = node.leaves_out_default
         column.most = max(column.before.size, column.null.size) + MOST_SCALAR
         self.fill_symbols(column, node.symbols)
         if layout.array is None:
@@ -175,6 +176,7 @@ cdef Read read_form(object kind) except *:
         (types.is_uint8, READ_UINT8),
         (types.is_uint16, READ_UINT16),
         (types.is_uint32, READ_UINT32),
+        (types.is_uint64, READ_UINT64),
     ):
         if is_form(kind):
             return form

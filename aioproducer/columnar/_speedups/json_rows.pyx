@@ -3,7 +3,7 @@
 
 from libc.math cimport isfinite
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from aioproducer.columnar._speedups.columns cimport (
     ARRAY,
@@ -15,6 +15,7 @@ from aioproducer.columnar._speedups.columns cimport (
     DOUBLE,
     FLOAT,
     INTEGER,
+    READ_UINT64,
     RECORD,
     TEXT,
     TIME,
@@ -28,6 +29,7 @@ from aioproducer.columnar._speedups.columns cimport (
     integer,
     is_null,
 )
+from aioproducer.columnar._speedups.decimals cimport write_decimal
 from aioproducer.columnar._speedups.output cimport (
     IS_MALFORMED,
     IS_NULL,
@@ -85,7 +87,10 @@ cdef int write(Output* out, const Column* column, Py_ssize_t row) noexcept nogil
         return 0
     put_text(out, &column.before)
     if column.write == INTEGER:
-        put_integer(out, integer(column, row))
+        if column.read == READ_UINT64:
+            put_unsigned(out, <uint64_t>integer(column, row))
+        else:
+            put_integer(out, integer(column, row))
     elif column.write == DOUBLE or column.write == FLOAT:
         number = double_number(column, row)
         if not isfinite(number):
@@ -332,76 +337,3 @@ cdef void put_fraction(Output* out, uint32_t nanos) noexcept nogil:
         put_digits(out, nanos // 1_000, 6)
     else:
         put_digits(out, nanos, 9)
-
-
-cdef int write_decimal(Output* out, const Column* column, Py_ssize_t row) noexcept nogil:
-    cdef char text[81]
-    cdef Py_ssize_t scale = column.width
-    cdef int place = decimal_digits(
-        column.data + column.item_size * (column.offset + row), <int>column.item_size, text
-    )
-    cdef int count
-    if text[0] == c"-":
-        put_byte(out, c"-")
-    count = 81 - place
-    if reserve(out, 100 + (scale if scale > 0 else -scale)) < 0:
-        return -1
-    if scale <= 0:
-        put(out, &text[place], count)
-        if text[place] != c"0":
-            memset(out.data + out.size, c"0", -scale)
-            out.size -= scale
-        return 0
-    if count <= scale:
-        put(out, <const char*>"0.", 2)
-        memset(out.data + out.size, c"0", scale - count)
-        out.size += scale - count
-        put(out, &text[place], count)
-        return 0
-    put(out, &text[place], count - scale)
-    put_byte(out, c".")
-    put(out, &text[81 - scale], scale)
-    return 0
-
-
-cdef int decimal_digits(const uint8_t* at, int size, char* text) noexcept nogil:
-    """The first place of the digits in ``text``, whose first byte is ``-`` for a negative number.
-
-    Decimals have 128 or 256 bits.
-    """
-    cdef uint32_t limbs[8]
-    cdef int count = size // 4
-    cdef int place = 81
-    cdef int limb, digit
-    cdef uint64_t rest
-    memcpy(limbs, at, size)
-    text[0] = c" "
-    if at[size - 1] & 0x80:
-        text[0] = c"-"
-        rest = 1
-        for limb in range(count):
-            rest += ~limbs[limb]
-            limbs[limb] = <uint32_t>rest
-            rest >>= 32
-    while count and not limbs[count - 1]:
-        count -= 1
-    while count:
-        rest = 0
-        limb = count
-        while limb:
-            limb -= 1
-            rest = rest << 32 | limbs[limb]
-            limbs[limb] = <uint32_t>(rest // 1_000_000_000)
-            rest %= 1_000_000_000
-        while count and not limbs[count - 1]:
-            count -= 1
-        for digit in range(9):
-            if not rest and not count:
-                break
-            place -= 1
-            text[place] = <char>(c"0" + rest % 10)
-            rest //= 10
-    if place == 81:
-        place = 80
-        text[80] = c"0"
-    return place

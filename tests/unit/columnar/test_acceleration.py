@@ -8,6 +8,15 @@ import sys
 
 import pytest
 
+MODULES = [
+    "avro_rows",
+    "columns",
+    "decimals",
+    "json_rows",
+    "output",
+    "protobuf_rows",
+    "shortest",
+]
 _SAY = "from aioproducer.columnar.acceleration import ACCELERATED; print(ACCELERATED)"
 
 
@@ -24,7 +33,7 @@ def test_the_environment_forces_the_references() -> None:
 
 
 @pytest.mark.parametrize("instead", ["None", "types.ModuleType('of an older version')"])
-@pytest.mark.parametrize("module", ["avro_rows", "columns", "json_rows", "output", "shortest"])
+@pytest.mark.parametrize("module", MODULES)
 def test_a_part_that_was_not_built_is_not_missed(module: str, instead: str) -> None:
     """If one of the modules is not there, none of them is in use."""
     name = f"aioproducer.columnar._speedups.{module}"

@@ -194,3 +194,11 @@ def test_the_forms_of_values(form: str) -> None:
         '"a \\"name\\"":[null,{"k":null,"l":true},{}]}'
     )
     assert made[1:] == [None, b"{}"]
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_the_largest_integers(form: str) -> None:
+    array = pa.array([2**64 - 1, 0], pa.uint64())
+    assert encoded(form, json_encoder(array.type), array).to_pylist() == [b"%d" % (2**64 - 1), b"0"]
+    array = pa.array([-(2**63)])
+    assert encoded(form, json_encoder(array.type), array).to_pylist() == [b"%d" % -(2**63)]

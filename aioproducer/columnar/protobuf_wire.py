@@ -1,0 +1,38 @@
+"""The wire format of Protocol Buffers.
+
+Source: "Encoding", https://protobuf.dev/programming-guides/encoding/.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class WireType(IntEnum):
+    """The form of the bytes behind a tag."""
+
+    VARINT = 0
+    EIGHT_BYTES = 1
+    SIZED = 2
+    FOUR_BYTES = 5
+
+
+def varint(number: int) -> bytes:
+    """A number of 64 bits; a negative one has ten bytes."""
+    number &= 0xFFFF_FFFF_FFFF_FFFF
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+def tag(number: int, wire_type: WireType) -> bytes:
+    """The number of a field and the form of its value."""
+    return varint(number << 3 | wire_type)
+
+
+def sized(data: bytes) -> bytes:
+    """``data`` with its size before it."""
+    return varint(len(data)) + data
