@@ -97,6 +97,7 @@ bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interle
 	"$(BIN)/python" -m benchmarks.tls_handshakes
 	"$(BIN)/python" -m benchmarks.observability
 	"$(BIN)/python" -m benchmarks.serializers
+	"$(BIN)/python" -m benchmarks.columnar
 
 bench-report: env ## Draw the newest measurement: a page with plots beside its JSON
 	"$(BIN)/python" -m benchmarks.page
