@@ -39,7 +39,7 @@ _TASKS: Final = 8
 _BATCH: Final = 10_000
 """The rows of Spark's Arrow batches."""
 FLIGHTS: Final = Workload(
-    "flights", "structs of 19 columns (9 integers, 5 nullable, 4 strings, a timestamp)", _ROWS
+    "flights", "structs of 14 integers, 4 strings and a timestamp, in Avro", _ROWS, value_bytes=70
 )
 
 
