@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
-from aioproducer.columnar import RowEncoder, avro_encoder, json_encoder
+from aioproducer.columnar import RowEncoder, avro_encoder, json_encoder, protobuf_encoder
 from aioproducer.errors import ConfigError, SerializationError
 from aioproducer.spark.formats import Column, Format
 
@@ -27,6 +27,8 @@ class RecordSchema:
     """The registry's id of the schema, in the form that its serializers write."""
     named: tuple[tuple[str, str], ...] = ()
     """The schemas that ``text`` refers to, by the names of the references."""
+    message: str = ""
+    """The full name of the message of Protobuf, whose schemas are descriptors in base64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,25 @@ def encoder(schema: RecordSchema, kind: pa.DataType, column: Column) -> RowEncod
 
     Raises:
         ColumnError: a part of the type does not fit the schema, with its path.
+        ConfigError: the schema can't be used.
     """
     if schema.format is Format.JSON:
         return json_encoder(kind, schema.prefix, column=column)
     if schema.format is Format.PROTOBUF:
-        raise ConfigError(f"{column}.format={schema.format} is not there yet")
+        message = _message(schema)
+        return protobuf_encoder(kind, message, schema.prefix, column=column)
     named = dict(schema.named)
     return avro_encoder(kind, schema.text, schema.prefix, named, column=column)
+
+
+def _message(schema: RecordSchema) -> Any:
+    # Tasks of other formats have no use for these modules.
+    from aioproducer.schema_registry.model import Schema
+    from aioproducer.schema_registry.protobuf_schema import message_class
+
+    named = {path: Schema(text, "PROTOBUF") for path, text in schema.named}
+    try:
+        made = message_class(Schema(schema.text, "PROTOBUF"), named, schema.message, "the schema")
+    except SerializationError as error:
+        raise ConfigError(str(error)) from error
+    return made.DESCRIPTOR

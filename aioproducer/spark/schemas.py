@@ -1,4 +1,4 @@
-"""The schemas of typed columns, and their subjects. No I/O."""
+"""The schemas of typed columns, and their subjects."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import Final
 
 import pyarrow as pa
 
-from aioproducer.columnar import derived_avro_schema, derived_json_schema
+from aioproducer.columnar import derived_avro_schema, derived_json_schema, derived_message
 from aioproducer.errors import ConfigError, SerializationError
 from aioproducer.schema_registry.data_contracts import refuse_rules_of_writers
 from aioproducer.schema_registry.model import RegisteredSchema, Schema, SchemaType
+from aioproducer.schema_registry.protobuf_schema import MessageNames, schema_text
 from aioproducer.schema_registry.subjects import subject_name
 from aioproducer.schema_registry.wire_format import id_bytes
 from aioproducer.spark.avro_names import with_names_of
 from aioproducer.spark.encodings import ANY_TOPIC, ColumnEncoding, RecordSchema, encoder
 from aioproducer.spark.formats import Column, ColumnFormat, Format
 from aioproducer.spark.json_match import check_json_schema
+from aioproducer.spark.protobuf_compiler import descriptors
 
 _TYPES: Final[Mapping[Format, SchemaType]] = {
     Format.AVRO: "AVRO",
@@ -59,6 +61,9 @@ class TypedColumn:
             ColumnError: a part of the type has no form in the format, with its path.
         """
         namespace, _, name = self._record_name(topic).rpartition(".")
+        if self.format.format is Format.PROTOBUF:
+            message = derived_message(self.kind, name, namespace or None, column=self.name)
+            return Schema(schema_text(message.file), self.schema_type)
         if self.format.format is Format.JSON:
             schema = derived_json_schema(self.kind, name, column=self.name)
         else:
@@ -73,7 +78,7 @@ class TypedColumn:
         return f"_{name}" if name[0].isdigit() else name
 
     def record_schema(
-        self, schema: Schema, schema_id: int | None, references: Mapping[str, Schema]
+        self, schema: Schema, schema_id: int, references: Mapping[str, Schema]
     ) -> RecordSchema:
         """``schema`` for the encoder, checked: each part of the column has its place there.
 
@@ -81,17 +86,29 @@ class TypedColumn:
             ColumnError: a part of the column, or of the schema, has no place in the other.
             ConfigError: the schema can't be used.
         """
-        prefix = b"" if schema_id is None else id_bytes(schema_id)
-        named = tuple((name, each.text) for name, each in references.items())
-        text = schema.text
-        if self.format.format is Format.AVRO:
-            text = with_names_of(self.kind, text)
-        elif self.format.format is Format.JSON:
+        named = {name: each.text for name, each in references.items()}
+        if self.format.format is Format.PROTOBUF:
+            made = self._message(schema, schema_id, named)
+        elif self.format.format is Format.AVRO:
+            text = with_names_of(self.kind, schema.text)
+            made = RecordSchema(Format.AVRO, text, id_bytes(schema_id), tuple(named.items()))
+        else:
             own = derived_json_schema(self.kind, column=self.name)
-            check_json_schema(own, text, self.name)
-        made = RecordSchema(self.format.format, text, prefix, named)
+            check_json_schema(own, schema.text, self.name)
+            made = RecordSchema(Format.JSON, prefix=id_bytes(schema_id))
         encoder(made, self.kind, self.name)
         return made
+
+    def _message(self, schema: Schema, schema_id: int, named: Mapping[str, str]) -> RecordSchema:
+        """The first message of a schema of Protobuf, or that of the option ``record.name``."""
+        text, others = descriptors(schema.text, named)
+        names = MessageNames(Schema(text, self.schema_type), "the schema")
+        try:
+            name = self.format.record_name or names.name((0,))
+            prefix = id_bytes(schema_id, names.indexes(name))
+        except SerializationError as error:
+            raise ConfigError(str(error)) from error
+        return RecordSchema(Format.PROTOBUF, text, prefix, tuple(others.items()), name)
 
 
 def unregistered(column: TypedColumn) -> ColumnEncoding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import json
 from decimal import Decimal
@@ -11,7 +12,15 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import (  # type: ignore[import-untyped]
+    descriptor_pb2,
+    descriptor_pool,
+    json_format,
+    message_factory,
+    timestamp_pb2,
+)
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -137,6 +146,56 @@ def test_json(
         {"z": "deep"},
     )
     assert "nothing" not in found
+
+
+def test_protobuf(
+    spark: SparkSession,
+    options: dict[str, Any],
+    client: SchemaRegistryClient,
+    cluster: MockCluster,
+    topic: str,
+) -> None:
+    rows = spark.sql(
+        """
+        select named_struct(
+            'flag', true, 'int', -3, 'big', 4L, 'text', 'ü', 'bytes', X'00FF', 'double', 2.5D,
+            'moment', timestamp'2013-01-31 12:34:56.789012+00:00',
+            'nested', named_struct('x', named_struct('z', 'deep')),
+            'numbers', array(1, 3), 'map', map('a', 1), 'nothing', cast(null as int)
+        ) as value union all select null
+        """
+    ).coalesce(1)
+    write(rows, options | {"value.format": "protobuf", "value.record.name": "com.shop.Order"})
+    write(rows, options | {"value.format": "protobuf", "use.latest.version": "true"})
+    text = str(client.get_latest_version(f"{topic}-value").schema.schema_str)
+    read_value = ProtobufDeserializer(
+        message_type(text, "com.shop.Order"), {"use.deprecated.format": False}
+    )
+    value = SerializationContext(topic, MessageField.VALUE)
+    found = [each.value for each in read_topic(cluster, topic)]
+    assert found.count(None) == 2
+    for data in filter(None, found):
+        assert json_format.MessageToDict(read_value(data, value)) == {
+            "flag": True,
+            "int": -3,
+            "big": "4",
+            "text": "ü",
+            "bytes": "AP8=",
+            "double": 2.5,
+            "moment": "2013-01-31T12:34:56.789012Z",
+            "nested": {"x": {"z": "deep"}},
+            "numbers": [1, 3],
+            "map": {"a": 1},
+        }
+
+
+def message_type(text: str, name: str) -> Any:
+    """The class of a message, from its file's descriptor."""
+    file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text))
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
 
 
 LATEST = {

@@ -18,7 +18,7 @@ from aioproducer.errors import (
     SchemaRegistryUnavailableError,
     SerializationError,
 )
-from aioproducer.schema_registry import Rule, Schema, SchemaRegistry
+from aioproducer.schema_registry import Reference, Rule, Schema, SchemaRegistry
 from aioproducer.spark import registered
 from aioproducer.spark.planning import plan_sink, plan_typed_rows
 from aioproducer.spark.rows import by_topic
@@ -141,6 +141,70 @@ async def test_json_with_a_registry(registry: InMemorySchemaRegistry) -> None:
     await registry.register("returns-value", other)
     with pytest.raises(ColumnError, match=r"no property for the column 'value\.note'; it has id"):
         sent(options | {"topic": "returns", "use.latest.version": "true"})
+
+
+PROTO = """
+syntax = "proto3";
+package com.shop;
+import "shop/note.proto";
+message Other { message Inner { string x = 1; } }
+message Order {
+    message Line { int64 id = 7; }
+    optional string note = 2;
+    int64 id = 1;
+    Note more = 3;
+}
+"""
+NOTE = """
+syntax = "proto3";
+package com.shop;
+message Note { string text = 1; }
+"""
+
+
+async def test_protobuf(registry: InMemorySchemaRegistry) -> None:
+    options = AVRO | {"value.format": "protobuf"}
+    order = b"\0\0\0\0\x01\x00\x08\x01"
+    assert sent(options)["orders"]["value"] == [order, None]
+    assert (await registry.latest("orders-value")).schema.schema_type == "PROTOBUF"
+    assert sent(options | {"use.latest.version": "true"})["orders"]["value"] == [order, None]
+    with pytest.raises(ColumnError, match="the column 'key' is of type string; a message needs"):
+        plan_sink(options | {"key.format": "protobuf"}, COLUMNS)
+
+
+async def test_the_latest_message_of_a_proto_file(registry: InMemorySchemaRegistry) -> None:
+    await registry.register("note", Schema(NOTE, "PROTOBUF"))
+    reference = Reference("shop/note.proto", "note", 1)
+    await registry.register("orders-value", Schema(PROTO, "PROTOBUF", (reference,)))
+    options = AVRO | {"value.format": "protobuf", "use.latest.version": "true"}
+    with pytest.raises(
+        ColumnError, match=r"com\.shop\.Other has no field for the column 'value\.id'"
+    ):
+        plan_sink(options, COLUMNS)
+    options |= {"value.record.name": "com.shop.Order"}
+    assert sent(options)["orders"]["value"] == [b"\0\0\0\0\x02\x02\x02\x08\x01", None]
+    with pytest.raises(ConfigError, match=r"it has no message 'com\.shop\.None'"):
+        plan_sink(options | {"value.record.name": "com.shop.None"}, COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "words"),
+    [
+        ("message", "a.proto", "protoc refuses the Protobuf schema: "),
+        ('syntax = "proto3"; message M {}', "../a.proto", "'../a.proto', which is no path"),
+        ('syntax = "proto3"; message M {}', "--plugin=x.proto", "which is no path"),
+        ('syntax = "proto3";', "a.proto", "it has no message at the indexes"),
+    ],
+)
+async def test_proto_files_that_do_not_do(
+    registry: InMemorySchemaRegistry, text: str, path: str, words: str
+) -> None:
+    await registry.register("note", Schema(NOTE, "PROTOBUF"))
+    schema = Schema(text, "PROTOBUF", (Reference(path, "note", 1),))
+    await registry.register("orders-value", schema)
+    with pytest.raises(ConfigError) as caught:
+        plan_sink(AVRO | {"value.format": "protobuf", "use.latest.version": "true"}, COLUMNS)
+    assert words in str(caught.value)
 
 
 def test_a_schema_that_must_be_there_already(registry: InMemorySchemaRegistry) -> None:
