@@ -65,7 +65,7 @@ def flights() -> list[pyarrow.Array]:
 
 
 def ways(kind: pyarrow.DataType) -> Iterator[tuple[str, str, Way]]:
-    """``(output, name, way)``; the compiled way of a output is its first."""
+    """``(output, name, way)``; the compiled way of a format comes first."""
     schema = derived_avro_schema(kind, "Flight")
     encoders: dict[str, tuple[Any, Any]] = {
         "Avro": (avro_encoder(kind, schema), avro_rows),
@@ -112,7 +112,7 @@ def rate(way: Way, batches: Sequence[pyarrow.Array]) -> float:
 
 
 def run_all(batches: Sequence[pyarrow.Array], rounds: int) -> dict[tuple[str, str], list[float]]:
-    """The rates that count, by output and name."""
+    """The rates that count, by format and name."""
     measured = list(ways(batches[0].type))
     few = batches[: -(-_PYTHON_ROWS // _BATCH)]
     found: dict[tuple[str, str], list[float]] = {each[:2]: [] for each in measured}

@@ -1,0 +1,79 @@
+"""Arrays whose buffers lie: an error or some bytes, and no read outside of the buffers.
+
+The reads themselves are seen by a build with AddressSanitizer alone.
+"""
+
+from __future__ import annotations
+
+from array import array
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aioproducer.columnar import (
+    avro_encoder,
+    derived_avro_schema,
+    derived_message,
+    json_encoder,
+    protobuf_encoder,
+)
+from aioproducer.errors import SerializationError
+
+ROWS = 3
+PLACES = st.integers(-3, 12) | st.integers(-(2**31), 2**31 - 1)
+OFFSETS = st.lists(PLACES, min_size=ROWS + 1, max_size=ROWS + 1)
+WIDE_OFFSETS = st.lists(
+    PLACES | st.integers(-(2**63), 2**63 - 1), min_size=ROWS + 1, max_size=ROWS + 1
+)
+VALID = st.none() | st.binary(min_size=1, max_size=1)
+
+
+def buffers(kind: pa.DataType, *parts: bytes | None) -> pa.Array:
+    """An array whose buffers have not one byte more, unchecked."""
+    given_parts = [None if each is None else pa.py_buffer(each) for each in parts]
+    return pa.Array.from_buffers(kind, ROWS, given_parts)
+
+
+def nested(kind: pa.DataType, items: pa.Array, *parts: bytes | None) -> pa.Array:
+    given_parts = [None if each is None else pa.py_buffer(each) for each in parts]
+    return pa.Array.from_buffers(kind, ROWS, given_parts, children=[items])
+
+
+@settings(max_examples=300, deadline=None)
+@given(OFFSETS, WIDE_OFFSETS, OFFSETS, OFFSETS, st.binary(max_size=9), VALID, st.integers(0, ROWS))
+def test_no_offset_leads_out_of_its_buffer(
+    short: list[int],
+    wide: list[int],
+    lists: list[int],
+    maps: list[int],
+    data: bytes,
+    valid: bytes | None,
+    start: int,
+) -> None:
+    numbers = pa.array([1, 2, None], pa.int16())
+    pairs = pa.StructArray.from_arrays([pa.array(["k", "l", "m"]), numbers], ["key", "value"])
+    map_kind = pa.map_(pa.string(), pa.int16())
+    made: dict[str, Any] = {}
+    for name, make in {
+        "text": lambda: buffers(pa.string(), valid, array("i", short).tobytes(), data),
+        "wide": lambda: buffers(pa.large_binary(), valid, array("q", wide).tobytes(), data),
+        "list": lambda: nested(pa.list_(pa.int16()), numbers, valid, array("i", lists).tobytes()),
+        "map": lambda: nested(map_kind, pairs, valid, array("i", maps).tobytes()),
+    }.items():
+        with suppress(pa.ArrowInvalid):  # pyarrow notices some of them
+            made[name] = make()
+    if not made:
+        return
+    rows = pa.StructArray.from_arrays(list(made.values()), list(made)).slice(start)
+    for encoder in (
+        avro_encoder(rows.type, derived_avro_schema(rows.type, "Row")),
+        json_encoder(rows.type),
+        protobuf_encoder(rows.type, derived_message(rows.type, "Row")),
+    ):
+        with suppress(SerializationError):
+            records = encoder.encode(rows)
+            records.validate(full=True)
+            assert len(records) == ROWS - start
