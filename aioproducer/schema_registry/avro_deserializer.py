@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from io import BytesIO
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from aioproducer.schema_registry.avro_scan import may_do_harm, refuse_harm
 from aioproducer.schema_registry.avro_schema import AvroSchema, parsed_schema
@@ -13,9 +13,8 @@ from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.model import RegisteredSchema
 from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
 from aioproducer.schema_registry.schema_sources import SchemaSource, schema_of
+from aioproducer.schema_registry.value_types import T_co
 from aioproducer.schema_registry.wire_format import Framed
-
-T_co = TypeVar("T_co", covariant=True)
 
 
 class AvroDeserializer(SchemaDeserializer[T_co], Generic[T_co]):

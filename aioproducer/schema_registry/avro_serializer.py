@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Mapping
 from io import BytesIO
-from typing import Any, Final, Generic, TypeVar, Unpack
+from typing import Any, Final, Generic, Unpack
 
 from aioproducer.errors import ConfigError, SerializationError
 from aioproducer.schema_registry.avro_diagnosis import AvroDiagnosis
@@ -25,9 +25,8 @@ from aioproducer.schema_registry.schema_serializer import (
     Target,
 )
 from aioproducer.schema_registry.schema_sources import SchemaSource, SchemaSources
+from aioproducer.schema_registry.value_types import T
 from aioproducer.serialization import RecordHeaders
-
-T = TypeVar("T")
 
 _AVRO: Final = "AVRO"
 
@@ -50,7 +49,7 @@ class AvroSerializer(SchemaSerializer[T], Generic[T]):
     def __init__(
         self,
         registry: SchemaRegistry | str,
-        schema: SchemaSource | Mapping[type, object] | None = None,
+        schema: SchemaSource | Mapping[Any, object] | None = None,
         *,
         to_dict: Callable[[T], Any] | None = None,
         strict: bool = False,
@@ -189,6 +188,8 @@ class AvroEncoder:
             plain = self._objects.converted(value)
             if self._schema.recursive:
                 refuse_deep_nesting(plain, self._target.place)
+            if error is not None and (written := self._second_attempt(plain)) is not None:
+                return written
             misfit = self._diagnosis().misfit(plain)
             if misfit is None:
                 return self._written(plain)
@@ -203,6 +204,14 @@ class AvroEncoder:
             f"{self._target.place}: the {self._target.field} does not fit the schema "
             f"{self._target.registered.id}: {misfit}"
         ) from error
+
+    def _second_attempt(self, plain: Any) -> bytes | None:
+        """The bytes, if objects were the reason of the failure; None: they were not."""
+        try:
+            suspect = self._suspect is not None and self._suspect(plain)
+            return None if suspect else self._written(plain)
+        except Exception:  # the diagnosis says why
+            return None
 
     def _diagnosis(self) -> AvroDiagnosis:
         return AvroDiagnosis(self._schema.parsed, self._schema.named, strict=self._strict)
@@ -220,7 +229,7 @@ def _record_name(schema: Schema) -> str | None:
     """The full name of the schema's record."""
     try:
         tree = json.loads(schema.text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"the text of an Avro schema is no JSON: {error}") from error
     if not isinstance(tree, dict):
         return None

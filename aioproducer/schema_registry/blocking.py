@@ -6,16 +6,15 @@ import asyncio
 from concurrent.futures import Future
 from threading import Lock, Thread
 from types import TracebackType
-from typing import Any, Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Final, Generic, Protocol, Self
 
 from aioproducer.errors import (
     ClientClosedError,
     NotPreparedError,
     ProducerTimeoutError,
 )
+from aioproducer.schema_registry.value_types import T_co
 from aioproducer.schema_registry.wire_format import ReadHeaders
-
-T_co = TypeVar("T_co", covariant=True)
 
 _GRACE: Final = 5.0  # seconds for the thread to end
 

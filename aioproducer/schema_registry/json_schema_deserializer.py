@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from aioproducer.errors import SerializationError
 from aioproducer.schema_registry.client import SchemaRegistry
@@ -12,9 +12,8 @@ from aioproducer.schema_registry.json_schema import JsonValidator, json_decoder,
 from aioproducer.schema_registry.model import RegisteredSchema
 from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
 from aioproducer.schema_registry.schema_sources import SchemaSource, schema_of
+from aioproducer.schema_registry.value_types import T_co
 from aioproducer.schema_registry.wire_format import Framed
-
-T_co = TypeVar("T_co", covariant=True)
 
 
 class JsonSchemaDeserializer(SchemaDeserializer[T_co], Generic[T_co]):

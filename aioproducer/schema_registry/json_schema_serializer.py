@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Generic, TypeVar, Unpack
+from typing import Any, Generic, Unpack
 
 from aioproducer.errors import SerializationError
 from aioproducer.schema_registry.client import SchemaRegistry
@@ -20,9 +20,8 @@ from aioproducer.schema_registry.schema_serializer import (
     Target,
 )
 from aioproducer.schema_registry.schema_sources import SchemaSource, SchemaSources
+from aioproducer.schema_registry.value_types import T
 from aioproducer.serialization import RecordHeaders
-
-T = TypeVar("T")
 
 
 class JsonSchemaSerializer(SchemaSerializer[T], Generic[T]):
@@ -37,7 +36,7 @@ class JsonSchemaSerializer(SchemaSerializer[T], Generic[T]):
     def __init__(
         self,
         registry: SchemaRegistry | str,
-        schema: SchemaSource | Mapping[type, object] | None = None,
+        schema: SchemaSource | Mapping[Any, object] | None = None,
         *,
         to_dict: Callable[[T], Any] | None = None,
         validate: bool = True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from aioproducer.errors import ConfigError, SerializationError
 from aioproducer.schema_registry.client import SchemaRegistry
@@ -11,9 +11,8 @@ from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.model import RegisteredSchema
 from aioproducer.schema_registry.protobuf_schema import MessageNames, message_class
 from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
+from aioproducer.schema_registry.value_types import T_co
 from aioproducer.schema_registry.wire_format import Framed
-
-T_co = TypeVar("T_co", covariant=True)
 
 
 class ProtobufDeserializer(SchemaDeserializer[T_co], Generic[T_co]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Final, Generic, TypeVar, Unpack
+from typing import Any, Final, Generic, Unpack
 
 from aioproducer.errors import ConfigError, SerializationError
 from aioproducer.schema_registry.client import SchemaRegistry
@@ -24,9 +24,8 @@ from aioproducer.schema_registry.schema_serializer import (
     SchemaSerializer,
     Target,
 )
+from aioproducer.schema_registry.value_types import T
 from aioproducer.serialization import RecordHeaders
-
-T = TypeVar("T")
 
 _DEEPEST: Final = 100  # messages within messages
 

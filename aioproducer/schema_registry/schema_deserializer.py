@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Self, TypeAlias
 from uuid import UUID
 
 from aioproducer.client.environment import SYSTEM
@@ -15,10 +15,9 @@ from aioproducer.schema_registry.blocking import BlockingDeserializer
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.data_contracts import refuse_rules_of_readers
 from aioproducer.schema_registry.model import RegisteredSchema, Schema, SchemaType
+from aioproducer.schema_registry.value_types import T_co
 from aioproducer.schema_registry.wire_format import Framed, ReadHeaders, id_bytes, unframed
 from aioproducer.serialization import Field
-
-T_co = TypeVar("T_co", covariant=True)
 
 _clock: Final = SYSTEM.clock
 

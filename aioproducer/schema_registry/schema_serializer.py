@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 from aioproducer.client.environment import SYSTEM
@@ -23,12 +23,12 @@ from aioproducer.schema_registry.data_contracts import refuse_rules_of_writers
 from aioproducer.schema_registry.model import RegisteredSchema, Schema, SchemaType
 from aioproducer.schema_registry.policies import Settings
 from aioproducer.schema_registry.subjects import subject_name
+from aioproducer.schema_registry.value_types import T
 from aioproducer.schema_registry.wire_format import HEADERS, header_bytes, id_bytes
 from aioproducer.serialization import Field, RecordHeaders
 
 _logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
 
 _clock: Final = SYSTEM.clock
 

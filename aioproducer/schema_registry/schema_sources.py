@@ -28,7 +28,7 @@ class SchemaSources:
     def __init__(
         self,
         schema_type: SchemaType,
-        given: SchemaSource | Mapping[type, object] | None,
+        given: SchemaSource | Mapping[Any, object] | None,
         of_class: Callable[[type], Any],
         name_of: Callable[[Schema], str | None],
         settings: Settings,

@@ -632,3 +632,36 @@ async def test_a_number_that_is_no_date(registry: InMemorySchemaRegistry, day: i
     with pytest.raises(SerializationError, match=r"R\.day: expected int"):
         serializer.serialize("orders", {"day": day}, [])
     assert serializer.serialize("orders", {"day": date(2026, 1, 2)}, [])
+
+
+async def test_schemas_of_any_depth_are_used_or_refused(registry: InMemorySchemaRegistry) -> None:
+    for depth in (50, 150, 250, 400):
+        text = '{"type": "array", "items": ' * depth + '"int"' + "}" * depth
+        serializer = await prepared(AvroSerializer(registry, text), f"deep-{depth}")
+        value: Any = [1]
+        for _ in range(depth - 1):
+            value = [value]
+        try:
+            data = serializer.serialize(f"deep-{depth}", value, [])
+        except SerializationError as error:
+            assert depth > 150, error  # noqa: PT017
+            continue
+        assert data[5:] == b"\x02" * (depth + 1) + b"\x00" * depth
+        assert await AvroDeserializer[Any](registry).deserialize("deep", data) == value
+
+
+@pytest.mark.parametrize("text", ["{", "", "[" * 100_000, "not a name"])
+def test_a_text_that_is_no_schema_is_refused_at_once(
+    registry: InMemorySchemaRegistry, text: str
+) -> None:
+    with pytest.raises(ConfigError, match="the text of an Avro schema is no JSON"):
+        AvroSerializer(registry, text)
+
+
+async def test_objects_within_dicts_are_found_where_they_do_not_fit(
+    registry: InMemorySchemaRegistry,
+) -> None:
+    serializer = await prepared(AvroSerializer(registry, ORDER))
+    order = {**FIELDS, "items": [Item("a", 1.0), Item("b", 1.0, 2**40)]}
+    with pytest.raises(SerializationError, match=r"Order\.items\[1\]\.count: expected int, found"):
+        serializer.serialize("orders", order, [])
