@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from aioproducer.columnar import RowEncoder, avro_encoder, json_encoder, protobuf_encoder
 from aioproducer.errors import ConfigError, SerializationError
 from aioproducer.spark.formats import Column, Format
+
+if TYPE_CHECKING:
+    from aioproducer.columnar import RowEncoder
 
 ANY_TOPIC: Final = ""
 """The topic of a schema that serves all topics."""
@@ -65,6 +67,9 @@ def encoder(schema: RecordSchema, kind: pa.DataType, column: Column) -> RowEncod
         ColumnError: a part of the type does not fit the schema, with its path.
         ConfigError: the schema can't be used.
     """
+    # Tasks without typed columns have no use for these modules.
+    from aioproducer.columnar import avro_encoder, json_encoder, protobuf_encoder
+
     if schema.format is Format.JSON:
         return json_encoder(kind, schema.prefix, column=column)
     if schema.format is Format.PROTOBUF:
@@ -75,7 +80,6 @@ def encoder(schema: RecordSchema, kind: pa.DataType, column: Column) -> RowEncod
 
 
 def _message(schema: RecordSchema) -> Any:
-    # Tasks of other formats have no use for these modules.
     from aioproducer.schema_registry.model import Schema
     from aioproducer.schema_registry.protobuf_schema import message_class
 

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from aioproducer import Producer
 from aioproducer.spark import (
+    encode_columns,
     foreach_batch,
     publish_dataframe,
     publish_partitions,
@@ -68,6 +69,23 @@ def registered(spark: SparkSession, options: Options, rows: int) -> int:
 
 def partitions(spark: SparkSession, options: Options, rows: int) -> int:
     return publish_partitions(numbers(spark, rows), **options).records
+
+
+def typed(spark: SparkSession, options: Options, formats: Options, rows: int) -> int:
+    """In all ways, each of which sends all rows."""
+    structs = numbers(spark, rows).selectExpr("named_struct('id', cast(value as long)) as value")
+    structs.write.format("aioproducer").options(**options, **formats).mode("append").save()
+    count = publish_partitions(structs, **options, **formats).records
+    encoded = encode_columns(structs, options["topic"], **formats)
+    encoded.write.format("aioproducer").options(**options).mode("append").save()
+
+    async def publish() -> int:
+        servers = options["kafka.bootstrap.servers"]
+        async with Producer(bootstrap_servers=servers) as producer:
+            topic = options["topic"]
+            return (await publish_dataframe(structs, producer, topic, formats=formats)).records
+
+    return count + asyncio.run(publish())
 
 
 def stream(spark: SparkSession, options: Options, folder: str) -> None:
@@ -143,6 +161,7 @@ _DONE: dict[str, Callable[..., object]] = {
             write,
             write_keyed,
             write_from_archive,
+            typed,
             registered,
             partitions,
             stream,

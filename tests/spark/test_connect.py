@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
+from aioproducer.testing import SchemaRegistryServer
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.processes import ProcessSupervisor
 from benchmarks.spark import sessions
 from benchmarks.spark.connect_server import connect_server
 from benchmarks.spark.standalone import StandaloneCluster
+from tests.kafka.transactional import committed
 from tests.spark.shipped import an_environment
 from tests.spark.sink import Sink, add_file, forget_last_commit, make_sink
 
@@ -86,6 +91,19 @@ async def test_at_least_once(client: Client, sink: Sink) -> None:
     client.ask("write", options=at_least_once(sink), rows=ROWS)
     assert client.ask("partitions", options=at_least_once(sink), rows=ROWS) == ROWS
     assert await sink.committed() == sorted(2 * list(range(ROWS)))
+
+
+@pytest.mark.registry
+async def test_typed_columns(
+    client: Client, sink: Sink, registry_server: SchemaRegistryServer
+) -> None:
+    formats = {"value.format": "avro", "schema.registry.url": registry_server.url}
+    assert client.ask("typed", options=at_least_once(sink), formats=formats, rows=10) == 20
+    values = await committed(sink.cluster, sink.topic)
+    read = AvroDeserializer(SchemaRegistryClient({"url": registry_server.url}))
+    context = SerializationContext(sink.topic, MessageField.VALUE)
+    found = sorted(read(value, context)["id"] for value in values)  # type: ignore[index]
+    assert found == sorted(4 * list(range(10)))
 
 
 async def test_exactly_once_and_the_same_batch_again(client: Client, sink: Sink) -> None:

@@ -6,6 +6,7 @@ import base64
 import datetime
 import json
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,12 +29,14 @@ from aioproducer import Producer
 from aioproducer.errors import ConfigError, SchemaNotFoundError, SchemaRegistryUnavailableError
 from aioproducer.spark import (
     encode_columns,
+    foreach_batch,
     publish_dataframe,
     publish_partitions,
     repartition_by_key,
 )
 from aioproducer.testing import SchemaRegistryServer
 from aioproducer.testing.mock_cluster import MockCluster
+from tests.spark.sink import for_each_batch, numbers_in_files
 from tests.support.read_back import read_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.mock_cluster, pytest.mark.registry]
@@ -115,6 +118,12 @@ def test_all_types(
             "nothing": None,
         }
     }
+    session = spark.newSession()
+    session.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    write(session.sql(f"select 'again' as key, {ALL_TYPES} as value"), options)
+    records = {each.key: each.value for each in read_topic(cluster, topic)}
+    assert records[b"again"] == records[b"full"]
     schema = json.loads(str(client.get_latest_version(f"{topic}-value").schema.schema_str))
     assert schema["name"] == f"{topic}_value".replace("-", "_")
     kinds = {each["name"]: each["type"] for each in schema["fields"]}
@@ -369,6 +378,22 @@ def test_keys_have_formats_too(
     found = [(key(each.key, context), each.value) for each in read_topic(cluster, topic)]
     assert sorted(found) == [(0, b"0"), (1, b"1")]
     assert client.get_latest_version(f"{topic}-key").schema.schema_str == '"long"'
+
+
+def test_foreach_batch(
+    spark: SparkSession,
+    options: dict[str, Any],
+    client: SchemaRegistryClient,
+    cluster: MockCluster,
+    topic: str,
+    tmp_path: Path,
+) -> None:
+    rows = numbers_in_files(spark, tmp_path / "rows", files=2)
+    typed = rows.selectExpr("named_struct('id', cast(value as long)) as value")
+    for_each_batch(typed, foreach_batch(**options), tmp_path / "checkpoint")
+    assert sorted(value["id"] for _, value in read(client, cluster, topic)) == list(range(100))
+    with pytest.raises(ConfigError, match=r"'value\.formt'; did you mean 'value\.format'"):
+        foreach_batch(**options, **{"value.formt": "avro"})
 
 
 async def test_publish_dataframe(
