@@ -43,24 +43,38 @@ if TYPE_CHECKING:
     MYPY = False  # mypy takes it for True
     if MYPY:
 
-        class LambdaFunction(Protocol):
-            """Nothing: mypy infers the parameters of a lambda without it."""
+        class ForPyright(Protocol):
+            """A member of the protocols below that no object has."""
 
-            lambda_function: None
-
-            def __call__(self, data: Any, /) -> Buffer | None: ...
+            for_pyright: None
     else:
 
-        class LambdaFunction(Protocol):
-            """A lambda whose parameter has a type that pyright cannot infer."""
+        class ForPyright(Protocol):
+            """Nothing."""
 
-            def __call__(self, data: Any, /) -> Buffer | None: ...
+    # mypy infers types by type[...] alone. pyright does not, if it has seen an object of the class.
+    class ClassWithHeaders(ForPyright, Protocol[T_contra]):
+        """The class of an object that sees the headers."""
+
+        def __call__(self) -> SerializesWithHeaders[T_contra]: ...
+
+    class ClassWithData(ForPyright, Protocol[T_contra]):
+        """The class of an object that does not see the headers."""
+
+        def __call__(self) -> SerializesData[T_contra]: ...
+
+    class LambdaFunction(ForPyright, Protocol):
+        """A lambda whose parameter has a type that pyright cannot infer; mypy can."""
+
+        def __call__(self, data: Any, /) -> Buffer | None: ...
 
     SerializerOf: TypeAlias = (
         SerializesWithHeaders[T]
         | SerializesData[T]
         | type[SerializesWithHeaders[T]]
         | type[SerializesData[T]]
+        | ClassWithHeaders[T]
+        | ClassWithData[T]
         | Callable[[T], Buffer | None]
         | LambdaFunction
     )
