@@ -102,7 +102,7 @@ async def test_typed_columns(
     values = await committed(sink.cluster, sink.topic)
     read = AvroDeserializer(SchemaRegistryClient({"url": registry_server.url}))
     context = SerializationContext(sink.topic, MessageField.VALUE)
-    found = sorted(read(value, context)["id"] for value in values)  # type: ignore[index]
+    found = sorted(read(value, context)["id"] for value in values)
     assert found == sorted(4 * list(range(10)))
 
 

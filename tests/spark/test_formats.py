@@ -393,7 +393,7 @@ def test_foreach_batch(
     for_each_batch(typed, foreach_batch(**options), tmp_path / "checkpoint")
     assert sorted(value["id"] for _, value in read(client, cluster, topic)) == list(range(100))
     with pytest.raises(ConfigError, match=r"'value\.formt'; did you mean 'value\.format'"):
-        foreach_batch(**options, **{"value.formt": "avro"})
+        foreach_batch(**(options | {"value.formt": "avro"}))
 
 
 async def test_publish_dataframe(
