@@ -6,6 +6,7 @@ The reads themselves are seen by a build with AddressSanitizer alone.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -57,12 +58,13 @@ def test_no_offset_leads_out_of_its_buffer(
     pairs = pa.StructArray.from_arrays([pa.array(["k", "l", "m"]), numbers], ["key", "value"])
     map_kind = pa.map_(pa.string(), pa.int16())
     made: dict[str, Any] = {}
-    for name, make in {
+    makers: dict[str, Callable[[], Any]] = {
         "text": lambda: buffers(pa.string(), valid, array("i", short).tobytes(), data),
         "wide": lambda: buffers(pa.large_binary(), valid, array("q", wide).tobytes(), data),
         "list": lambda: nested(pa.list_(pa.int16()), numbers, valid, array("i", lists).tobytes()),
         "map": lambda: nested(map_kind, pairs, valid, array("i", maps).tobytes()),
-    }.items():
+    }
+    for name, make in makers.items():
         with suppress(pa.ArrowInvalid):  # pyarrow notices some of them
             made[name] = make()
     if not made:
