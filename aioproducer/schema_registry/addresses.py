@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RegistryAddress:
-    """Where one registry is."""
+    """The address of one registry."""
 
     url: str
     """Without credentials, and without a slash at its end."""
@@ -69,7 +69,7 @@ def basic_authorization(username: str, password: str) -> Secret:
 
 
 def secrets_in(authorization: Secret) -> tuple[Secret, ...]:
-    """What a response could repeat of an ``Authorization`` header: token, or pair and password."""
+    """The secrets of an ``Authorization`` header: the token, or the password and its pair."""
     scheme, _, value = authorization.reveal().partition(" ")
     if scheme != "Basic":
         return (Secret(value),)

@@ -21,7 +21,7 @@ def refuse_rules_of_writers(schema: Schema, place: str) -> None:
 
 
 def refuse_rules_of_readers(schema: Schema, place: str) -> None:
-    """The same for a reader, who need not obey the rules of writers."""
+    """Refuse a schema with rules for readers; a reader need not obey those of writers."""
     _refuse(schema, place, lambda rule: rule.mode != _OF_WRITERS_ALONE)
 
 

@@ -54,7 +54,7 @@ _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 @dataclass(frozen=True, kw_only=True)
 class HttpSettings:
-    """How registries are asked."""
+    """The registries, and the limits and retries of requests to them."""
 
     addresses: tuple[RegistryAddress, ...]
     credentials: Credentials = field(repr=False)

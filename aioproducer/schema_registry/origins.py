@@ -24,7 +24,7 @@ __all__ = ["Arguments", "Asking", "Origin", "Properties"]
 
 
 class Asking(NamedTuple):
-    """How a client asks."""
+    """The transport of a client, and the lifetime of its answers."""
 
     transport: HttpTransport
     latest_ttl: float

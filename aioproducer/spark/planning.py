@@ -41,7 +41,7 @@ def plan_sink(options: Mapping[str, str], schema: StructType) -> SinkPlan:
 def plan_typed_rows(
     options: Mapping[str, str], schema: StructType, topic: str | None = None
 ) -> SinkPlan:
-    """The same for columns and the options of formats alone: the producer exists already."""
+    """Check columns and the options of formats alone, because the producer exists already."""
     formats = format_options(options)
     plan = plan_rows(types_of(schema), topic, formats.names)
     return _with_encodings(plan, formats, schema)
