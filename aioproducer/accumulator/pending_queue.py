@@ -89,7 +89,7 @@ class PendingQueue:
 
     def first_unserialized(self, topic: str) -> PendingRecord | None:
         """The oldest record of ``topic`` that waits for its serializer."""
-        return next(iter(self._records.unserialized.of(topic, 1)), None)
+        return self._records.unserialized.first(topic)
 
     def serialize(self, topic: str, most: int) -> Iterator[PendingRecord]:
         """Serialize the first ``most`` records of ``topic`` that wait for it; yields each one.
@@ -97,9 +97,10 @@ class PendingQueue:
         The iterator ends before the first record whose serializer is not prepared. A record that
         can't be serialized, or is too large, fails.
         """
-        for record in self._records.unserialized.of(topic, most):
-            if record.settled or record.serialize is None:
-                continue
+        for _ in range(most):
+            record = self.first_unserialized(topic)
+            if record is None or record.serialize is None:
+                return
             if record.cancelled:
                 self.withdraw(record)
                 continue

@@ -1,8 +1,8 @@
 """Records before they are in a batch: serialized records, and pending ones.
 
 A record waits if its serializer is not prepared, if its topic is unknown, or if there is no memory
-for it. Pending records are kept in
-the order of their ``send()`` calls, so the oldest is the first to expire.
+for it. Pending records are kept in the order of their ``send()`` calls, so the oldest is the first
+to expire.
 """
 
 from __future__ import annotations
@@ -176,11 +176,12 @@ class TopicQueues:
     """Records by topic, each topic's in the order in which they came."""
 
     def __init__(self) -> None:
-        self._queues: dict[str, dict[PendingRecord, None]] = {}
+        # Of a plain dict whose first entries were removed, the first one takes long to find.
+        self._queues: dict[str, OrderedDict[PendingRecord, None]] = {}
 
     def add(self, record: PendingRecord) -> None:
         """Put ``record`` at the end of its topic's queue."""
-        self._queues.setdefault(record.topic, {})[record] = None
+        self._queues.setdefault(record.topic, OrderedDict())[record] = None
 
     def remove(self, record: PendingRecord) -> None:
         """Take ``record`` out, if it is here."""
@@ -195,9 +196,13 @@ class TopicQueues:
         """The topics with records."""
         return self._queues.keys()
 
-    def of(self, topic: str, most: int | None = None) -> list[PendingRecord]:
-        """The records of ``topic``, or the first ``most`` of them."""
-        return list(islice(self._queues.get(topic, ()), most))
+    def of(self, topic: str) -> list[PendingRecord]:
+        """The records of ``topic``."""
+        return list(self._queues.get(topic, ()))
+
+    def first(self, topic: str) -> PendingRecord | None:
+        """The first record of ``topic``."""
+        return next(iter(self._queues.get(topic, ())), None)
 
     def take(self, topic: str) -> list[PendingRecord]:
         """Remove and return the records of ``topic``."""

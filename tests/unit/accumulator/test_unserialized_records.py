@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import process_time
 
 from aioproducer.accumulator import PendingRecord, SerializedRecord, Unserialized
+from aioproducer.accumulator.pending_records import TopicQueues
 from aioproducer.errors import NotPreparedError, RecordTooLargeError, SerializationError
 from tests.support.tokens import Token
 from tests.unit.accumulator.world import BLOCK, AccumulatorWorld
@@ -117,3 +119,18 @@ def test_a_topic_stays_known_while_records_wait_for_their_serializer() -> None:
     assert not world.accumulator.forget_topic("t", world.now)
     world.accumulator.pending.withdraw(record)
     assert world.accumulator.forget_topic("t", world.now)
+
+
+def test_the_first_of_many_records_is_found_at_once() -> None:
+    world = AccumulatorWorld()
+    queues, count = TopicQueues(), 50_000
+    record = SerializedRecord("t", None, 0, None, None, (), Token())
+    records = [PendingRecord(record, 600, world.now, world.now) for _ in range(count)]
+    for each in records:
+        queues.add(each)
+    began = process_time()
+    for each in records:
+        assert queues.first("t") is each
+        queues.remove(each)
+    assert process_time() - began < 2, "in a plain dict it takes ten seconds"
+    assert not queues.topics
