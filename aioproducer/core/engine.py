@@ -26,6 +26,9 @@ _SECONDS_PER_BATCHED_RECORD: Final = 1e-6
 _SECONDS_PER_PENDING_RECORD: Final = 5e-6
 """Seconds to fail one record on a slow machine, for records in batches and pending ones."""
 
+_LEAST_TO_END: Final = 1.0
+"""Seconds in which cancelled tasks end, whatever the timeout of ``close()`` is."""
+
 _LEFT_BEHIND: Final = (
     "the producer was closed before the transaction had ended; what became of it is not known here."
     " The coordinator aborts what is open after transaction_timeout_ms, or when a producer with the"
@@ -117,7 +120,7 @@ class Engine:
 
     def seek_awaited(self, topic: str) -> None:
         """Request the metadata of ``topic`` if records wait for it."""
-        if self._pending.awaiting(topic):
+        if self._pending.is_awaited(topic):
             self._metadata.seek(topic, self._clock())
             self._wakeup.wake()
 
@@ -198,7 +201,8 @@ class Engine:
                     self.parts.telemetry.close(closed)
                 self._client.close()
                 self.accumulator.close_memory()
-                await self._owner.close()
+                # A user's prepare() may ignore its cancellation.
+                await self._owner.close(max(end - self._clock(), _LEAST_TO_END))
                 if self.parts.mechanism is not None:
                     await self.parts.mechanism.close()
                 self.parts.compression_threads.shutdown(cancel_futures=True)

@@ -10,6 +10,7 @@ from aioproducer import serialization
 from aioproducer.config import JavaSerializer, ProducerConfig
 from aioproducer.interceptors import Interceptors, begin_closing, close_failed, close_hooks
 from aioproducer.logs import ClientLog
+from aioproducer.runtime.tasks import is_being_cancelled
 from aioproducer.serialization import Field, FieldSerializer, RecordSerializers
 
 _LEAST_TO_CLOSE: Final = 0.1
@@ -70,7 +71,9 @@ class Hooks:
                 for closing in begin_closing(hooks):
                     try:
                         await closing
-                    except Exception as error:
+                    except (Exception, asyncio.CancelledError) as error:
+                        if is_being_cancelled():
+                            raise
                         close_failed(closing, error)
 
     def close_unstarted(self) -> None:

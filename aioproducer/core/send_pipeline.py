@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import current_task
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeAlias
@@ -21,6 +21,7 @@ from aioproducer.core.serializer_preparation import SerializerPreparation
 from aioproducer.errors import NotPreparedError, ProducerError
 from aioproducer.model import Headers, ProducerRecord
 from aioproducer.observer import ObservedFuture, tell_partition
+from aioproducer.serialization import checked_headers
 
 RecordFields: TypeAlias = tuple[Any, Any, Any, int | None, Headers | None, int | None]
 """Topic, value, key, partition, headers and timestamp: see :meth:`ProducerRecord.fields`."""
@@ -122,7 +123,10 @@ class SendPipeline:
         over_capacity: bool,
     ) -> None:
         """Put a record into a batch, or let it wait for its serializers to be prepared."""
-        topic = fields[0]
+        topic, value, key, partition, headers, timestamp_ms = fields
+        if headers is not None and not isinstance(headers, Mapping | Sequence):
+            headers = checked_headers(headers, topic)  # an iterator can be read once alone
+            fields = topic, value, key, partition, headers, timestamp_ms
         if topic in preparation.ready:
             try:
                 record = self._serialized(fields, token, sent_ns)
@@ -131,7 +135,6 @@ class SendPipeline:
             else:
                 self._append_or_enqueue(record, caller, None, over_capacity=over_capacity)
                 return
-        _, value, key, partition, headers, timestamp_ms = fields
         key, value, headers = self._serializers.converted(topic, key, value, headers)
         fields = topic, value, key, partition, headers, timestamp_ms
         unserialized = preparation.serializer_of(

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from itertools import islice
-from sys import getsizeof
 from typing import Any, Final
 
 from aioproducer.accumulator import SerializedRecord, Unserialized
 from aioproducer.core.engine import Engine
+from aioproducer.core.estimated_size import estimated_size
 from aioproducer.errors import NotPreparedError, ProducerError, SerializationError
 from aioproducer.logs import RoomLogger
+from aioproducer.runtime.tasks import is_being_cancelled
 from aioproducer.serialization import RecordSerializers
 
 logger = RoomLogger(__name__)
@@ -27,7 +27,6 @@ _MOST_TOPICS: Final = 10_000
 """The number of topics that are known as prepared; beyond it all are prepared again."""
 _LEAST_SIZE: Final = 512
 """Bytes that an unserialized record counts for at least."""
-_MOST_PARTS: Final = 1_000
 
 
 class SerializerPreparation:
@@ -64,9 +63,13 @@ class SerializerPreparation:
         def once_prepared() -> SerializedRecord:
             if topic not in self._prepared:
                 raise NotPreparedError(f"topic {topic!r}: prepare() was not called yet")
-            return serialize()
+            try:
+                return serialize()
+            except NotPreparedError as error:
+                self._pending.preparation_errors[topic] = error
+                raise
 
-        size = max(_LEAST_SIZE, sum(map(_estimated_size, data)))
+        size = max(_LEAST_SIZE, sum(map(estimated_size, data)))
         return Unserialized(size, once_prepared)
 
     def begin(self, topic: str) -> None:
@@ -95,6 +98,8 @@ class SerializerPreparation:
                 elif not _is_retriable(error):
                     await self._fail(topic, error)
                 self._failures[topic] = failures + 1
+                if len(self._failures) > _MOST_TOPICS:
+                    self._failures.clear()
         finally:
             self._running.discard(topic)
         self._pending.preparation_errors.pop(topic, None)
@@ -106,13 +111,14 @@ class SerializerPreparation:
         try:
             async with asyncio.timeout(self._max_block):
                 await self._serializers.prepare(topic)
-        except Exception as error:
-            if not str(error) and isinstance(error, TimeoutError):
-                error = TimeoutError(f"prepare() did not return within {self._max_block:g} s")
+        except (Exception, asyncio.CancelledError) as raised:
+            if is_being_cancelled():
+                raise
+            error = self._error_of(raised)
             self._pending.preparation_errors[topic] = error
             logger.repeated(
                 logging.WARNING,
-                ("prepare", topic, type(error)),
+                ("prepare", type(error)),
                 "the serializers can't be prepared for topic %s: %s: %s",
                 topic,
                 type(error).__name__,
@@ -126,6 +132,16 @@ class SerializerPreparation:
             self.ready.clear()
         self._prepared.add(topic)
         return None
+
+    def _error_of(self, raised: Exception | asyncio.CancelledError) -> Exception:
+        """The error of a call of ``prepare()``."""
+        if isinstance(raised, asyncio.CancelledError):
+            error = SerializationError("prepare() raised CancelledError, but nobody cancelled it")
+            error.__cause__ = raised
+            return error
+        if not str(raised) and isinstance(raised, TimeoutError):
+            return TimeoutError(f"prepare() did not return within {self._max_block:g} s")
+        return raised
 
     async def _serialize(self, topic: str) -> None:
         """Serialize the records that wait, up to one whose serializer is not prepared."""
@@ -156,17 +172,3 @@ def _is_retriable(error: Exception) -> bool:
     """True if another call of ``prepare()`` may succeed."""
     said = getattr(error, "retriable", None)
     return bool(said) if said is not None else isinstance(error, OSError | TimeoutError)
-
-
-def _estimated_size(data: Any) -> int:
-    """Bytes that ``data`` may take, by itself and its parts."""
-    if data is None:
-        return 0
-    parts = data
-    if isinstance(data, dict):
-        parts = data.values()
-    elif not isinstance(data, list | tuple):
-        parts = getattr(data, "__dict__", {}).values()
-    return getsizeof(data, _LEAST_SIZE) + sum(
-        getsizeof(part, 0) for part in islice(parts, _MOST_PARTS)
-    )

@@ -10,6 +10,12 @@ from typing import Any
 from aioproducer import logs
 
 
+def is_being_cancelled() -> bool:
+    """True if the present task is to end; else a CancelledError is from something it awaited."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 class TaskOwner:
     """Starts tasks, and calls ``on_death`` with the error of the first task that fails.
 

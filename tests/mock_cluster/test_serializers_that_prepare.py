@@ -355,3 +355,78 @@ async def test_the_loop_goes_on_while_prepare_waits(orders: MockCluster) -> None
         other.cancel()
     assert turns >= 50
     assert before > 0
+
+
+async def test_a_cancellation_from_within_fails_the_records_of_its_topic_alone(
+    orders: MockCluster,
+) -> None:
+    class Cancelled(Schemas):
+        async def prepare(self, topic: str) -> None:
+            if topic == "orders":
+                await asyncio.gather(self._cancelled())
+            await super().prepare(topic)
+
+        async def _cancelled(self) -> None:
+            raise asyncio.CancelledError
+
+    async with made(orders, Cancelled()) as producer:
+        failing, passing = producer.send("orders", "1"), producer.send("others", "1")
+        with pytest.raises(SerializationError, match="CancelledError"):
+            await failing
+        await passing
+
+
+async def test_close_ends_although_prepare_ignores_its_cancellation(orders: MockCluster) -> None:
+    freed = asyncio.Event()
+
+    class Stubborn(Schemas):
+        async def prepare(self, topic: str) -> None:
+            self.calls.append(topic)
+            while not freed.is_set():
+                try:
+                    await freed.wait()
+                except asyncio.CancelledError:
+                    continue
+
+    schemas = Stubborn()
+    producer = made(orders, schemas)
+    await producer.start()
+    waiting = producer.send("orders", "1")
+    await until(lambda: bool(schemas.calls))
+    async with asyncio.timeout(20):
+        await producer.close(timeout=0.1)
+    with pytest.raises(ProducerClosedError):
+        await waiting
+    freed.set()
+
+
+async def test_a_close_that_raises_a_cancellation_is_one_more_error(orders: MockCluster) -> None:
+    class Closing(Schemas):
+        async def close(self) -> None:
+            raise asyncio.CancelledError
+
+    async with made(orders, Closing) as producer:
+        await producer.send("orders", "1")
+
+
+async def test_headers_of_an_iterator_are_kept_while_a_record_waits(orders: MockCluster) -> None:
+    schemas = Schemas()
+    schemas.published.add("new")
+    async with made(orders, schemas) as producer:
+        await producer.send("orders", "1")
+        pairs: Any = ((name, b"v") for name in "ab")
+        await producer.send("orders", "new:2", headers=pairs)
+        with pytest.raises(SerializationError, match="must be a mapping"):
+            producer.send("orders", "3", headers=3)  # type: ignore[arg-type]
+    *_, last = read_first(orders, "orders", 2)
+    assert dict(last.headers or ()) == {"a": b"v", "b": b"v", "kind": b"new"}
+
+
+async def test_an_expired_record_tells_what_its_serializer_lacks(orders: MockCluster) -> None:
+    class Lacking(Schemas):
+        async def prepare(self, topic: str) -> None:
+            self.loaded.add("plain")
+
+    async with made(orders, Lacking(), max_block_ms=200) as producer:
+        with pytest.raises(PreparationTimeoutError, match="the schema of new is not loaded"):
+            await producer.send("orders", "new:1")
