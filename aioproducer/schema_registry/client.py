@@ -187,7 +187,12 @@ class SchemaRegistry:
     async def version(
         self, subject: str, version: int, *, deleted: bool = False
     ) -> RegisteredSchema:
-        """One version of ``subject``; ``deleted``: it may have been deleted."""
+        """One version of ``subject``; ``deleted``: it may have been deleted.
+
+        The version -1 is the latest one, as in Confluent's API.
+        """
+        if version == -1:
+            return await self.latest(subject)
         path = requests.path("subjects", subject, "versions", version, deleted=deleted)
         return await self._kept(
             Key("version", subject, (version, deleted)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from aioproducer.errors import ClientClosedError, ProducerError, anew
@@ -34,7 +35,9 @@ class Flights:
         loop = asyncio.get_running_loop()
         if loop not in self._loops:
             self._forget_ended_loops()
-        flights = self._loops.setdefault(loop, _LoopFlights(lambda: self._loops.pop(loop, None)))
+        flights = self._loops.get(loop)
+        if flights is None:
+            flights = self._loops[loop] = _LoopFlights(partial(self._forget, loop))
         answer: _Answer = await flights.share(key, call)
         return answer
 
@@ -44,6 +47,10 @@ class Flights:
         if flights is not None:
             await flights.close()
 
+    def _forget(self, loop: asyncio.AbstractEventLoop, flights: _LoopFlights) -> None:
+        if self._loops.get(loop) is flights:  # there are others if these were closed
+            del self._loops[loop]
+
     def _forget_ended_loops(self) -> None:
         for loop in [each for each in list(self._loops) if each.is_closed()]:
             self._loops.pop(loop, None)
@@ -52,7 +59,7 @@ class Flights:
 class _LoopFlights:
     """The requests in flight of one event loop."""
 
-    def __init__(self, on_empty: Callable[[], object]) -> None:
+    def __init__(self, on_empty: Callable[[_LoopFlights], None]) -> None:
         self._on_empty = on_empty
         self._owner = TaskOwner(lambda _: None)  # an error is the answer, a cancellation the loop's
         self._futures: dict[Hashable, asyncio.Future[Any]] = {}
@@ -88,7 +95,7 @@ class _LoopFlights:
             if self._futures.get(key) is future:
                 del self._futures[key]
             if not self._futures:
-                self._on_empty()
+                self._on_empty(self)
 
     async def close(self) -> None:
         futures, self._futures = list(self._futures.values()), {}

@@ -18,8 +18,9 @@ async def referred_schemas(
 ) -> dict[str, Schema]:
     """All schemas that ``schema`` needs by the names of their references, each behind its own.
 
-    ``context``, ``:.name:`` or empty, is that of references which name none. As in Confluent's
-    client, the first reference with a name counts.
+    ``context``, ``:.name:`` or empty, is that of references which name none; for those of a
+    referred schema, it is the context of that schema's subject. As in Confluent's client, the first
+    reference with a name counts.
 
     Raises:
         SchemaRegistryError: the references form a cycle, or are too many.
@@ -27,9 +28,9 @@ async def referred_schemas(
     found: dict[str, Schema] = {}
     open_names: dict[str, Schema] = {}
     """Fetched, and their own references are not all found."""
-    ways: list[tuple[str, Iterator[Reference]]] = [("", iter(schema.references))]
+    ways: list[tuple[str, str, Iterator[Reference]]] = [("", context, iter(schema.references))]
     while ways:
-        name, references = ways[-1]
+        name, context, references = ways[-1]
         reference = next(references, None)
         if reference is None:
             ways.pop()
@@ -45,9 +46,11 @@ async def referred_schemas(
             )
         if len(found) + len(open_names) >= _MOST:
             raise SchemaRegistryError(f"a schema refers to more than {_MOST} others")
-        fetched = await fetch(_qualified(reference, context))
+        qualified = _qualified(reference, context)
+        fetched = await fetch(qualified)
         open_names[reference.name] = fetched
-        ways.append((reference.name, iter(fetched.references)))
+        way = reference.name, context_of(qualified.subject), iter(fetched.references)
+        ways.append(way)
     return found
 
 

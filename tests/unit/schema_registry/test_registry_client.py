@@ -16,6 +16,7 @@ from aioproducer.errors import (
     SchemaRegistryUnavailableError,
 )
 from aioproducer.schema_registry import Reference, RegisteredSchema, Rule, Schema
+from aioproducer.schema_registry.flights import Flights
 from aioproducer.testing import InMemorySchemaRegistry
 
 INT, LONG = Schema('"int"'), Schema('"long"')
@@ -95,6 +96,13 @@ async def test_the_latest_version_is_kept_for_a_time() -> None:
     assert len(at_once.requests) == 4
 
 
+async def test_the_version_minus_one_is_the_latest() -> None:
+    registry = InMemorySchemaRegistry(latest_ttl=0)
+    for number, schema in enumerate((INT, LONG), 1):
+        await registry.register("a", schema)
+        assert (await registry.version("a", -1)).version == number
+
+
 async def test_callers_share_a_request(registry: InMemorySchemaRegistry) -> None:
     registry.delay(0.01)
     answers = await asyncio.gather(*(registry.register("a", INT) for _ in range(1000)))
@@ -142,6 +150,34 @@ async def test_close_ends_what_waits_and_a_later_call_works(
     async with registry:
         assert (await registry.register("a", INT)).id == 1
     assert (await registry.by_id(1)).schema == INT
+
+
+async def test_a_request_that_begins_while_others_are_closed_is_shared() -> None:
+    flights, calls, may_end = Flights(), 0, asyncio.Event()
+
+    async def call() -> int:
+        nonlocal calls
+        calls += 1
+        this = calls
+        try:
+            await asyncio.sleep(3600 if this == 1 else 0.01)
+        except asyncio.CancelledError:
+            await may_end.wait()
+            raise
+        return this
+
+    closed = asyncio.create_task(flights.share("key", call))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(flights.close())
+    await asyncio.sleep(0)
+    second = asyncio.create_task(flights.share("key", call))
+    await asyncio.sleep(0)
+    may_end.set()
+    await closing
+    assert await flights.share("key", call) == await second == 2
+    with pytest.raises(ClientClosedError):
+        await closed
 
 
 def test_a_client_serves_event_loops_one_after_the_other(
@@ -278,6 +314,18 @@ async def test_references_are_of_the_context_of_their_subject(
     found = await registry.resolve(Schema("a", references=(here, there)), subject="a")
     assert found == {"D": LONG, "E": INT}
     assert registry.requests[2].startswith("GET /subjects/%3A.team%3Ad/versions/1")
+
+
+async def test_references_of_a_referred_schema_are_of_its_context(
+    registry: InMemorySchemaRegistry,
+) -> None:
+    await registry.register(":.team:d", INT)
+    await registry.register("d", LONG)
+    referring = Schema("b", references=(Reference("D", "d", 1),))
+    await registry.register(":.team:b", referring)
+    top = Schema("a", references=(Reference("B", ":.team:b", 1),))
+    assert (await registry.resolve(top, subject="a"))["D"] == INT
+    assert (await registry.resolve(top, subject=":.other:a"))["D"] == INT
 
 
 async def test_a_cycle_of_references_ends(
