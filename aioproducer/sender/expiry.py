@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 logger = RoomLogger(__name__)
 
+_VAIN_ATTEMPTS: Final = 10
+"""Records of a topic that are serialized in vain before the late ones behind them fail."""
 _MEMORY_FULL_FOR: Final = 10.0
 """Seconds that records wait for memory before a line says so."""
 
@@ -90,13 +93,14 @@ class RecordExpiry:
     def expire(self, now: float) -> None:
         """Fail the late records, at most ``RECORDS_PER_SLICE`` at once."""
         late: dict[str, tuple[int, ProducerError]] = {}
+        vain: Counter[str] = Counter()
         for record in self._pending.expired(now, RECORDS_PER_SLICE):
             if record.settled:  # it went into a batch as the record before it failed
                 continue
             error = self._why(record, now)
             self._pending.fail([record], error)
-            if record.serialize is not None:
-                self._accumulator.serialize_pending(record.topic, RECORDS_PER_SLICE, now)
+            if record.serialize is not None and vain[record.topic] < _VAIN_ATTEMPTS:
+                vain[record.topic] += not self._serialize_next(record.topic, now)
             self._metrics.records_failed(record.topic, 1, now)
             # A topic that is known lacks the partition that this record names.
             others_may_pass = isinstance(error, MetadataTimeoutError) and (
@@ -107,6 +111,12 @@ class RecordExpiry:
             late[record.topic] = count + 1, error
         for topic, (count, error) in late.items():
             _tell_failed(topic, count, error)
+
+    def _serialize_next(self, topic: str, now: float) -> bool:
+        """Serialize the records behind a failed one; False: the next one is not prepared either."""
+        head = self._pending.first_unserialized(topic)
+        self._accumulator.serialize_pending(topic, RECORDS_PER_SLICE, now)
+        return head is None or self._pending.first_unserialized(topic) is not head
 
     def report_refused(self, now: float) -> None:
         """Count the pending records that no batch could take."""
