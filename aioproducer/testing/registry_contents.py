@@ -102,7 +102,7 @@ class Contents:
             if each.schema_id == schema_id:
                 return self._shown(subject, each)
         for reference in fields.get("references", ()):
-            self._version(reference["subject"], str(reference["version"]), deleted=True)
+            self._check_reference(reference["subject"], reference["version"])
         if reasons := self._reasons(subject, body):
             raise _RefusedError(
                 409,
@@ -115,6 +115,16 @@ class Contents:
         versions = self._subjects.setdefault(subject, [])
         versions.append(_Version(versions[-1].number + 1 if versions else 1, schema_id))
         return self._shown(subject, versions[-1])
+
+    def _check_reference(self, subject: str, version: int) -> None:
+        try:
+            self._version(subject, str(version))
+        except _RefusedError as error:
+            raise _RefusedError(
+                42201,
+                f'Invalid schema, details: No schema reference found for subject "{subject}" and'
+                f" version {version}",
+            ) from error
 
     def _reasons(self, subject: str, body: dict[str, Any]) -> list[str]:
         if self._levels.get(subject, self._levels[None]) == "NONE":

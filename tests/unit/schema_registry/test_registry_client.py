@@ -11,6 +11,7 @@ import pytest
 from aioproducer.errors import (
     ClientClosedError,
     IncompatibleSchemaError,
+    InvalidSchemaError,
     SchemaNotFoundError,
     SchemaRegistryError,
     SchemaRegistryUnavailableError,
@@ -51,7 +52,6 @@ async def test_what_is_missing(registry: InMemorySchemaRegistry) -> None:
         (registry.version("a", 2), 40402),
         (registry.by_id(9), 40403),
         (registry.lookup("a", LONG), 40403),
-        (registry.register("a", Schema("x", references=(Reference("n", "b", 1),))), 40401),
     ]:
         with pytest.raises(SchemaNotFoundError) as caught:
             await call
@@ -314,6 +314,14 @@ async def test_references_are_of_the_context_of_their_subject(
     found = await registry.resolve(Schema("a", references=(here, there)), subject="a")
     assert found == {"D": LONG, "E": INT}
     assert registry.requests[2].startswith("GET /subjects/%3A.team%3Ad/versions/1")
+
+
+async def test_a_reference_that_leads_nowhere_is_an_invalid_schema(
+    registry: InMemorySchemaRegistry,
+) -> None:
+    with pytest.raises(InvalidSchemaError, match="No schema reference found") as raised:
+        await registry.register("a", Schema("a", references=(Reference("D", "d", 1),)))
+    assert raised.value.error_code == 42201
 
 
 async def test_references_of_a_referred_schema_are_of_its_context(
