@@ -66,7 +66,8 @@ class SerializerPreparation:
             try:
                 return serialize()
             except NotPreparedError as error:
-                self._pending.preparation_errors[topic] = error
+                # An error of prepare() says more: it is the reason for this one.
+                self._pending.preparation_errors.setdefault(topic, error)
                 raise
 
         size = max(_LEAST_SIZE, sum(map(estimated_size, data)))
@@ -131,6 +132,7 @@ class SerializerPreparation:
             self._prepared.clear()
             self.ready.clear()
         self._prepared.add(topic)
+        self._pending.preparation_errors.pop(topic, None)
         return None
 
     def _error_of(self, raised: Exception | asyncio.CancelledError) -> Exception:
