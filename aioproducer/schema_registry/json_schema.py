@@ -105,7 +105,7 @@ def json_encoder() -> Callable[[Any], bytes]:
 
     def encode(value: Any) -> bytes:
         try:
-            encoded: bytes = orjson.dumps(value, default=_as_text)
+            encoded: bytes = orjson.dumps(value, default=as_text)
         except TypeError:  # an integer of more than 64 bits, which json can write
             return _by_json(value)
         if b"null" in encoded:  # orjson writes null for NaN
@@ -141,12 +141,12 @@ def refuse_infinite(value: Any) -> None:
 
 def _by_json(value: Any) -> bytes:
     text = json.dumps(
-        value, default=_as_text, allow_nan=False, ensure_ascii=False, separators=(",", ":")
+        value, default=as_text, allow_nan=False, ensure_ascii=False, separators=(",", ":")
     )
     return text.encode()
 
 
-def _as_text(value: Any) -> Any:
+def as_text(value: Any) -> Any:
     """Dates, times, UUIDs and decimals as text."""
     if hasattr(value, "isoformat"):
         return value.isoformat()

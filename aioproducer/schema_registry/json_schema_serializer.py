@@ -63,7 +63,7 @@ class JsonSchemaSerializer(SchemaSerializer[T], Generic[T]):
         super().__init__(registry, settings)
         self._to_dict = to_dict
         self._validate = validate
-        self._objects = Objects(json=True)
+        self._objects = Objects(mode="json", by_alias=True)
         self._sources = SchemaSources("JSON", schema, _class_schema, title_of, settings)
 
     def _known(self) -> tuple[Hashable, ...]:

@@ -25,12 +25,12 @@ _PLAIN: Final = frozenset(
 
 class Objects:
     """Converts objects. ``hints`` has the union branch for objects of a class, by the class's name:
-    their dicts get it as ``-type``, as fastavro wants it. ``json``: a dump by pydantic is one for
-    JSON."""
+    their dicts get it as ``-type``, as fastavro wants it. ``dump`` has arguments for pydantic's
+    ``model_dump()``."""
 
-    def __init__(self, hints: Mapping[str, str] | None = None, *, json: bool = False) -> None:
+    def __init__(self, hints: Mapping[str, str] | None = None, **dump: Any) -> None:
         self._hints = hints or {}
-        self._mode = {"mode": "json", "by_alias": True} if json else {}
+        self._dump = dump
         self._converts: dict[type, Convert | None] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -67,7 +67,9 @@ class Objects:
         if (names := field_names(kind)) is not None:
             return self._of_fields(kind, names)
         if callable(getattr(kind, "model_dump", None)):
-            return lambda value: self.converted(value.model_dump(**self._mode))
+            return self._of_model
+        if callable(getattr(kind, "unicode_string", None)):  # a URL of pydantic
+            return str
         if issubclass(kind, Enum):
             return lambda value: value.value if isinstance(value.value, str | int) else value.name
         if issubclass(kind, tuple):
@@ -77,6 +79,27 @@ class Objects:
         if issubclass(kind, Mapping):
             return lambda value: {_key(key): self.converted(each) for key, each in value.items()}
         return None
+
+    def _of_model(self, value: Any) -> Any:
+        """A pydantic model's dump, which converts the models and dataclasses within it."""
+        dumped = self.converted(value.model_dump(**self._dump))
+        if self._hints:
+            self._add_hints(value, dumped)
+        return dumped
+
+    def _add_hints(self, value: Any, dumped: Any) -> None:
+        """Add the hints for the objects within ``value`` to its dump."""
+        if isinstance(dumped, dict):
+            of_map = isinstance(value, Mapping)
+            for name, each in dumped.items():
+                member = value.get(name) if of_map else getattr(value, name, None)
+                self._add_hints(member, each)
+            hint = self._hints.get(type(value).__name__)
+            if hint is not None:
+                dumped["-type"] = hint
+        elif isinstance(dumped, list) and isinstance(value, list | tuple):
+            for member, each in zip(value, dumped, strict=False):
+                self._add_hints(member, each)
 
     def _of_fields(self, kind: type, names: Mapping[str, str]) -> Convert:
         """A function that was compiled for the fields of a class."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from base64 import standard_b64encode
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final, Generic, Unpack
 
 from aioproducer.errors import ConfigError, SerializationError
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.found import shown
+from aioproducer.schema_registry.json_schema import as_text
 from aioproducer.schema_registry.model import Reference, Schema
 from aioproducer.schema_registry.objects import Objects
 from aioproducer.schema_registry.policies import SerializerOptions, checked
@@ -125,12 +127,12 @@ class ProtobufSerializer(SchemaSerializer[T], Generic[T]):
     def _from_objects(self, target: Target, key: Hashable, encode: Encode) -> Encode:
         """For dicts and objects, by Protobuf's mapping of JSON."""
         parse = needed("google.protobuf.json_format").ParseDict
-        objects = Objects(json=True)
+        objects = Objects(by_alias=True)
 
         def encode_object(data: Any, headers: RecordHeaders) -> bytes:
             try:
                 message = key()  # type: ignore[operator]
-                parse(objects.converted(data), message, max_recursion_depth=_DEEPEST)
+                parse(_in_json(objects.converted(data)), message, max_recursion_depth=_DEEPEST)
             except Exception as error:
                 raise _misfit(target, data, error) from error
             return encode(message, headers)
@@ -152,8 +154,21 @@ def _descriptor(key: Hashable) -> Any:
     return key.DESCRIPTOR  # type: ignore[attr-defined]
 
 
+def _in_json(value: Any) -> Any:
+    """A converted value in Protobuf's mapping of JSON: bytes in base64, dates and UUIDs as text."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {key: _in_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_in_json(each) for each in value]
+    if isinstance(value, bytes | bytearray):
+        return standard_b64encode(value).decode("ascii")
+    return as_text(value)
+
+
 def _misfit(target: Target, data: Any, error: Exception) -> SerializationError:
     return SerializationError(
         f"{target.place}: the {target.field} does not fit the message "
-        f"({type(error).__name__}: {str(error)[:300]}), found {shown(data)}"
+        f"({type(error).__name__}: {' '.join(str(error).split())[:300]}), found {shown(data)}"
     )

@@ -293,6 +293,51 @@ class WithSchema(msgspec.Struct):
     }
 
 
+class Placed(pydantic.BaseModel):
+    id: int
+
+
+class Closed(pydantic.BaseModel):
+    id: int
+    site: pydantic.HttpUrl = pydantic.HttpUrl("http://shop.example/")
+
+
+class Happened(pydantic.BaseModel):
+    event: Placed | Closed
+    earlier: list[Placed | Closed] = []
+
+
+@dataclass
+class HappenedAsADataclass:
+    event: Placed | Closed
+    earlier: list[Placed | Closed] = field(default_factory=list)
+
+
+@pytest.mark.parametrize("happened", [Happened, HappenedAsADataclass])
+async def test_the_class_of_a_model_chooses_the_record_of_a_union(
+    registry: InMemorySchemaRegistry, happened: Any
+) -> None:
+    def record(name: str, *more: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "record", "name": name, "fields": [{"name": "id", "type": "long"}, *more]}
+
+    fields = [
+        {"name": "event", "type": [record("Closed", {"name": "site", "type": "string",
+                                                     "default": ""}), record("Placed")]},
+        {"name": "earlier", "type": {"type": "array", "items": ["Closed", "Placed"]}},
+    ]  # fmt: skip
+    schema = {"type": "record", "name": "Happened", "fields": fields}
+    serializer = AvroSerializer[Any](registry, schema)
+    await serializer.prepare("events")
+    data = serializer.serialize("events", happened(event=Placed(id=1), earlier=[Closed(id=2)]), [])
+    read = await AvroDeserializer[Any](registry, return_record_name=True).deserialize(
+        "events", data
+    )
+    assert read == {
+        "event": ("Placed", {"id": 1}),
+        "earlier": [("Closed", {"id": 2, "site": "http://shop.example/"})],
+    }
+
+
 async def test_a_schema_that_the_class_has_is_seen_with_the_first_value(
     registry: InMemorySchemaRegistry,
 ) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+import pydantic
 import pytest
+from google.protobuf.wrappers_pb2 import BytesValue  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,6 +112,30 @@ async def test_dicts_and_objects_by_the_mapping_of_json(registry: InMemorySchema
         assert data == id_bytes(2, [1]) + expected.SerializeToString()
     with pytest.raises(SerializationError, match=r'subject \'orders-value\'.*no field named "ID"'):
         serializer.serialize("orders", {"ID": 7}, [])
+
+
+class OrderedModel(pydantic.BaseModel):
+    id: int
+    site: pydantic.HttpUrl = pydantic.Field(serialization_alias="customer")
+    at: datetime
+
+
+async def test_bytes_dates_and_urls_of_objects(registry: InMemorySchemaRegistry) -> None:
+    serializer = ProtobufSerializer[Any](registry, BytesValue)
+    await serializer.prepare("blobs")
+    blob = serializer.serialize("blobs", b"abcd", [])
+    assert BytesValue.FromString(blob[7:]).value == b"abcd"
+    serializer = ProtobufSerializer[Any](registry, Order)
+    await serializer.prepare("orders")
+    expected = Order(id=7, customer="http://ada.example/")
+    expected.at.seconds = 1
+    at = datetime.fromtimestamp(1, UTC)
+    for value in (
+        {"id": 7, "customer": "http://ada.example/", "at": at},
+        OrderedModel(id=7, site=pydantic.HttpUrl("http://ada.example/"), at=at),
+    ):
+        data = serializer.serialize("orders", value, [])
+        assert data[7:] == expected.SerializeToString()
 
 
 async def test_the_latest_schema_may_be_a_text_with_other_indexes(
