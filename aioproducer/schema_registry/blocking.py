@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from threading import Lock, Thread
 from types import TracebackType
 from typing import Any, Final, Generic, Protocol, Self
@@ -15,11 +15,14 @@ from aioproducer.errors import (
 )
 from aioproducer.schema_registry.value_types import T_co
 from aioproducer.schema_registry.wire_format import ReadHeaders
+from aioproducer.serialization import Field
 
 _GRACE: Final = 5.0  # seconds for the thread to end
 
 
 class _Deserializer(Protocol[T_co]):
+    def for_field(self, field: Field) -> Self: ...
+
     async def deserialize(
         self, topic: str, data: bytes | None, headers: ReadHeaders = None
     ) -> T_co | None: ...
@@ -40,6 +43,7 @@ class BlockingDeserializer(Generic[T_co]):
 
     def __init__(self, deserializer: _Deserializer[T_co], timeout: float) -> None:
         self._deserializer = deserializer
+        self._of_keys: _Deserializer[T_co] | None = None
         self._timeout = timeout
         self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -47,9 +51,15 @@ class BlockingDeserializer(Generic[T_co]):
         self._closed = False
 
     def __call__(self, data: bytes | None, context: Any = None) -> T_co | None:
-        """The value of ``data``. ``context``: None, or an object with ``topic`` and ``headers``."""
+        """The value of ``data``. ``context``: None, or an object with ``topic``, ``headers`` and
+        ``field``: a key if that is ``"key"``."""
         topic = getattr(context, "topic", None) or "unknown"
-        return self._value(topic, data, getattr(context, "headers", None))
+        deserializer = self._deserializer
+        if getattr(context, "field", None) == "key":
+            if self._of_keys is None:
+                self._of_keys = deserializer.for_field("key")
+            deserializer = self._of_keys
+        return self._value(deserializer, topic, data, getattr(context, "headers", None))
 
     def deserialize(self, topic: str, headers: ReadHeaders, data: bytes | None) -> T_co | None:
         """The value of ``data``, with the arguments in kafka-python's order.
@@ -59,19 +69,29 @@ class BlockingDeserializer(Generic[T_co]):
             SerializationError: the bytes are no value of their schema.
             SchemaRegistryError: the registry does not give the schema.
         """
-        return self._value(topic, data, headers)
+        return self._value(self._deserializer, topic, data, headers)
 
-    def _value(self, topic: str, data: bytes | None, headers: ReadHeaders) -> T_co | None:
+    def _value(
+        self,
+        deserializer: _Deserializer[T_co],
+        topic: str,
+        data: bytes | None,
+        headers: ReadHeaders,
+    ) -> T_co | None:
         try:
-            return self._deserializer.decode(topic, data, headers)
+            return deserializer.decode(topic, data, headers)
         except NotPreparedError:
             pass
-        loop = self._running()
-        fetched: Future[T_co | None] = asyncio.run_coroutine_threadsafe(
-            self._deserializer.deserialize(topic, data, headers), loop
-        )
+        fetched: Future[T_co | None]
+        with self._lock:  # close() comes before, or ends what is fetched
+            loop = self._running()
+            fetched = asyncio.run_coroutine_threadsafe(
+                deserializer.deserialize(topic, data, headers), loop
+            )
         try:
             return fetched.result(self._timeout)
+        except CancelledError as error:
+            raise _closed() from error
         except TimeoutError as error:
             if fetched.done() and not fetched.cancelled():
                 raise
@@ -81,17 +101,19 @@ class BlockingDeserializer(Generic[T_co]):
             ) from error
 
     def _running(self) -> asyncio.AbstractEventLoop:
-        """The event loop, whose thread is started when it is first needed."""
-        with self._lock:
-            if self._closed:
-                raise ClientClosedError("the deserializer is closed; make another")
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = Thread(
-                    target=_run, args=(self._loop,), name="aioproducer-schemas", daemon=True
-                )
-                self._thread.start()
-            return self._loop
+        """The event loop, whose thread is started when it is first needed.
+
+        A forked process has the loop of its parent, and no thread for it.
+        """
+        if self._closed:
+            raise _closed()
+        if self._loop is None or self._thread is None or not self._thread.is_alive():
+            self._loop = asyncio.new_event_loop()
+            self._thread = Thread(
+                target=_run, args=(self._loop,), name="aioproducer-schemas", daemon=True
+            )
+            self._thread.start()
+        return self._loop
 
     def close(self) -> None:
         """End the thread, and close the deserializer."""
@@ -99,7 +121,7 @@ class BlockingDeserializer(Generic[T_co]):
             self._closed = True
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
-        if loop is None or thread is None:
+        if loop is None or thread is None or not thread.is_alive():
             return
         closed = asyncio.run_coroutine_threadsafe(self._deserializer.close(), loop)
         try:
@@ -120,6 +142,10 @@ class BlockingDeserializer(Generic[T_co]):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _closed() -> ClientClosedError:
+    return ClientClosedError("the deserializer is closed; make another")
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

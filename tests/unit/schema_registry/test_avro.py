@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
 import enum
 import io
 import json
+import os
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -21,6 +26,7 @@ import pydantic
 import pytest
 
 from aioproducer.errors import (
+    ClientClosedError,
     ConfigError,
     IncompatibleSchemaError,
     NotPreparedError,
@@ -657,6 +663,56 @@ async def test_consumers_without_an_event_loop(registry: InMemorySchemaRegistry)
             deserializer(id_bytes(99))
     with pytest.raises(Exception, match="closed"):
         deserializer(id_bytes(98))
+
+
+async def test_the_context_of_a_consumer_says_that_it_is_a_key(
+    registry: InMemorySchemaRegistry,
+) -> None:
+    headers: list[tuple[str, bytes | None]] = []
+    written = {}
+    serializer = AvroSerializer[Any](registry, ITEM, schema_id_location="header")
+    keys = AvroSerializer[Any](registry, "long", schema_id_location="header").for_field("key")
+    for field_, each, value in (("value", serializer, FIELDS["items"][0]), ("key", keys, 5)):
+        written[field_] = (await prepared(each)).serialize("orders", value, headers)
+    with AvroDeserializer[Any](registry).blocking() as deserializer:
+        for field_, value in (("key", 5), ("value", FIELDS["items"][0])):
+            context = SimpleNamespace(topic="orders", field=field_, headers=headers)
+            assert deserializer(written[field_], context) == value
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork()")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+async def test_a_forked_process_has_a_thread_of_its_own(registry: InMemorySchemaRegistry) -> None:
+    data = (await prepared(AvroSerializer(registry, ORDER))).serialize("orders", FIELDS, [])
+    number = (await prepared(AvroSerializer(registry, "long"), "numbers")).serialize(
+        "numbers", 5, []
+    )
+    with AvroDeserializer[Any](registry).blocking(timeout=5) as deserializer:
+        assert deserializer(data) == FIELDS
+        child = os.fork()
+        if child == 0:
+            status = 1
+            with contextlib.suppress(BaseException):
+                status = 0 if deserializer(number) == 5 else 2
+            os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_close_ends_the_wait_for_a_schema(registry: InMemorySchemaRegistry) -> None:
+    asked = threading.Event()
+
+    class NeverAnswers(InMemorySchemaRegistry):
+        async def by_id(self, schema_id: int, *, subject: str | None = None) -> Any:
+            asked.set()
+            await asyncio.Event().wait()
+
+    deserializer = AvroDeserializer[Any](NeverAnswers()).blocking()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(deserializer, id_bytes(1) + b"x")
+        assert asked.wait(10)
+        deserializer.close()
+        with pytest.raises(ClientClosedError):
+            waiting.result(10)
 
 
 async def test_serializers_are_pickled_without_what_they_fetched() -> None:
