@@ -23,10 +23,10 @@ Descriptor: TypeAlias = Any
 """A message's descriptor, of the package protobuf."""
 
 _BUILT_IN: Final = ("google/protobuf/", "google/type/", "confluent/")
-_TOKEN: Final = (
-    r'"(?:\\.|[^"\\\n])*"|'
-    r"'(?:\\.|[^'\\\n])*'|"
-    r"//[^\n]*|/\*.*?\*/|[A-Za-z_.][\w.]*|[{}();=]"
+_TOKEN: Final = (  # a text or a comment that does not end takes the rest: no second look at it
+    r'"(?:\\.|[^"\\\n])*"?|'
+    r"'(?:\\.|[^'\\\n])*'?|"
+    r"//[^\n]*|/\*.*?(?:\*/|\Z)|[A-Za-z_.][\w.]*|[{}();=]"
 )
 _DEEPEST: Final = 100  # messages within messages
 

@@ -168,6 +168,14 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         assert str(error)  # noqa: PT017
 
 
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("begin", ["/* ", '"\\', "'\\"])
+def test_a_text_without_an_end_is_read_in_a_moment(begin: str) -> None:
+    text = begin[0] + begin[1:] * 2 + begin * 300_000
+    with pytest.raises(SerializationError, match="no message at the indexes"):
+        MessageNames(Schema(text, "PROTOBUF"), "a schema").name((0,))
+
+
 async def test_bytes_that_are_no_message(registry: InMemorySchemaRegistry) -> None:
     await ProtobufSerializer[Any](registry, Order).prepare("orders")
     deserializer = ProtobufDeserializer[Any](registry, Order)
