@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from decimal import Decimal
+from functools import partial
 from math import isfinite
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
@@ -93,21 +95,26 @@ def title_of(schema: Schema) -> str | None:
     return title if isinstance(title, str) else None
 
 
-def json_encoder() -> Callable[[Any], bytes]:
+def json_encoder(default: Callable[[Any], Any] | None = None) -> Callable[[Any], bytes]:
     """The fastest encoder that is installed. Values that JSON does not have raise an error.
 
-    Dates, times and UUIDs become text, as orjson writes them; decimals become text, too.
+    Dates, times and UUIDs become text, as orjson writes them. ``default`` converts what is no value
+    of JSON; without it, decimals become text, too, and other objects are refused.
     """
+    default = default or as_text
     try:
         import orjson
     except ImportError:
-        return _by_json
+        return partial(_by_json, default)
+    options = (
+        orjson.OPT_PASSTHROUGH_DATACLASS
+    )  # orjson takes neither to_dict() nor NaN into account
 
     def encode(value: Any) -> bytes:
         try:
-            encoded: bytes = orjson.dumps(value, default=as_text)
+            encoded: bytes = orjson.dumps(value, default, options)
         except TypeError:  # an integer of more than 64 bits, which json can write
-            return _by_json(value)
+            return _by_json(default, value)
         if b"null" in encoded:  # orjson writes null for NaN
             refuse_infinite(value)
         return encoded
@@ -139,9 +146,9 @@ def refuse_infinite(value: Any) -> None:
         level = below
 
 
-def _by_json(value: Any) -> bytes:
+def _by_json(default: Callable[[Any], Any], value: Any) -> bytes:
     text = json.dumps(
-        value, default=as_text, allow_nan=False, ensure_ascii=False, separators=(",", ":")
+        value, default=default, allow_nan=False, ensure_ascii=False, separators=(",", ":")
     )
     return text.encode()
 
@@ -153,6 +160,13 @@ def as_text(value: Any) -> Any:
     if type(value).__name__ in ("UUID", "Decimal"):
         return str(value)
     raise SerializationError(f"JSON has no value for {shown(value)}")
+
+
+def as_text_but_decimals(value: Any) -> Any:
+    """Dates, times and UUIDs as text. Decimals are refused: a validator takes them for numbers."""
+    if isinstance(value, Decimal):
+        raise SerializationError("a decimal is written as text, and validated as such")
+    return as_text(value)
 
 
 def _path(name: str, steps: list[Any]) -> str:

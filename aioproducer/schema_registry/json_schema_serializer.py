@@ -10,7 +10,12 @@ from aioproducer.errors import SerializationError
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.found import shown
-from aioproducer.schema_registry.json_schema import JsonValidator, json_encoder, title_of
+from aioproducer.schema_registry.json_schema import (
+    JsonValidator,
+    as_text_but_decimals,
+    json_encoder,
+    title_of,
+)
 from aioproducer.schema_registry.objects import Objects
 from aioproducer.schema_registry.policies import SerializerOptions, checked
 from aioproducer.schema_registry.schema_serializer import (
@@ -92,12 +97,13 @@ def _encode(
     objects: Objects,
 ) -> Encode:
     prefix, dump = target.prefix, json_encoder()
+    first_dump = dump if validator is None else json_encoder(as_text_but_decimals)
     is_valid = validator.is_valid if validator is not None else None
 
     def encode(data: Any, headers: RecordHeaders) -> bytes:
         try:
             value: Any = data if convert is None else convert(data)
-            encoded = dump(value)  # which also bounds the nesting that the validator sees
+            encoded = first_dump(value)  # which also bounds the nesting that the validator sees
             if is_valid is None or is_valid(value):
                 return prefix + encoded
         except Exception:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -118,6 +119,43 @@ async def test_the_field_that_does_not_fit_is_named(
     assert str(caught.value).startswith("topic 'orders', subject 'orders-value'")
     assert text in str(caught.value)
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.usefixtures("encoder")
+async def test_a_decimal_is_validated_as_the_text_that_it_becomes(
+    registry: InMemorySchemaRegistry,
+) -> None:
+    for type_, fits in (("string", True), ("number", False)):
+        schema = {"type": "object", "properties": {"price": {"type": type_}}}
+        serializer = JsonSchemaSerializer[Any](registry, schema)
+        await serializer.prepare(type_)
+        if fits:
+            data = serializer.serialize(type_, {"price": Decimal("1.50")}, [])
+            assert data[5:] == b'{"price":"1.50"}'
+            continue
+        with pytest.raises(SerializationError, match=r"value\.price: .* found str '1\.50'"):
+            serializer.serialize(type_, {"price": Decimal("1.50")}, [])
+
+
+@dataclass
+class Reading:
+    degrees: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"celsius": self.degrees}
+
+
+@pytest.mark.usefixtures("encoder")
+@pytest.mark.parametrize("validate", [True, False])
+async def test_a_dataclass_within_a_dict_is_converted_as_any_object(
+    registry: InMemorySchemaRegistry, validate: bool
+) -> None:
+    serializer = JsonSchemaSerializer[Any](registry, {"type": "object"}, validate=validate)
+    await serializer.prepare("readings")
+    data = serializer.serialize("readings", {"last": Reading(1.5)}, [])
+    assert json.loads(data[5:]) == {"last": {"celsius": 1.5}}
+    with pytest.raises(SerializationError, match="JSON|range"):
+        serializer.serialize("readings", {"last": Reading(float("nan"))}, [])
 
 
 @pytest.mark.usefixtures("encoder")
