@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Number
+from operator import index
 from typing import Any, Final
 
-from aioproducer.schema_registry.avro_schema import RECORDS, Node, kind_of, resolved
+from aioproducer.schema_registry.avro_schema import RECORDS, Node, branch_name, kind_of, resolved
 from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.found import shown
 
@@ -37,10 +38,23 @@ class AvroDiagnosis:
         self._named = named
         self._strict = strict
         self._checks = 0
+        self._skips_unions = False
 
     def misfit(self, value: Any) -> Misfit | None:
-        """The first part of ``value`` that does not fit; None: none was found."""
+        """The first part of ``value`` that does not fit; None: none was found.
+
+        Branches of unions make the checks many. A value of too many checks is looked at again
+        without its unions, whose values fastavro checks itself.
+        """
         self._checks = 0
+        self._skips_unions = False
+        misfit = self._first(value)
+        if misfit is None and self._checks > _MOST_CHECKS:
+            self._skips_unions = True
+            misfit = self._first(value)
+        return misfit
+
+    def _first(self, value: Any) -> Misfit | None:
         root = resolved(self._parsed, self._named)
         name = root["name"].rpartition(".")[2] if kind_of(root) in RECORDS else "value"
         return self._check(root, value, name, 0)
@@ -49,7 +63,7 @@ class AvroDiagnosis:
         node = resolved(node, self._named)
         kind = kind_of(node)
         self._checks += 1
-        if self._checks > _MOST_CHECKS:
+        if self._checks > _MOST_CHECKS and not self._skips_unions:
             return None
         if depth > _DEEPEST:
             return Misfit(path, f"at most {_DEEPEST} nested values", "more")
@@ -78,7 +92,7 @@ class AvroDiagnosis:
             name = field["name"]
             where = f"{path}.{name}"
             if name not in value:
-                if not self._may_be_missing(field):
+                if not self._may_be_missing(field, depth):
                     wanted = _name(resolved(field["type"], self._named), None)
                     return Misfit(where, wanted, "no value, and the schema has no default")
                 continue
@@ -90,16 +104,16 @@ class AvroDiagnosis:
             return Misfit(path, "no field that the schema lacks", ", ".join(map(repr, extra[:5])))
         return None
 
-    def _may_be_missing(self, field: Mapping[str, Any]) -> bool:
+    def _may_be_missing(self, field: Mapping[str, Any], depth: int) -> bool:
         if "default" in field:
             return True
-        return not self._strict and "null" in field["type"]
+        return not self._strict and self._check(field["type"], None, "", depth + 1) is None
 
     def _array(self, node: Node, value: Any, path: str, depth: int) -> Misfit | None:
         if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
             return Misfit(path, _name(node, None), shown(value))
-        for index, item in enumerate(value):
-            misfit = self._check(node["items"], item, f"{path}[{index}]", depth + 1)
+        for place, item in enumerate(value):
+            misfit = self._check(node["items"], item, f"{path}[{place}]", depth + 1)
             if misfit is not None:
                 return misfit
         return None
@@ -119,10 +133,12 @@ class AvroDiagnosis:
         nodes = [resolved(branch, self._named) for branch in branches]
         names = [_name(node, None) for node in nodes]
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
-            chosen = [each for each in nodes if _branch(each) == value[0]]
+            chosen = [each for each in nodes if branch_name(each) == value[0]]
             if not chosen:
                 return Misfit(path, f"a branch of {' | '.join(names)}", shown(value[0]))
             return self._check(chosen[0], value[1], path, depth + 1)
+        if self._skips_unions:
+            return None
         misfits = [self._check(node, value, path, depth + 1) for node in nodes]
         if None in misfits:
             return None
@@ -141,7 +157,7 @@ def _fits(kind: str, node: Node, value: Any) -> bool:
     if kind == "boolean":
         return isinstance(value, bool)
     if kind in ("int", "long"):
-        return _is_integer(value) and value in (_INT if kind == "int" else _LONG)
+        return _is_integer(value, _INT if kind == "int" else _LONG)
     if kind in ("float", "double"):
         return _is_float(value)
     if kind == "string":
@@ -155,8 +171,11 @@ def _fits(kind: str, node: Node, value: Any) -> bool:
     return True
 
 
-def _is_integer(value: Any) -> bool:
-    return hasattr(value, "__index__")
+def _is_integer(value: Any, numbers: range) -> bool:
+    try:
+        return index(value) in numbers  # a range is searched for an object that is no int itself
+    except Exception:  # whatever the object's own method raises
+        return False
 
 
 def _is_float(value: Any) -> bool:
@@ -184,15 +203,11 @@ def _prepared(node: Mapping[str, Any], value: Any) -> Any:
     return value if prepare is None else prepare(value, node)
 
 
-def _branch(node: Node) -> str:
-    return str(node["name"]) if isinstance(node, dict) and "name" in node else kind_of(node)
-
-
 def _name(node: Node, logical: str | None) -> str:
     """The type in the words of the schema."""
     kind = kind_of(node)
     if kind == "union":
-        return " | ".join(_branch(each) for each in node)
+        return " | ".join(branch_name(each) for each in node)
     if kind in RECORDS:
         return f"record {node['name']}"
     if kind == "enum":

@@ -1,16 +1,24 @@
 """A function that finds values which fastavro writes although they do not fit.
 
-fastavro writes an ``int`` of more than 32 bits and takes any object for a ``boolean``. No reader in
-Java can read such a record. The function is generated once for each schema, and looks at those
-fields alone. Within unions fastavro looks at the values itself.
+fastavro writes an ``int`` of more than 32 bits, which no reader in Java can read, takes any object
+for a ``boolean``, and cuts the digits of a float for a ``long``. The function is generated once for
+each schema, and looks at those fields alone. Within unions fastavro looks at the values itself,
+unless a tuple chooses the branch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from aioproducer.schema_registry.avro_schema import RECORDS, AvroSchema, Node, kind_of, resolved
+from aioproducer.schema_registry.avro_schema import (
+    RECORDS,
+    AvroSchema,
+    Node,
+    branch_name,
+    kind_of,
+    resolved,
+)
 
 Suspect: TypeAlias = Callable[[Any], bool]
 """True if the value deserves a diagnosis. An exception means so, too: it has another shape."""
@@ -40,6 +48,9 @@ def _everything(value: Any) -> bool:
     return True
 
 
+_INT: Final = "-2147483648 <= {} <= 2147483647"
+
+
 class _Maker:
     """Writes the functions of the named types, and expressions for the others."""
 
@@ -58,12 +69,19 @@ class _Maker:
             return f"{function}({value})" if function else None
         if isinstance(node, dict) and "logicalType" in node:
             # A date is written as its number of days; a number is written as it is.
-            outside = f"not -2147483648 <= {value} <= 2147483647"
-            return f"({value}.__class__ is int and {outside})" if kind == "int" else None
+            outside = f"{value}.__class__ is int and not {_INT.format(value)}"
+            return {
+                "int": f"({outside} or {value}.__class__ is float)",
+                "long": f"({value}.__class__ is float)",
+            }.get(kind)
         if kind == "int":
-            return f"({value}.__class__ is not int or not -2147483648 <= {value} <= 2147483647)"
+            return f"({value}.__class__ is not int or not {_INT.format(value)})"
+        if kind == "long":
+            return f"({value}.__class__ is not int and not hasattr({value}, '__index__'))"
         if kind == "boolean":
             return f"({value}.__class__ is not bool)"
+        if kind == "union":
+            return self._chosen(node, value)
         if kind in ("array", "map"):
             self._variables += 1
             item = f"item{self._variables}"
@@ -71,6 +89,15 @@ class _Maker:
             items = value if kind == "array" else f"{value}.values()"
             return f"any([{test} for {item} in {items}])" if test else None
         return None
+
+    def _chosen(self, branches: Node, value: str) -> str | None:
+        """The test of a branch that a tuple of its name and the value chooses."""
+        tests = []
+        for branch in branches:
+            name = branch_name(resolved(branch, self._named))
+            if test := self.test(branch, f"{value}[1]"):
+                tests.append(f"{value}[0] == {name!r} and {test}")
+        return f"({value}.__class__ is tuple and ({' or '.join(tests)}))" if tests else None
 
     def function_of(self, node: Node) -> str | None:
         """The name of the function that was made for a record."""

@@ -117,6 +117,11 @@ def kind_of(node: Node) -> str:
     return str(node)
 
 
+def branch_name(node: Node) -> str:
+    """The name by which a tuple chooses a union's branch."""
+    return str(node["name"]) if isinstance(node, dict) and "name" in node else kind_of(node)
+
+
 def resolved(node: Node, named: Mapping[str, Node]) -> Node:
     """``node``, or the named type that it names."""
     while True:

@@ -234,6 +234,62 @@ async def test_the_field_that_does_not_fit_is_named(
     assert text in message
 
 
+@pytest.mark.parametrize(
+    ("schema", "value", "text"),
+    [
+        (
+            {"type": "array", "items": "int"},
+            [1] * 300_000 + [2**40],
+            r"value\[300000\]: expected int",
+        ),
+        (
+            [ITEM, "null"],
+            ("Item", {"sku": "a", "price": 1.0, "count": 2**31}),
+            r"count: expected int",
+        ),
+        (["null", "boolean"], ("boolean", "yes"), "value: expected boolean, found str 'yes'"),
+        ("long", 1.9, "value: expected long, found float 1.9"),
+        ("long", Decimal("1.9"), "value: expected long, found Decimal"),
+        (
+            {"type": "long", "logicalType": "timestamp-millis"},
+            1.9,
+            "expected long .timestamp-millis",
+        ),
+        ({"type": "int", "logicalType": "date"}, 1.9, "expected int .date."),
+    ],
+    ids=str,
+)
+async def test_a_value_that_fastavro_would_cut_is_refused(
+    registry: InMemorySchemaRegistry, schema: Any, value: Any, text: str
+) -> None:
+    serializer = await prepared(AvroSerializer(registry, schema))
+    with pytest.raises(SerializationError, match=text):
+        serializer.serialize("orders", value, [])
+
+
+class Index:
+    """An integer as numpy has some."""
+
+    def __index__(self) -> int:
+        return 5
+
+    __int__ = __index__
+
+
+@pytest.mark.timeout(30)
+async def test_integers_of_other_classes_are_written(registry: InMemorySchemaRegistry) -> None:
+    for number, kind in enumerate(("int", "long"), 1):
+        serializer = await prepared(AvroSerializer(registry, kind), kind)
+        assert serializer.serialize(kind, Index(), []) == id_bytes(number) + b"\x0a"
+    many = {"type": "array", "items": "int"}
+    serializer = await prepared(AvroSerializer(registry, many), "many")
+    data = serializer.serialize("many", [Index()] * 300_000, [])
+    assert data == id_bytes(3) + bare(many, [5] * 300_000)
+    serializer = await prepared(AvroSerializer(registry, ORDER))
+    with pytest.raises(SerializationError, match=r"Order\.customer: expected string, found int 5"):
+        serializer.serialize("orders", {**FIELDS, "id": Index(), "customer": 5}, [])
+
+
 async def test_huge_values_are_shortened(registry: InMemorySchemaRegistry) -> None:
     serializer = await prepared(AvroSerializer(registry, ORDER))
     for huge in ("x" * 1_000_000, ["x" * 1000] * 100_000, b"x" * 1_000_000):
@@ -665,6 +721,9 @@ async def test_consumers_without_an_event_loop(registry: InMemorySchemaRegistry)
         deserializer(id_bytes(98))
 
 
+FIRST_ITEM = {"sku": "a", "price": 2.5, "count": 1}
+
+
 async def test_the_context_of_a_consumer_says_that_it_is_a_key(
     registry: InMemorySchemaRegistry,
 ) -> None:
@@ -672,12 +731,16 @@ async def test_the_context_of_a_consumer_says_that_it_is_a_key(
     written = {}
     serializer = AvroSerializer[Any](registry, ITEM, schema_id_location="header")
     keys = AvroSerializer[Any](registry, "long", schema_id_location="header").for_field("key")
-    for field_, each, value in (("value", serializer, FIELDS["items"][0]), ("key", keys, 5)):
+    for field_, each, value in (("value", serializer, FIRST_ITEM), ("key", keys, 5)):
         written[field_] = (await prepared(each)).serialize("orders", value, headers)
     with AvroDeserializer[Any](registry).blocking() as deserializer:
-        for field_, value in (("key", 5), ("value", FIELDS["items"][0])):
+        for field_, value in (("key", 5), ("value", FIRST_ITEM)):
             context = SimpleNamespace(topic="orders", field=field_, headers=headers)
             assert deserializer(written[field_], context) == value
+
+
+def ended(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork()")
@@ -695,7 +758,7 @@ async def test_a_forked_process_has_a_thread_of_its_own(registry: InMemorySchema
             with contextlib.suppress(BaseException):
                 status = 0 if deserializer(number) == 5 else 2
             os._exit(status)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert ended(child) == 0
 
 
 def test_close_ends_the_wait_for_a_schema(registry: InMemorySchemaRegistry) -> None:

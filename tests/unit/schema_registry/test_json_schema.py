@@ -154,7 +154,7 @@ async def test_a_dataclass_within_a_dict_is_converted_as_any_object(
     await serializer.prepare("readings")
     data = serializer.serialize("readings", {"last": Reading(1.5)}, [])
     assert json.loads(data[5:]) == {"last": {"celsius": 1.5}}
-    with pytest.raises(SerializationError, match="JSON|range"):
+    with pytest.raises(SerializationError, match=r"JSON|range"):
         serializer.serialize("readings", {"last": Reading(float("nan"))}, [])
 
 
