@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from io import BytesIO
 from typing import Any, Generic
 
@@ -69,14 +70,32 @@ class AvroDeserializer(SchemaDeserializer[T_co], Generic[T_co]):
         read, from_dict, names = self._read, self._from_dict, self._record_names
         parsed, wanted = writer.parsed, reader.parsed if reader is not None else None
         careful = may_do_harm(writer, skips=wanted is not None)
+        shared = reader.mutable_defaults if reader is not None else {}
 
         def decode(payload: bytes) -> Any:
             if careful:
                 refuse_harm(writer, payload, skips=wanted is not None)
             value = read(BytesIO(payload), parsed, wanted, names)
+            if shared:
+                value = _with_own_defaults(value, shared)
             return value if from_dict is None else from_dict(value)
 
         def decode_bytes(payload: bytes) -> Any:
             return payload if from_dict is None else from_dict(payload)
 
         return decode_bytes if writer.is_bytes else decode
+
+
+def _with_own_defaults(value: Any, shared: Mapping[int, Any]) -> Any:
+    """``value`` with copies of the reader's defaults, which the application may change."""
+    if id(value) in shared:
+        return deepcopy(value)
+    if isinstance(value, dict):
+        for name, each in value.items():
+            if isinstance(each, dict | list | tuple):
+                value[name] = _with_own_defaults(each, shared)
+    elif isinstance(value, list):
+        value[:] = [_with_own_defaults(each, shared) for each in value]
+    elif isinstance(value, tuple):
+        return tuple(_with_own_defaults(each, shared) for each in value)
+    return value

@@ -37,6 +37,8 @@ class AvroSchema:
     """fastavro skips items of an array without noticing that the data have ended."""
     name: str | None
     """The full name of the record; None: the schema is a union or a primitive type."""
+    mutable_defaults: Mapping[int, Any]
+    """Defaults that are lists or dicts, by their identity: fastavro gives them to each reader."""
     hints: Mapping[str, str]
     """The full names of records that stand in a union with others, by their simple names."""
 
@@ -167,6 +169,7 @@ def _described(parsed: Node, types: Mapping[str, Node]) -> AvroSchema:
         empty_items=walk.empty_items,
         silent_items=walk.silent_items,
         name=name,
+        mutable_defaults=walk.mutable_defaults,
         hints=hints,
     )
 
@@ -235,6 +238,7 @@ class _Walk:
         self.empty_items = False
         self.silent_items = False
         self.ambiguous: dict[str, None] = {}
+        self.mutable_defaults: dict[int, Any] = {}
 
     def visit(self, node: Node, above: tuple[str, ...]) -> None:
         node = resolved(node, self._types)
@@ -248,7 +252,10 @@ class _Walk:
             self._visited.add(name)
             for field in node["fields"]:
                 if "default" in field:
-                    field["default"] = default_value(field["type"], field["default"], self._types)
+                    default = default_value(field["type"], field["default"], self._types)
+                    field["default"] = default
+                    if isinstance(default, list | dict):
+                        self.mutable_defaults[id(default)] = default
             above = (*above, name)
         elif kind == "union":
             records = [

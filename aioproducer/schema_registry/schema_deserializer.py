@@ -49,7 +49,8 @@ class SchemaDeserializer(ABC, Generic[T_co]):
         self._decoders: dict[_Key, Decode] = {}
         self._prefixes: dict[bytes, Decode] = {}
         """The decoders again, by the first five bytes of data without headers and indexes."""
-        self._failures: dict[_Key, _Failed] = {}
+        self._failures: dict[tuple[str, _Key], _Failed] = {}
+        """The failures of schemas by topic, which their messages name."""
 
     @abstractmethod
     async def _decoder(self, registered: RegisteredSchema, framed: Framed) -> Decode:
@@ -98,7 +99,7 @@ class SchemaDeserializer(ABC, Generic[T_co]):
         if decode is not None:
             return self._decoded(topic, data[:_PREFIX], data[_PREFIX:], decode)
         framed = self._framed(topic, data, headers)
-        decode = self._known(framed)
+        decode = self._known(topic, framed)
         if decode is None:
             raise NotPreparedError(f"topic {topic!r}: the schema {framed.key} was not fetched yet")
         return self._decoded(topic, framed.key, framed.payload, decode)
@@ -122,13 +123,13 @@ class SchemaDeserializer(ABC, Generic[T_co]):
     def _framed(self, topic: str, data: bytes, headers: ReadHeaders) -> Framed:
         return unframed(topic, self._field, data, headers, indexes=self._indexed)
 
-    def _known(self, framed: Framed) -> Decode | None:
+    def _known(self, topic: str, framed: Framed) -> Decode | None:
         key = (framed.key, framed.indexes)
         decode = self._decoders.get(key)
-        if decode is None and (failed := self._failures.get(key)) is not None:
+        if decode is None and (failed := self._failures.get((topic, key))) is not None:
             if _clock() < failed.until:
                 raise anew(failed.error)
-            self._failures.pop(key, None)
+            self._failures.pop((topic, key), None)
         return decode
 
     async def _load(self, topic: str, framed: Framed) -> Decode:
@@ -139,7 +140,7 @@ class SchemaDeserializer(ABC, Generic[T_co]):
             if not error.retriable:
                 if len(self._failures) >= _FAILURES:
                     self._failures.clear()
-                self._failures[key] = _Failed(error, _clock() + _FAILURE_LASTS)
+                self._failures[topic, key] = _Failed(error, _clock() + _FAILURE_LASTS)
             raise
         self._decoders[key] = decode
         if framed.id is not None and not self._indexed:

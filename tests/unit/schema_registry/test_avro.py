@@ -696,6 +696,35 @@ async def test_a_readers_schema_gives_fields_and_defaults(registry: InMemorySche
     assert read == {**FIELDS, "country": "?"}
 
 
+async def test_a_changed_default_stays_with_its_record(registry: InMemorySchemaRegistry) -> None:
+    tags = {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []}
+    new = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}, tags]}
+    items = {"type": "record", "name": "Items", "fields": [
+        {"name": "items", "type": {"type": "array", "items": ["null", new]}}]}  # fmt: skip
+    old = json.loads(json.dumps(items))
+    del old["fields"][0]["type"]["items"][1]["fields"][1]
+    serializer = await prepared(AvroSerializer(registry, old))
+    data = serializer.serialize("orders", {"items": [{"id": 1}, None, {"id": 2}]}, [])
+    for names in (False, True):
+        deserializer = AvroDeserializer[Any](registry, items, return_record_name=names)
+        for _ in range(2):
+            first, _none, second = (await deserializer.deserialize("orders", data))["items"]
+            fields = first[1] if names else first
+            assert fields == {"id": 1, "tags": []}
+            fields["tags"].append("new")
+            assert (second[1] if names else second) == {"id": 2, "tags": []}
+
+
+async def test_a_failure_of_a_schema_names_the_topic_of_the_record(
+    registry: InMemorySchemaRegistry,
+) -> None:
+    made = await registry.register("json-value", Schema("{}", "JSON"))
+    deserializer = AvroDeserializer[Any](registry)
+    for topic in ("orders", "payments"):
+        with pytest.raises(SerializationError, match=f"topic '{topic}', schema 1: it is of type"):
+            await deserializer.deserialize(topic, id_bytes(made.id) + b"x")
+
+
 async def test_an_unknown_schema_is_asked_for_once(registry: InMemorySchemaRegistry) -> None:
     deserializer = AvroDeserializer[Any](registry)
     with pytest.raises(NotPreparedError):
