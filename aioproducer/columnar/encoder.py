@@ -56,7 +56,7 @@ class ColumnEncoder:
         try:
             array.validate(full=not ACCELERATED)  # the compiled encoders check what they read
             return _ROWS[self.format](laid_out(self.plan, array), len(array), self.prefix)
-        except arrow.ArrowInvalid as error:
+        except (arrow.ArrowInvalid, arrow.ArrowIndexError) as error:
             raise SerializationError(
                 f"the column {self.plan.path!r} is no valid array of Arrow: {error}"
             ) from error

@@ -55,17 +55,22 @@ def laid_out(node: Node, array: Any, *, is_row: bool = True) -> Layout:
 
 
 def _plain(array: Any) -> Any:
-    """The array without a dictionary, run ends or an extension."""
+    """The array without a dictionary, run ends or an extension.
+
+    Arrow's own decoders believe the indexes and run ends of an array, so all of it is checked.
+    """
     arrow = imported_pyarrow()
     while True:
         kind = array.type
         if isinstance(kind, arrow.BaseExtensionType):
             array = array.storage
         elif arrow.types.is_dictionary(kind):
+            array.validate(full=True)
             array = array.dictionary_decode()
         elif arrow.types.is_run_end_encoded(kind):
             import pyarrow.compute
 
+            array.validate(full=True)
             array = pyarrow.compute.run_end_decode(array)
         else:
             return array
@@ -89,6 +94,8 @@ def _stored(node: Node, array: Any, is_row: bool) -> Any:
     if given is not wanted and (given, wanted) != (Kind.FLOAT, Kind.DOUBLE):
         raise _other_type(node, array)
     arrow = imported_pyarrow()
+    if arrow.types.is_string_view(array.type) or arrow.types.is_binary_view(array.type):
+        array.validate(full=True)  # Arrow's cast reads wherever a view points to
     try:
         return array.cast(node.storage)
     except arrow.ArrowException as error:

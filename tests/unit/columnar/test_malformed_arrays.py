@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,3 +80,21 @@ def test_no_offset_leads_out_of_its_buffer(
             records = encoder.encode(rows)
             records.validate(full=True)
             assert len(records) == ROWS - start
+
+
+def view_out_of_its_buffer() -> pa.Array:
+    size, prefix, buffer, start = (100).to_bytes(4, "little"), b"abcd", 7, 0
+    view = size + prefix + buffer.to_bytes(4, "little") + start.to_bytes(4, "little")
+    return pa.Array.from_buffers(pa.string_view(), 1, [None, pa.py_buffer(view)])
+
+
+def index_out_of_its_dictionary() -> pa.Array:
+    indices = pa.array([100_000_000], pa.int32())
+    return pa.DictionaryArray.from_arrays(indices, pa.array(["a"]), safe=False)
+
+
+@pytest.mark.parametrize("make", [view_out_of_its_buffer, index_out_of_its_dictionary])
+def test_what_arrow_decodes_is_checked_before(make: Callable[[], pa.Array]) -> None:
+    rows = pa.StructArray.from_arrays([make()], ["text"])
+    with pytest.raises(SerializationError, match="no valid array of Arrow"):
+        json_encoder(rows.type).encode(rows)
