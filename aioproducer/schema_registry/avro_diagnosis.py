@@ -33,10 +33,18 @@ class Misfit:
 class AvroDiagnosis:
     """Walks over a value and its schema side by side."""
 
-    def __init__(self, parsed: Node, named: Mapping[str, Node], *, strict: bool = False) -> None:
+    def __init__(
+        self,
+        parsed: Node,
+        named: Mapping[str, Node],
+        *,
+        strict: bool = False,
+        name: str = "value",
+    ) -> None:
         self._parsed = parsed
         self._named = named
         self._strict = strict
+        self._name = name
         self._checks = 0
         self._skips_unions = False
 
@@ -56,7 +64,7 @@ class AvroDiagnosis:
 
     def _first(self, value: Any) -> Misfit | None:
         root = resolved(self._parsed, self._named)
-        name = root["name"].rpartition(".")[2] if kind_of(root) in RECORDS else "value"
+        name = root["name"].rpartition(".")[2] if kind_of(root) in RECORDS else self._name
         return self._check(root, value, name, 0)
 
     def _check(self, node: Node, value: Any, path: str, depth: int) -> Misfit | None:

@@ -214,7 +214,10 @@ class AvroEncoder:
             return None
 
     def _diagnosis(self) -> AvroDiagnosis:
-        return AvroDiagnosis(self._schema.parsed, self._schema.named, strict=self._strict)
+        schema = self._schema
+        return AvroDiagnosis(
+            schema.parsed, schema.named, strict=self._strict, name=self._target.field
+        )
 
 
 def _class_schema(kind: type) -> Any:

@@ -54,7 +54,7 @@ class JsonSchemaDeserializer(SchemaDeserializer[T_co], Generic[T_co]):
         validator: JsonValidator | None = None
         if self._validate:
             validator = JsonValidator(schema, await self._named(schema), f"schema {framed.key}")
-        name = title_of(schema) or "value"
+        name = title_of(schema) or self._field
 
         def decode(payload: bytes) -> Any:
             value = load(payload)

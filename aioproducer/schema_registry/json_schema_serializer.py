@@ -82,7 +82,7 @@ class JsonSchemaSerializer(SchemaSerializer[T], Generic[T]):
 
     def _encoder(self, target: Target, key: Hashable, kind: type) -> Encode:
         validator = JsonValidator(target.schema, target.named, target.place)
-        name = title_of(target.schema) or "value"
+        name = title_of(target.schema) or target.field
         convert = self._to_dict
         if convert is None and not issubclass(kind, dict | list | tuple):
             convert = self._objects.converter(kind)

@@ -290,6 +290,13 @@ async def test_integers_of_other_classes_are_written(registry: InMemorySchemaReg
         serializer.serialize("orders", {**FIELDS, "id": Index(), "customer": 5}, [])
 
 
+async def test_a_key_that_does_not_fit_is_called_a_key(registry: InMemorySchemaRegistry) -> None:
+    keys = AvroSerializer[Any](registry, "long").for_field("key")
+    await keys.prepare("orders")
+    with pytest.raises(SerializationError, match="schema 1: key: expected long, found str 'x'"):
+        keys.serialize("orders", "x", [])
+
+
 async def test_huge_values_are_shortened(registry: InMemorySchemaRegistry) -> None:
     serializer = await prepared(AvroSerializer(registry, ORDER))
     for huge in ("x" * 1_000_000, ["x" * 1000] * 100_000, b"x" * 1_000_000):
@@ -708,7 +715,8 @@ async def test_a_changed_default_stays_with_its_record(registry: InMemorySchemaR
     for names in (False, True):
         deserializer = AvroDeserializer[Any](registry, items, return_record_name=names)
         for _ in range(2):
-            first, _none, second = (await deserializer.deserialize("orders", data))["items"]
+            read: Any = await deserializer.deserialize("orders", data)
+            first, _none, second = read["items"]
             fields = first[1] if names else first
             assert fields == {"id": 1, "tags": []}
             fields["tags"].append("new")
