@@ -57,7 +57,7 @@ def laid_out(node: Node, array: Any, *, is_row: bool = True) -> Layout:
 def _plain(array: Any) -> Any:
     """The array without a dictionary, run ends or an extension.
 
-    Arrow's own decoders believe the indexes and run ends of an array, so all of it is checked.
+    Arrow's decoder believes run ends, so they are checked; it checks indexes itself.
     """
     arrow = imported_pyarrow()
     while True:
@@ -65,8 +65,7 @@ def _plain(array: Any) -> Any:
         if isinstance(kind, arrow.BaseExtensionType):
             array = array.storage
         elif arrow.types.is_dictionary(kind):
-            array.validate(full=True)
-            array = array.dictionary_decode()
+            array = _decoded(array)
         elif arrow.types.is_run_end_encoded(kind):
             import pyarrow.compute
 
@@ -74,6 +73,16 @@ def _plain(array: Any) -> Any:
             array = pyarrow.compute.run_end_decode(array)
         else:
             return array
+
+
+def _decoded(array: Any) -> Any:
+    """The values of a dictionary's indexes.
+
+    Arrow's builders put the index 0 below a null struct, into a dictionary that may be empty.
+    """
+    if len(array.dictionary):
+        return array.dictionary_decode()
+    return imported_pyarrow().nulls(len(array), array.type.value_type)
 
 
 def _member(node: Node, array: Any) -> Any:

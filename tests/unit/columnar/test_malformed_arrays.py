@@ -23,6 +23,7 @@ from aioproducer.columnar import (
     protobuf_encoder,
 )
 from aioproducer.errors import SerializationError
+from tests.support.arrow_values import FORMS, encoded
 
 ROWS = 3
 PLACES = st.integers(-3, 12) | st.integers(-(2**31), 2**31 - 1)
@@ -98,3 +99,16 @@ def test_what_arrow_decodes_is_checked_before(make: Callable[[], pa.Array]) -> N
     rows = pa.StructArray.from_arrays([make()], ["text"])
     with pytest.raises(SerializationError, match="no valid array of Arrow"):
         json_encoder(rows.type).encode(rows)
+
+
+@pytest.mark.parametrize("wrap", [lambda kind: kind, lambda kind: pa.struct([("inner", kind)]),
+                                  lambda kind: pa.list_(kind, 2)])  # fmt: skip
+def test_a_null_row_has_any_index_of_a_dictionary(wrap: Any) -> None:
+    """Arrow's own builders put the index 0 of an empty dictionary below a null."""
+    inner = pa.struct([("text", pa.dictionary(pa.int32(), pa.string()))])
+    rows = pa.array([None], pa.struct([("row", wrap(inner))]))
+    nulls = pa.array([{"row": None}], rows.type)
+    encoder = json_encoder(rows.type)
+    for form in FORMS:
+        assert encoded(form, encoder, rows).to_pylist() == [None]
+        assert encoded(form, encoder, nulls).to_pylist() == [b"{}"]
