@@ -199,8 +199,10 @@ def default_value(node: Node, default: Any, named: Mapping[str, Node]) -> Any:
     return default
 
 
-def smallest_size(node: Node, named: Mapping[str, Node], above: tuple[str, ...] = ()) -> int:
-    """The fewest bytes that a value takes; 0 for a type that is looked at already."""
+def smallest_size(
+    node: Node, named: Mapping[str, Node], known: dict[str, int] | None = None
+) -> int:
+    """The fewest bytes that a value takes; ``known`` has those of records looked at already."""
     node = resolved(node, named)
     kind = kind_of(node)
     if kind == "null":
@@ -209,22 +211,26 @@ def smallest_size(node: Node, named: Mapping[str, Node], above: tuple[str, ...] 
         return int(node["size"])
     if kind not in RECORDS:
         return {"float": 4, "double": 8}.get(kind, 1)
-    if node["name"] in above:
-        return 0
-    above = (*above, node["name"])
-    return sum(smallest_size(field["type"], named, above) for field in node["fields"])
+    known = {} if known is None else known
+    if node["name"] not in known:
+        known[node["name"]] = 0  # a record that is its own field has no values
+        size = sum(smallest_size(field["type"], named, known) for field in node["fields"])
+        known[node["name"]] = size
+    return known[node["name"]]
 
 
-def is_silent(node: Node, named: Mapping[str, Node], above: tuple[str, ...] = ()) -> bool:
+def is_silent(node: Node, named: Mapping[str, Node], known: dict[str, bool] | None = None) -> bool:
     """True if values have one size, so that fastavro skips them without a look at them."""
     node = resolved(node, named)
     kind = kind_of(node)
-    if kind in RECORDS:
-        if node["name"] in above:
-            return False
-        above = (*above, node["name"])
-        return all(is_silent(field["type"], named, above) for field in node["fields"])
-    return kind in ("null", "boolean", "float", "double", "fixed")
+    if kind not in RECORDS:
+        return kind in ("null", "boolean", "float", "double", "fixed")
+    known = {} if known is None else known
+    if node["name"] not in known:
+        known[node["name"]] = False
+        silent = all(is_silent(field["type"], named, known) for field in node["fields"])
+        known[node["name"]] = silent
+    return known[node["name"]]
 
 
 class _Walk:
