@@ -60,6 +60,19 @@ def test_a_column_that_may_be_either_field_is_refused() -> None:
         with_names_of(kind, json.dumps(record(field("aA"), field("Aa"))))
 
 
+def test_a_field_that_a_default_names_keeps_its_name() -> None:
+    point = record(field("x", default=0), name="P")
+    schema = json.dumps(record(field("a", point), field("b", "P", default={"x": 3})))
+    kind = pa.struct([("a", pa.struct([("X", pa.int32())]))])
+    with pytest.raises(ConfigError, match=r"give the column 'X' the name of the field"):
+        with_names_of(kind, schema)
+    kind = pa.struct([("A", pa.struct([("x", pa.int32())]))])
+    [value] = avro_encoder(kind, with_names_of(kind, schema)).encode(
+        pa.array([{"A": {"x": 1}}], kind)
+    )
+    assert value.as_py() == b"\x02\x06"
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[" * 100_000, '{"type":"record","fields":[{},1,{"name":[],"type":1}]}', "3"]
 )
