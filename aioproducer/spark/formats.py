@@ -88,8 +88,8 @@ class FormatOptions:
         return {
             name: value
             for name, value in self.registry.items()
-            if Reference.in_value(value, BUILT_IN) is None
-            and (name.endswith(_SECRETS) or (name.endswith("url") and "@" in value))
+            if (name.endswith(_SECRETS) and _is_plain(value))
+            or (name.endswith("url") and any("@" in x and _is_plain(x) for x in value.split(",")))
         }
 
 
@@ -145,6 +145,10 @@ def nearest(name: str, known: Sequence[str]) -> str:
     """``; did you mean 'x'?``, or nothing if none of the known names is like ``name``."""
     near = get_close_matches(name.lower(), known, n=1)
     return f"; did you mean {str(near[0])!r}?" if near else ""
+
+
+def _is_plain(value: str) -> bool:
+    return Reference.in_value(value, BUILT_IN) is None
 
 
 def _columns(given: Mapping[str, str]) -> Iterator[ColumnFormat]:

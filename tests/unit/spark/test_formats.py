@@ -125,6 +125,7 @@ def test_properties_of_the_registry_are_not_shown() -> None:
         ("request.header.authorization", "Basic hunter2", True),
         ("schema.registry.url", "https://alice:hunter2@localhost", True),
         ("schema.registry.url", "https://alice:${env:A}@localhost", False),
+        ("schema.registry.url", "http://a:b@one:1,http://${env:AUTH}@two:2", True),
     ],
 )
 def test_plain_secrets(name: str, value: str, is_secret: bool) -> None:
