@@ -39,8 +39,14 @@ def descriptors(text: str, named: Mapping[str, str]) -> tuple[str, dict[str, str
             "the registry has the Protobuf schema as text, which a compiler turns into a"
             " descriptor: pip install grpcio-tools, on the driver"
         )
-    compiled = _compiled({**named, _FILE: text})
-    return compiled.pop(_FILE), {path: compiled[path] for path in named}
+    path = _FILE
+    while path in named:
+        path = f"_{path}"
+    try:
+        compiled = _compiled({**named, path: text})
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"the Protobuf schema can't be compiled: {error}") from error
+    return compiled[path], {each: compiled[each] for each in named}
 
 
 def _compiled(files: Mapping[str, str]) -> dict[str, str]:

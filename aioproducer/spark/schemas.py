@@ -102,7 +102,8 @@ class TypedColumn:
     def _message(self, schema: Schema, schema_id: int, named: Mapping[str, str]) -> RecordSchema:
         """The first message of a schema of Protobuf, or that of the option ``record.name``."""
         text, others = descriptors(schema.text, named)
-        names = MessageNames(Schema(text, self.schema_type), "the schema")
+        # The indexes are those of the registry's text, which has no messages for entries of maps.
+        names = MessageNames(schema, "the schema")
         try:
             name = self.format.record_name or names.name((0,))
             prefix = id_bytes(schema_id, names.indexes(name))

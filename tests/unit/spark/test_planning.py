@@ -194,6 +194,13 @@ async def test_the_latest_message_of_a_proto_file(registry: InMemorySchemaRegist
         ('syntax = "proto3"; message M {}', "../a.proto", "'../a.proto', which is no path"),
         ('syntax = "proto3"; message M {}', "--plugin=x.proto", "which is no path"),
         ('syntax = "proto3";', "a.proto", "it has no message at the indexes"),
+        (
+            'syntax = "proto3"; message M {} // \ud800',
+            "a.proto",
+            "can't be compiled: 'utf-8' codec",
+        ),
+        ('syntax = "proto3"; message M {}', f"{'a' * 300}.proto", "can't be compiled: "),
+        ('syntax = "proto3"; message M {}', "schema.proto", "M has no field for the column"),
     ],
 )
 async def test_proto_files_that_do_not_do(
@@ -205,6 +212,21 @@ async def test_proto_files_that_do_not_do(
     with pytest.raises(ConfigError) as caught:
         plan_sink(AVRO | {"value.format": "protobuf", "use.latest.version": "true"}, COLUMNS)
     assert words in str(caught.value)
+
+
+async def test_a_map_is_no_message_of_a_proto_file(registry: InMemorySchemaRegistry) -> None:
+    """Java's deserializer counts the messages that the text has."""
+    text = """
+        syntax = "proto3";
+        message All {
+            map<string, int32> counts = 1;
+            message Order { int64 id = 1; string note = 2; }
+        }
+    """
+    await registry.register("orders-value", Schema(text, "PROTOBUF"))
+    options = AVRO | {"value.format": "protobuf", "use.latest.version": "true"}
+    values = sent(options | {"value.record.name": "All.Order"})["orders"]["value"]
+    assert values == [b"\0\0\0\0\x01\x04\x00\x00\x08\x01", None]
 
 
 def test_a_schema_that_must_be_there_already(registry: InMemorySchemaRegistry) -> None:
