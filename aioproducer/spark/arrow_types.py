@@ -11,6 +11,7 @@ from pyspark.sql.types import (
     ArrayType,
     DataType,
     MapType,
+    NullType,
     StructType,
     UserDefinedType,
     VariantType,
@@ -33,13 +34,15 @@ def arrow_type(data_type: DataType, path: str) -> pa.DataType:
         return arrow_type(data_type.sqlType(), path)
     if isinstance(data_type, ArrayType):
         element = arrow_type(data_type.elementType, f"{path}.element")
-        return pa.list_(pa.field("element", element, nullable=data_type.containsNull))
+        return pa.list_(_field("element", element, data_type.containsNull))
     if isinstance(data_type, MapType):
+        if isinstance(data_type.keyType, NullType):
+            raise _unsupported(data_type, path)
         key = arrow_type(data_type.keyType, f"{path}.key")
         value = arrow_type(data_type.valueType, f"{path}.value")
         return pa.map_(
             pa.field("key", key, nullable=False),
-            pa.field("value", value, nullable=data_type.valueContainsNull),
+            _field("value", value, data_type.valueContainsNull),
         )
     if isinstance(data_type, StructType):
         return pa.struct(_fields(data_type, path))
@@ -56,11 +59,14 @@ def _fields(data_type: StructType, path: str) -> list[pa.Field]:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError(f"{path} has two fields of the name {twice!r}")
     return [
-        pa.field(
-            each.name, arrow_type(each.dataType, f"{path}.{each.name}"), nullable=each.nullable
-        )
+        _field(each.name, arrow_type(each.dataType, f"{path}.{each.name}"), each.nullable)
         for each in data_type.fields
     ]
+
+
+def _field(name: str, kind: pa.DataType, nullable: bool) -> pa.Field:
+    # In Spark, array() is an array of nulls that has none; a field of Arrow is not like that.
+    return pa.field(name, kind, nullable=nullable or pa.types.is_null(kind))
 
 
 def _unsupported(data_type: DataType, path: str) -> ConfigError:

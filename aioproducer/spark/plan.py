@@ -221,7 +221,14 @@ def check_type(column: str, kind: str) -> None:
 
 
 def types_of(schema: StructType) -> dict[str, str]:
-    """The types of the columns, in Spark's words."""
+    """The types of the columns, in Spark's words.
+
+    Raises:
+        ConfigError: two columns that a record is made of have the same name.
+    """
+    names = schema.fieldNames()
+    if twice := next((name for name in _TYPES if names.count(name) > 1), None):
+        raise ConfigError(f"there are {names.count(twice)} columns of the name {twice!r}")
     return {column.name: column.dataType.simpleString() for column in schema.fields}
 
 

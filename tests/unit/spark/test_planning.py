@@ -9,7 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    LongType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from aioproducer.errors import (
     ColumnError,
@@ -301,6 +310,34 @@ def test_a_driver_keeps_its_secrets(registry: InMemorySchemaRegistry) -> None:
     options = {"value.format": "avro", "basic.auth.user.info": "alice:hunter2", **URL}
     plan = plan_typed_rows(options, COLUMNS, "orders")
     assert b"hunter2" not in pickle.dumps(plan)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (ArrayType(NullType(), False), b"\0\0\0\0\x01\x00"),
+        (MapType(StringType(), NullType(), False), b"\0\0\0\0\x01\x00"),
+    ],
+)
+def test_empty_arrays_and_maps_of_no_type(
+    registry: InMemorySchemaRegistry, kind: DataType, value: bytes
+) -> None:
+    plan = plan_sink(AVRO, StructType([StructField("value", kind)]))
+    arrow = pa.list_(pa.null()) if isinstance(kind, ArrayType) else pa.map_("string", pa.null())
+    rows = pa.RecordBatch.from_pydict({"value": pa.array([[]], arrow)})
+    [(_, sent)] = by_topic(rows, plan)
+    assert sent.to_pydict() == {"value": [value]}
+
+
+def test_a_map_whose_keys_have_no_type(registry: InMemorySchemaRegistry) -> None:
+    kind = StructType([StructField("a", MapType(NullType(), NullType(), False))])
+    with pytest.raises(ConfigError, match=r"^value\.a is of the type map<void,void>"):
+        plan_sink(AVRO, StructType([StructField("value", kind)]))
+
+
+def test_two_columns_of_one_name() -> None:
+    with pytest.raises(ConfigError, match="there are 2 columns of the name 'value'"):
+        plan_sink(AVRO, StructType([*COLUMNS.fields, COLUMNS["value"]]))
 
 
 def test_a_column_that_is_not_there() -> None:
