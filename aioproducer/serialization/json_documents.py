@@ -71,6 +71,9 @@ class JsonSerializer(Generic[T_contra]):
                 return orjson.dumps(data, default=self._default)
             except TypeError:
                 pass  # large ints and keys that are no text: the standard library takes them
+        return self._by_standard_library(data)
+
+    def _by_standard_library(self, data: Any) -> bytes:
         try:
             return self._encode(data).encode()
         except ValueError:
@@ -86,6 +89,8 @@ class JsonSerializer(Generic[T_contra]):
             import msgspec
 
             write = msgspec.json.Encoder(enc_hook=self._default).encode
+        elif _is_partly_in_slots(kind):  # orjson leaves out the fields that are in slots
+            write = self._by_standard_library
         if len(self._writers) < _MOST_CLASSES:
             self._writers[kind] = write
         return write
@@ -114,7 +119,8 @@ class JsonDeserializer(Deserializer[T_co]):
     """JSON as objects: of dicts and lists, or of a class.
 
     Args:
-        model: a pydantic model, or a msgspec struct or dataclass (which msgspec reads).
+        model: a model or dataclass of pydantic, or a msgspec struct or dataclass (which msgspec
+            reads).
 
     Raises:
         ConfigError: the class is of another kind, or msgspec is not installed.
@@ -146,9 +152,22 @@ def _model_bytes(model: Any) -> bytes:
     return text.encode()
 
 
+def _is_partly_in_slots(kind: type) -> bool:
+    """True for a dataclass without slots whose base has some."""
+    return (
+        dataclasses.is_dataclass(kind)
+        and "__slots__" not in vars(kind)
+        and any(
+            vars(base).get("__slots__") for base in kind.__mro__ if dataclasses.is_dataclass(base)
+        )
+    )
+
+
 def _public_fields(data: Any) -> dict[str, Any]:
-    """The fields of a dataclass, as orjson takes them."""
-    names = vars(data) if hasattr(data, "__dict__") else [f.name for f in dataclasses.fields(data)]
+    """The fields of a dataclass, and its other attributes if it has no slots, as orjson."""
+    names = dict.fromkeys(each.name for each in dataclasses.fields(data))
+    if "__slots__" not in vars(type(data)):
+        names |= dict.fromkeys(getattr(data, "__dict__", ()))
     return {name: getattr(data, name) for name in names if not name.startswith("_")}
 
 
@@ -164,7 +183,7 @@ def _loads(data: bytes) -> Any:
     if orjson is not None:
         return orjson.loads(data)
     try:
-        return json.loads(data, parse_constant=_no_constant)
+        return json.loads(bytes(data).decode(), parse_constant=_no_constant)
     except SerializationError as error:
         raise json.JSONDecodeError(str(error), "", 0) from None
 
@@ -173,6 +192,9 @@ def _decoder(model: Any) -> Callable[[bytes], Any]:
     decode: Callable[[bytes], Any]
     if hasattr(model, "model_validate_json"):
         decode = model.model_validate_json
+        return decode
+    if hasattr(model, "__pydantic_validator__"):  # a dataclass of pydantic, with its aliases
+        decode = model.__pydantic_validator__.validate_json
         return decode
     if not hasattr(model, "__struct_fields__") and not dataclasses.is_dataclass(model):
         raise ConfigError(

@@ -142,6 +142,33 @@ def test_both_write_the_same(value: Any) -> None:
     assert read == json.loads(by_orjson) == JsonDeserializer[Any]().deserialize("orders", by_orjson)
 
 
+@dataclass
+class Base:
+    base: int
+
+
+@dataclass(slots=True)
+class InSlots(Base):
+    slot: int
+
+
+@dataclass
+class NotInSlots(Place):
+    more: int = 2
+
+
+class Undecorated(InSlots):
+    pass
+
+
+@pytest.mark.usefixtures("_writer")
+def test_dataclasses_with_bases() -> None:
+    assert written(InSlots(1, 2)) == b'{"base":1,"slot":2}'
+    assert written([InSlots(1, 2)]) == b'[{"base":1,"slot":2}]'
+    assert written(NotInSlots(1)) == b'{"row":1,"more":2}'
+    assert written(Undecorated(1, 2)) == b'{"base":1,"slot":2}'
+
+
 @pytest.mark.usefixtures("_writer")
 def test_a_default_for_what_has_no_json() -> None:
     assert written({"a": {3, 1, 2}}, default=sorted) == b'{"a":[1,2,3]}'
@@ -175,9 +202,30 @@ def test_reading() -> None:
     assert reader.deserialize("orders", b'{"a":[1,null]}') == {"a": [1, None]}
     assert reader(b"1") == 1
     assert reader.deserialize("orders", None) is None
-    for data in (b"", b"{", b"\xff", b"NaN", b"[" * 100_000):
+    assert reader.deserialize("orders", memoryview(b"1")) == 1  # type: ignore[arg-type]
+    for data in (
+        b"",
+        b"{",
+        b"\xff",
+        b"NaN",
+        b"[" * 100_000,
+        "1".encode("utf-16"),
+        b"\xef\xbb\xbf1",
+    ):
         with pytest.raises(SerializationError, match=r"not the expected JSON \(topic 'orders'\)"):
             reader.deserialize("orders", data)
+
+
+@pydantic.dataclasses.dataclass
+class Validated:
+    number: int = pydantic.Field(alias="no", gt=0)
+
+
+def test_reading_into_a_dataclass_of_pydantic() -> None:
+    reader = JsonDeserializer(Validated)
+    assert reader.deserialize("orders", b'{"no":1}') == Validated(no=1)
+    with pytest.raises(SerializationError, match="greater than 0"):
+        reader.deserialize("orders", b'{"no":0}')
 
 
 def test_reading_into_classes() -> None:
