@@ -23,7 +23,8 @@ def repartition_by_key(df: DataFrame, partitions: int, tasks: int | None = None)
     """``df`` with a column ``partition``, and each Kafka partition in one task alone.
 
     A key goes where the Java client's default partitioner puts it (murmur2); rows whose key is null
-    are spread by their values.
+    are spread by their values. Rows that get a ``key.format`` later go elsewhere than with other
+    clients: :func:`~aioproducer.spark.encode_columns` gives their keys the bytes of the records.
 
     Args:
         df: with a column ``key`` of strings or bytes, and a column ``value``.
