@@ -10,7 +10,7 @@ from contextlib import suppress
 from inspect import Parameter, signature
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from aioproducer.errors import ProducerError, SerializationError
+from aioproducer.errors import ConfigError, ProducerError, SerializationError
 from aioproducer.model import Header
 from aioproducer.serialization.plain import bytes_of
 
@@ -59,12 +59,22 @@ _Serialize: TypeAlias = Callable[[str, Any, RecordHeaders], Any]
 
 
 class FieldSerializer:
-    """The serializer of a producer's keys or values, in whichever form the user gave it."""
+    """The serializer of a producer's keys or values, in whichever form the user gave it.
+
+    Raises:
+        ConfigError: it is no serializer.
+    """
 
     def __init__(self, given: Any, field: Field) -> None:
         for_field = getattr(given, "for_field", None)
         self.given = given if for_field is None else for_field(field)
         self.field = field
+        if not callable(getattr(self.given, "serialize", self.given)):
+            raise ConfigError(
+                f"{field}_serializer: a {type(self.given).__name__} is no callable and has no"
+                " serialize() method; for a class such as bytes give a function:"
+                f" {field}_serializer=lambda {field}: bytes({field})"
+            )
         self.prepare: Callable[[str], Awaitable[None]] | None
         self.prepare = getattr(self.given, "prepare", None)
         """Fetches what a topic needs; None: there is nothing to fetch."""

@@ -25,9 +25,9 @@ def test_a_client_id_is_made_up_where_none_is_given() -> None:
 
 @pytest.mark.parametrize("shell", [Producer, sync.Producer])
 def test_the_types_of_keys_and_values_may_be_given(shell: Any) -> None:
-    made = shell[str, int](bootstrap_servers=NOWHERE, value_serializer=str)
+    made = shell[str, int](bootstrap_servers=NOWHERE, value_serializer=str.encode)
     assert type(made) is shell
-    assert made.config.value_serializer is str
+    assert made.config.value_serializer is str.encode
 
     class Shop(shell[str, int]):  # type: ignore[misc]
         pass

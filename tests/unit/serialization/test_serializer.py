@@ -47,6 +47,13 @@ def test_what_serializers_return(serializer: Any, data: Any, expected: bytes | N
     check_type(serialized(serializer, data), expected)
 
 
+@pytest.mark.parametrize("made", [b"", {}, 0, object(), type("Odd", (), {"serialize": 3})()])
+def test_what_is_no_serializer_is_refused(made: Any) -> None:
+    """Such as an object of the class ``bytes``, which takes the place of a function."""
+    with pytest.raises(ConfigError, match=rf"^value_serializer: a {type(made).__name__} is no c"):
+        FieldSerializer(made, "value")
+
+
 def test_a_serializer_never_sees_none() -> None:
     def explode(data: Any) -> bytes:
         raise AssertionError("null is null")
