@@ -41,7 +41,7 @@ def refuse_shown(secrets: Mapping[str, str]) -> None:
 def _tell_of(names: tuple[str, ...]) -> None:
     """Log them once in a process: a stream plans each of its micro-batches."""
     logger.warning(
-        "%s: a secret that travels to the executors with every write, and that Spark hides only by"
+        "%s: a secret in the options of a write, which Spark hides only by"
         " spark.redaction.regex; %s",
         ", ".join(names),
         _REFERENCE,
