@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from aioproducer.model import Header, Headers
@@ -72,7 +72,9 @@ class RecordSerializers:
         """Fetch what ``topic`` needs; raises the error of the serializer that can't."""
         for each in self._given:
             if each.prepare is not None:
-                await each.prepare(topic)
+                preparing = each.prepare(topic)
+                if isinstance(preparing, Awaitable):  # a plain method has done its work already
+                    await preparing
 
 
 def _made(

@@ -34,7 +34,8 @@ class Serializer(Protocol[T_contra]):
         serializes the first record of a topic; the records wait in their order, for
         ``max_block_ms`` at most. An :class:`OSError`, a :class:`TimeoutError` or an error with a
         true attribute ``retriable`` makes the producer call it again after a while. Any other error
-        fails the waiting records. If :meth:`serialize` raises
+        fails the waiting records; a later record makes the producer call it again, at the
+        earliest after ``retry_backoff_ms``. If :meth:`serialize` raises
         :class:`~aioproducer.errors.NotPreparedError`, the record waits and the call is repeated.
     ``def for_field(self, field: "key" | "value") -> Serializer``
         Return the serializer of keys or of values. A producer calls it once, when it is made.

@@ -90,3 +90,13 @@ def test_a_waiting_record_has_its_own_copy_of_what_needs_no_serializer() -> None
     assert converted == (b"k", value, (("a", b"1"),))
     with pytest.raises(SerializationError, match="key_serializer"):
         made.converted("orders", 1, value, None)
+
+
+async def test_a_plain_method_may_prepare() -> None:
+    class Plain(Stamp):
+        def prepare(self, topic: str) -> None:  # type: ignore[override]
+            self.topics.append(topic)
+
+    key = Plain("k")
+    await RecordSerializers(FieldSerializer(key, "key")).prepare("orders")
+    assert key.topics == ["orders"]
