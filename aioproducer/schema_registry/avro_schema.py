@@ -19,6 +19,7 @@ NAMED: Final = RECORDS | {"enum", "fixed"}
 _MARKS: Final = ("__fastavro_parsed", "__named_schemas")  # of fastavro, in a parsed schema
 _DEEPEST: Final = 100  # levels of a schema
 _LONGEST_DECIMAL: Final = 1024  # bytes
+_MOST_RECORDS: Final = 10_000  # in a record, without those in its unions, arrays and maps
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +64,10 @@ def parsed_schema(schema: Schema, named: Mapping[str, Schema], place: str = "") 
             tree = json.loads(text)
             _check_depth(tree)
             parsed = fastavro.parse_schema(_without_marks(tree), named_schemas=types)
+        _refuse_vast_records(types)
         described = _described(_whole(parsed, types), types)
-    except SerializationError:
-        raise
+    except SerializationError as error:
+        raise SerializationError(f"{place or 'an Avro schema'}: {error}") from error
     except Exception as error:  # fastavro raises whatever a strange schema leads to
         raise SerializationError(
             f"{place or 'an Avro schema'}: fastavro refuses the schema: {type(error).__name__}: "
@@ -88,13 +90,33 @@ def _check_depth(tree: Any) -> None:
     while level:
         depth += 1
         if depth > _DEEPEST * 3:  # a record's field is two levels of the text below the record
-            raise SerializationError(f"an Avro schema is nested more than {_DEEPEST} levels deep")
+            raise SerializationError(f"the schema is nested more than {_DEEPEST} levels deep")
         level = [
             child
             for node in level
             if isinstance(node, dict | list)
             for child in (node.values() if isinstance(node, dict) else node)
         ]
+
+
+def _refuse_vast_records(types: Mapping[str, Node]) -> None:
+    """Refuse records that hold each other twice at each level: values of no bytes take years."""
+    known: dict[str, int] = {}
+
+    def records(node: Node) -> int:
+        node = resolved(node, types)
+        if kind_of(node) not in RECORDS:
+            return 0
+        name = node["name"]
+        if name not in known:
+            known[name] = 0  # a record that is its own field has no values
+            known[name] = 1 + sum(records(field["type"]) for field in node["fields"])
+        if known[name] > _MOST_RECORDS:
+            raise SerializationError(f"a value of {name} has more than {_MOST_RECORDS} records")
+        return known[name]
+
+    for node in types.values():
+        records(node)
 
 
 def _without_marks(tree: Any) -> Any:
