@@ -14,10 +14,6 @@ from uuid import UUID
 from aioproducer.config.producer_config import PropertiesSource
 from aioproducer.config.secret import Secret
 from aioproducer.errors import SchemaRegistryError
-from aioproducer.schema_registry import requests
-from aioproducer.schema_registry.authentication import BearerToken
-from aioproducer.schema_registry.cache import AnswerCache, Key
-from aioproducer.schema_registry.flights import Flights
 from aioproducer.schema_registry.model import (
     CompatibilityCheck,
     CompatibilityLevel,
@@ -25,7 +21,11 @@ from aioproducer.schema_registry.model import (
     RegisteredSchema,
     Schema,
 )
-from aioproducer.schema_registry.origins import (
+from aioproducer.schema_registry.rest import requests
+from aioproducer.schema_registry.rest.authentication import BearerToken
+from aioproducer.schema_registry.rest.cache import AnswerCache, Key
+from aioproducer.schema_registry.rest.flights import Flights
+from aioproducer.schema_registry.rest.origins import (
     Arguments,
     Origin,
     Properties,
@@ -33,8 +33,8 @@ from aioproducer.schema_registry.origins import (
     hidden_token,
     hidden_urls,
 )
-from aioproducer.schema_registry.references import context_of, referred_schemas
-from aioproducer.schema_registry.requests import RegistryRequest, RegistryTransport
+from aioproducer.schema_registry.rest.references import context_of, referred_schemas
+from aioproducer.schema_registry.rest.requests import RegistryRequest, RegistryTransport
 
 __all__ = ["SchemaRegistry"]
 

@@ -81,7 +81,7 @@ def encoder(schema: RecordSchema, kind: pa.DataType, column: Column) -> RowEncod
 
 def _message(schema: RecordSchema) -> Any:
     from aioproducer.schema_registry.model import Schema
-    from aioproducer.schema_registry.protobuf_schema import message_class
+    from aioproducer.schema_registry.protobuf.schema import message_class
 
     named = {path: Schema(text, "PROTOBUF") for path, text in schema.named}
     try:

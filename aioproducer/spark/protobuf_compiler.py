@@ -14,7 +14,7 @@ from typing import Final
 
 from aioproducer.errors import ConfigError
 from aioproducer.schema_registry.extras import needed
-from aioproducer.schema_registry.protobuf_schema import file_of
+from aioproducer.schema_registry.protobuf.schema import file_of
 
 _COMPILER: Final = "grpc_tools"
 _SECONDS: Final = 60.0

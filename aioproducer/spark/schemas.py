@@ -14,7 +14,7 @@ from aioproducer.columnar import derived_avro_schema, derived_json_schema, deriv
 from aioproducer.errors import ConfigError, SerializationError
 from aioproducer.schema_registry.data_contracts import refuse_rules_of_writers
 from aioproducer.schema_registry.model import RegisteredSchema, Schema, SchemaType
-from aioproducer.schema_registry.protobuf_schema import MessageNames, schema_text
+from aioproducer.schema_registry.protobuf.schema import MessageNames, schema_text
 from aioproducer.schema_registry.subjects import subject_name
 from aioproducer.schema_registry.wire_format import id_bytes
 from aioproducer.spark.avro_names import with_names_of

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from aioproducer.errors import IllegalStateError, SchemaRegistryError
 from aioproducer.schema_registry import Schema, SchemaRegistry
-from aioproducer.schema_registry.requests import RegistryRequest
+from aioproducer.schema_registry.rest.requests import RegistryRequest
 from aioproducer.testing.registry_contents import Contents
 
 __all__ = ["InMemorySchemaRegistry"]

@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from uuid import NAMESPACE_URL, uuid5
 
 from aioproducer.schema_registry import Schema
-from aioproducer.schema_registry.requests import RegistryRequest, registered
-from aioproducer.schema_registry.responses import Answer, body_of
+from aioproducer.schema_registry.rest.requests import RegistryRequest, registered
+from aioproducer.schema_registry.rest.responses import Answer, body_of
 
 __all__ = ["Contents"]
 

@@ -19,8 +19,8 @@ from aioproducer.schema_registry import (
     JsonSchemaSerializer,
     Reference,
     Schema,
-    json_schema,
 )
+from aioproducer.schema_registry.json_schema.schema import refuse_infinite
 from aioproducer.schema_registry.wire_format import id_bytes
 from aioproducer.testing import InMemorySchemaRegistry
 
@@ -252,4 +252,4 @@ async def test_a_schema_that_is_none(registry: InMemorySchemaRegistry, text: str
 
 
 def test_null_is_no_infinite_number() -> None:
-    json_schema.refuse_infinite({"a": [None, 1.5, "null"]})
+    refuse_infinite({"a": [None, 1.5, "null"]})

@@ -19,10 +19,10 @@ from aioproducer.errors import (
     SchemaRegistryUnavailableError,
 )
 from aioproducer.schema_registry import Schema, SchemaRegistry
-from aioproducer.schema_registry.authentication import Credentials
-from aioproducer.schema_registry.http import HttpTransport, http_settings
-from aioproducer.schema_registry.requests import RegistryRequest
-from aioproducer.schema_registry.sessions import Sessions
+from aioproducer.schema_registry.rest.authentication import Credentials
+from aioproducer.schema_registry.rest.http import HttpTransport, http_settings
+from aioproducer.schema_registry.rest.requests import RegistryRequest
+from aioproducer.schema_registry.rest.sessions import Sessions
 from aioproducer.testing.certificates import Authority
 from aioproducer.testing.ports import ReservedPort, free_ports
 from tests.support.scripted_registry import Reply, Request, reply, scripted_registry
@@ -119,7 +119,7 @@ async def test_a_registry_that_asks_for_patience_is_not_asked_sooner(
 
     async with scripted_registry(reply(429, Retry_After="7"), ONE) as server:
         with monkeypatch.context() as patch:
-            patch.setattr("aioproducer.schema_registry.http.asyncio.sleep", no_time_passes)
+            patch.setattr("aioproducer.schema_registry.rest.http.asyncio.sleep", no_time_passes)
             await SchemaRegistry(server.url).latest("s")
         assert 7.0 in slept
         server.script = [reply(429, Retry_After="86400"), ONE]

@@ -24,8 +24,8 @@ from aioproducer.config.jaas import parse_jaas
 from aioproducer.config.placeholders import BUILT_IN, THIS_PROCESS, Providers, Reference
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
-from aioproducer.schema_registry.authentication import Credentials
-from aioproducer.schema_registry.http import HttpSettings, http_settings
+from aioproducer.schema_registry.rest.authentication import Credentials
+from aioproducer.schema_registry.rest.http import HttpSettings, http_settings
 
 __all__ = ["RegistryProperties", "property_text", "registry_properties"]
 

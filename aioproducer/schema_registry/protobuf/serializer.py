@@ -10,11 +10,11 @@ from aioproducer.errors import ConfigError, SerializationError
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.found import shown
-from aioproducer.schema_registry.json_schema import as_text
+from aioproducer.schema_registry.json_schema.schema import as_text
 from aioproducer.schema_registry.model import Reference, Schema
 from aioproducer.schema_registry.objects import Objects
 from aioproducer.schema_registry.policies import SerializerOptions, checked
-from aioproducer.schema_registry.protobuf_schema import (
+from aioproducer.schema_registry.protobuf.schema import (
     MessageNames,
     is_built_in,
     message_indexes,

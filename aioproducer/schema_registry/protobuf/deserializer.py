@@ -9,7 +9,7 @@ from aioproducer.errors import ConfigError, SerializationError
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.model import RegisteredSchema
-from aioproducer.schema_registry.protobuf_schema import MessageNames, message_class
+from aioproducer.schema_registry.protobuf.schema import MessageNames, message_class
 from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
 from aioproducer.schema_registry.value_types import T_co
 from aioproducer.schema_registry.wire_format import Framed

@@ -8,9 +8,9 @@ from io import BytesIO
 from typing import Any, Final, Generic, Unpack
 
 from aioproducer.errors import ConfigError, SerializationError
-from aioproducer.schema_registry.avro_diagnosis import AvroDiagnosis
-from aioproducer.schema_registry.avro_guard import suspect_function
-from aioproducer.schema_registry.avro_schema import AvroSchema, parsed_schema
+from aioproducer.schema_registry.avro.diagnosis import AvroDiagnosis
+from aioproducer.schema_registry.avro.guard import suspect_function
+from aioproducer.schema_registry.avro.schema import AvroSchema, parsed_schema
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.found import shown

@@ -7,8 +7,8 @@ from copy import deepcopy
 from io import BytesIO
 from typing import Any, Generic
 
-from aioproducer.schema_registry.avro_scan import may_do_harm, refuse_harm
-from aioproducer.schema_registry.avro_schema import AvroSchema, parsed_schema
+from aioproducer.schema_registry.avro.scan import may_do_harm, refuse_harm
+from aioproducer.schema_registry.avro.schema import AvroSchema, parsed_schema
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.model import RegisteredSchema

@@ -8,7 +8,7 @@ from typing import Any, Generic
 from aioproducer.errors import SerializationError
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.extras import needed
-from aioproducer.schema_registry.json_schema import JsonValidator, json_decoder, title_of
+from aioproducer.schema_registry.json_schema.schema import JsonValidator, json_decoder, title_of
 from aioproducer.schema_registry.model import RegisteredSchema
 from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
 from aioproducer.schema_registry.schema_sources import SchemaSource, schema_of

@@ -26,15 +26,15 @@ from aioproducer.errors import (
     SchemaRegistryError,
     SchemaRegistryUnavailableError,
 )
-from aioproducer.schema_registry.addresses import (
+from aioproducer.schema_registry.rest.addresses import (
     RegistryAddress,
     registry_addresses,
     secrets_in,
 )
-from aioproducer.schema_registry.authentication import Credentials
-from aioproducer.schema_registry.requests import RegistryRequest
-from aioproducer.schema_registry.responses import RETRIED, Answer, body_of, registry_message
-from aioproducer.schema_registry.sessions import Session, Sessions, imported_httpx2
+from aioproducer.schema_registry.rest.authentication import Credentials
+from aioproducer.schema_registry.rest.requests import RegistryRequest
+from aioproducer.schema_registry.rest.responses import RETRIED, Answer, body_of, registry_message
+from aioproducer.schema_registry.rest.sessions import Session, Sessions, imported_httpx2
 from aioproducer.version import __version__
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from aioproducer.schema_registry.avro_schema import (
+from aioproducer.schema_registry.avro.schema import (
     RECORDS,
     AvroSchema,
     Node,

@@ -8,7 +8,7 @@ from numbers import Number
 from operator import index
 from typing import Any, Final
 
-from aioproducer.schema_registry.avro_schema import RECORDS, Node, branch_name, kind_of, resolved
+from aioproducer.schema_registry.avro.schema import RECORDS, Node, branch_name, kind_of, resolved
 from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.found import shown
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from aioproducer.errors import SerializationError
-from aioproducer.schema_registry.avro_schema import (
+from aioproducer.schema_registry.avro.schema import (
     RECORDS,
     AvroSchema,
     Node,

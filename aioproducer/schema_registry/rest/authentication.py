@@ -15,8 +15,8 @@ from aioproducer.errors import (
     SchemaRegistryUnavailableError,
 )
 from aioproducer.runtime.threads import ThreadForEach
-from aioproducer.schema_registry.addresses import basic_authorization
-from aioproducer.schema_registry.flights import Flights
+from aioproducer.schema_registry.rest.addresses import basic_authorization
+from aioproducer.schema_registry.rest.flights import Flights
 
 __all__ = ["BearerToken", "Credentials"]
 

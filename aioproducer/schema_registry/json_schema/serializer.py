@@ -10,7 +10,7 @@ from aioproducer.errors import SerializationError
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.found import shown
-from aioproducer.schema_registry.json_schema import (
+from aioproducer.schema_registry.json_schema.schema import (
     JsonValidator,
     as_text_but_decimals,
     json_encoder,

@@ -16,9 +16,9 @@ from aioproducer.auth.tls_options import TlsOptions
 from aioproducer.config.producer_config import PropertiesSource, read_properties
 from aioproducer.config.secret import Secret
 from aioproducer.errors import ConfigError
-from aioproducer.schema_registry.authentication import BearerToken, Credentials
-from aioproducer.schema_registry.http import HttpTransport, http_settings, http_transport
-from aioproducer.schema_registry.properties import property_text, registry_properties
+from aioproducer.schema_registry.rest.authentication import BearerToken, Credentials
+from aioproducer.schema_registry.rest.http import HttpTransport, http_settings, http_transport
+from aioproducer.schema_registry.rest.properties import property_text, registry_properties
 
 __all__ = ["Arguments", "Asking", "Origin", "Properties"]
 

@@ -1,0 +1,1 @@
+"""Values in Protobuf: ``serializer.py``, ``deserializer.py``, and descriptors in ``schema.py``."""
