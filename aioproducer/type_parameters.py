@@ -1,4 +1,4 @@
-"""The types of keys and values: the parameters of ``Producer[K, V]``, and the serializers of one.
+"""The types of keys and values: the parameters of ``Producer[K, V]``, and those of serializers.
 
 Type checkers alone see the defaults of the parameters and the aliases below them, so nothing has to
 be installed for them.
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     V_contra = TypeVar("V_contra", contravariant=True, default=Any)
     K_co = TypeVar("K_co", covariant=True, default=Any)
     V_co = TypeVar("V_co", covariant=True, default=Any)
+    Value = TypeVar("Value", default=Any)
     T = TypeVar("T")
     T_contra = TypeVar("T_contra", contravariant=True)
 
@@ -103,3 +104,4 @@ else:
     V_contra = TypeVar("V_contra", contravariant=True)
     K_co = TypeVar("K_co", covariant=True)
     V_co = TypeVar("V_co", covariant=True)
+    Value = TypeVar("Value")

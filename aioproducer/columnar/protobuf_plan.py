@@ -180,7 +180,7 @@ def is_repeated(field: Any) -> bool:
 
 
 def is_required(field: Any) -> bool:
-    """As :func:`is_repeated`."""
+    """Newer packages have ``is_required``, older ones ``label`` alone."""
     found = getattr(field, "is_required", None)
     return bool(field.label == field.LABEL_REQUIRED if found is None else found)
 

@@ -18,6 +18,7 @@ from aioproducer.errors import NotPreparedError, ProducerError, SerializationErr
 from aioproducer.logs import RoomLogger
 from aioproducer.runtime.tasks import is_being_cancelled
 from aioproducer.serialization import RecordSerializers
+from aioproducer.serialization.serializer import may_succeed_later
 
 logger = RoomLogger(__name__)
 
@@ -96,7 +97,7 @@ class SerializerPreparation:
                         self._failures.pop(topic, None)
                         self._pending.preparation_errors.pop(topic, None)
                         continue
-                elif not _is_retriable(error):
+                elif not may_succeed_later(error):
                     await self._fail(topic, error)
                 self._failures[topic] = failures + 1
                 if len(self._failures) > _MOST_TOPICS:
@@ -168,9 +169,3 @@ class SerializerPreparation:
             self._pending.refuse(record, error)
             if not count % _RECORDS_PER_TURN:
                 await asyncio.sleep(0)
-
-
-def _is_retriable(error: Exception) -> bool:
-    """True if another call of ``prepare()`` may succeed."""
-    said = getattr(error, "retriable", None)
-    return bool(said) if said is not None else isinstance(error, OSError | TimeoutError)

@@ -10,7 +10,7 @@
     policies.py, subjects.py, data_contracts.py, schema_sources.py        the choice of a schema
     wire_format.py        the schema's id         blocking.py             for other consumers
     objects.py            objects to dicts        nesting.py, found.py    bounds and messages
-    extras.py             optional packages       value_types.py          types of values
+    extras.py             optional packages
 """
 
 from aioproducer.schema_registry.avro.deserializer import AvroDeserializer

@@ -13,44 +13,44 @@ from aioproducer.errors import (
     NotPreparedError,
     ProducerTimeoutError,
 )
-from aioproducer.schema_registry.value_types import T_co
 from aioproducer.schema_registry.wire_format import ReadHeaders
 from aioproducer.serialization import Field
+from aioproducer.type_parameters import V_co
 
 _GRACE: Final = 5.0  # seconds for the thread to end
 
 
-class _Deserializer(Protocol[T_co]):
+class _Deserializer(Protocol[V_co]):
     def for_field(self, field: Field) -> Self: ...
 
     async def deserialize(
         self, topic: str, data: bytes | None, headers: ReadHeaders = None
-    ) -> T_co | None: ...
+    ) -> V_co | None: ...
 
     def decode(
         self, topic: str, data: bytes | None, headers: ReadHeaders = None
-    ) -> T_co | None: ...
+    ) -> V_co | None: ...
 
     async def close(self) -> None: ...
 
 
-class BlockingDeserializer(Generic[T_co]):
+class BlockingDeserializer(Generic[V_co]):
     """Deserializes in the caller's thread; a thread with an event loop fetches new schemas.
 
     Call it with bytes and a context that has ``topic`` and ``headers``, as confluent-kafka's
     ``DeserializingConsumer`` does. kafka-python takes it as ``value_deserializer``.
     """
 
-    def __init__(self, deserializer: _Deserializer[T_co], timeout: float) -> None:
+    def __init__(self, deserializer: _Deserializer[V_co], timeout: float) -> None:
         self._deserializer = deserializer
-        self._of_keys: _Deserializer[T_co] | None = None
+        self._of_keys: _Deserializer[V_co] | None = None
         self._timeout = timeout
         self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: Thread | None = None
         self._closed = False
 
-    def __call__(self, data: bytes | None, context: Any = None) -> T_co | None:
+    def __call__(self, data: bytes | None, context: Any = None) -> V_co | None:
         """The value of ``data``. ``context``: None, or an object with ``topic``, ``headers`` and
         ``field``: a key if that is ``"key"``."""
         topic = getattr(context, "topic", None) or "unknown"
@@ -61,7 +61,7 @@ class BlockingDeserializer(Generic[T_co]):
             deserializer = self._of_keys
         return self._value(deserializer, topic, data, getattr(context, "headers", None))
 
-    def deserialize(self, topic: str, headers: ReadHeaders, data: bytes | None) -> T_co | None:
+    def deserialize(self, topic: str, headers: ReadHeaders, data: bytes | None) -> V_co | None:
         """The value of ``data``, with the arguments in kafka-python's order.
 
         Raises:
@@ -73,16 +73,16 @@ class BlockingDeserializer(Generic[T_co]):
 
     def _value(
         self,
-        deserializer: _Deserializer[T_co],
+        deserializer: _Deserializer[V_co],
         topic: str,
         data: bytes | None,
         headers: ReadHeaders,
-    ) -> T_co | None:
+    ) -> V_co | None:
         try:
             return deserializer.decode(topic, data, headers)
         except NotPreparedError:
             pass
-        fetched: Future[T_co | None]
+        fetched: Future[V_co | None]
         with self._lock:  # close() comes before, or ends what is fetched
             loop = self._running()
             fetched = asyncio.run_coroutine_threadsafe(

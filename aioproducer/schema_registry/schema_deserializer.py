@@ -15,9 +15,9 @@ from aioproducer.schema_registry.blocking import BlockingDeserializer
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.data_contracts import refuse_rules_of_readers
 from aioproducer.schema_registry.model import RegisteredSchema, Schema, SchemaType
-from aioproducer.schema_registry.value_types import T_co
 from aioproducer.schema_registry.wire_format import Framed, ReadHeaders, id_bytes, unframed
 from aioproducer.serialization import Field
+from aioproducer.type_parameters import V_co
 
 _clock: Final = SYSTEM.clock
 
@@ -36,7 +36,7 @@ class _Failed:
     until: float
 
 
-class SchemaDeserializer(ABC, Generic[T_co]):
+class SchemaDeserializer(ABC, Generic[V_co]):
     """Reads values that were written with a schema registry, by any client."""
 
     schema_type: SchemaType
@@ -66,7 +66,7 @@ class SchemaDeserializer(ABC, Generic[T_co]):
 
     async def deserialize(
         self, topic: str, data: bytes | None, headers: ReadHeaders = None
-    ) -> T_co | None:
+    ) -> V_co | None:
         """The value of ``data``; None stays None. The schema is fetched if it is not known yet.
 
         ``headers``: the record's, where the schema id may be.
@@ -84,7 +84,7 @@ class SchemaDeserializer(ABC, Generic[T_co]):
         decode = await self._load(topic, framed)
         return self._decoded(topic, framed.key, framed.payload, decode)
 
-    def decode(self, topic: str, data: bytes | None, headers: ReadHeaders = None) -> T_co | None:
+    def decode(self, topic: str, data: bytes | None, headers: ReadHeaders = None) -> V_co | None:
         """The value of ``data``, without the network.
 
         Raises:
@@ -104,7 +104,7 @@ class SchemaDeserializer(ABC, Generic[T_co]):
             raise NotPreparedError(f"topic {topic!r}: the schema {framed.key} was not fetched yet")
         return self._decoded(topic, framed.key, framed.payload, decode)
 
-    def blocking(self, *, timeout: float = 30.0) -> BlockingDeserializer[T_co]:
+    def blocking(self, *, timeout: float = 30.0) -> BlockingDeserializer[V_co]:
         """This deserializer for a consumer without an event loop.
 
         ``timeout``: seconds for a schema to be fetched. To be closed, or used by ``with``.
@@ -167,10 +167,10 @@ class SchemaDeserializer(ABC, Generic[T_co]):
 
     def _decoded(
         self, topic: str, schema: int | UUID | bytes, payload: bytes, decode: Decode
-    ) -> T_co:
+    ) -> V_co:
         """The value of ``payload``. ``schema``: the id, or the prefix that has it."""
         try:
-            value: T_co = decode(payload)
+            value: V_co = decode(payload)
         except Exception as error:  # the libraries raise whatever strange bytes lead to
             kind = "" if isinstance(error, SerializationError) else f"{type(error).__name__}: "
             if isinstance(schema, bytes):

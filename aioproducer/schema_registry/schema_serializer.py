@@ -23,9 +23,10 @@ from aioproducer.schema_registry.data_contracts import refuse_rules_of_writers
 from aioproducer.schema_registry.model import RegisteredSchema, Schema, SchemaType
 from aioproducer.schema_registry.policies import Settings
 from aioproducer.schema_registry.subjects import subject_name
-from aioproducer.schema_registry.value_types import T
 from aioproducer.schema_registry.wire_format import HEADERS, header_bytes, id_bytes
 from aioproducer.serialization import Field, RecordHeaders
+from aioproducer.serialization.serializer import may_succeed_later
+from aioproducer.type_parameters import Value
 
 _logger = logging.getLogger(__name__)
 
@@ -91,7 +92,7 @@ class _Topic:
     """The schemas that values have asked for."""
 
 
-class SchemaSerializer(ABC, Generic[T]):
+class SchemaSerializer(ABC, Generic[Value]):
     """A serializer that writes the registry's schema id and the value in a format of its own."""
 
     schema_type: SchemaType
@@ -142,7 +143,7 @@ class SchemaSerializer(ABC, Generic[T]):
         other._field = field
         return other
 
-    def serialize(self, topic: str, data: T, headers: RecordHeaders) -> bytes:
+    def serialize(self, topic: str, data: Value, headers: RecordHeaders) -> bytes:
         """The bytes of ``data``; the schema id is before them, or is added to ``headers``.
 
         Raises:
@@ -173,7 +174,7 @@ class SchemaSerializer(ABC, Generic[T]):
         for key, outcome in zip(
             missing, await asyncio.gather(*loads, return_exceptions=True), strict=True
         ):
-            if isinstance(outcome, Exception) and _may_succeed_later(outcome):
+            if isinstance(outcome, Exception) and may_succeed_later(outcome):
                 unavailable = unavailable or outcome
                 continue
             if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
@@ -336,7 +337,3 @@ def _place(topic: str, subject: str) -> str:
 
 def _is_due(ready: _Ready) -> bool:
     return ready.refresh_at is not None and ready.refresh_at <= _clock()
-
-
-def _may_succeed_later(error: Exception) -> bool:
-    return isinstance(error, OSError | TimeoutError) or bool(getattr(error, "retriable", False))

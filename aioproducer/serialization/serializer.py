@@ -108,6 +108,11 @@ class FieldSerializer:
         )
 
 
+def may_succeed_later(error: BaseException) -> bool:
+    """True if a ``prepare()`` that raised ``error`` is called again; see :class:`Serializer`."""
+    return isinstance(error, OSError | TimeoutError) or bool(getattr(error, "retriable", False))
+
+
 def _with_three_arguments(given: Any) -> tuple[_Serialize, bool]:
     """A call with topic, data and headers; and whether the serializer sees the headers."""
     method = getattr(given, "serialize", None)

@@ -14,11 +14,11 @@ from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.model import RegisteredSchema
 from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
 from aioproducer.schema_registry.schema_sources import SchemaSource, schema_of
-from aioproducer.schema_registry.value_types import T_co
 from aioproducer.schema_registry.wire_format import Framed
+from aioproducer.type_parameters import V_co
 
 
-class AvroDeserializer(SchemaDeserializer[T_co], Generic[T_co]):
+class AvroDeserializer(SchemaDeserializer[V_co], Generic[V_co]):
     """Reads Avro values; records become dicts, or what ``from_dict`` makes of them.
 
     ::
@@ -34,7 +34,7 @@ class AvroDeserializer(SchemaDeserializer[T_co], Generic[T_co]):
         registry: SchemaRegistry | str,
         schema: SchemaSource | None = None,
         *,
-        from_dict: Callable[[Any], T_co] | None = None,
+        from_dict: Callable[[Any], V_co] | None = None,
         return_record_name: bool = False,
     ) -> None:
         """Nothing is fetched yet.

@@ -25,13 +25,13 @@ from aioproducer.schema_registry.schema_serializer import (
     Target,
 )
 from aioproducer.schema_registry.schema_sources import SchemaSource, SchemaSources
-from aioproducer.schema_registry.value_types import T
 from aioproducer.serialization import RecordHeaders
+from aioproducer.type_parameters import Value
 
 _AVRO: Final = "AVRO"
 
 
-class AvroSerializer(SchemaSerializer[T], Generic[T]):
+class AvroSerializer(SchemaSerializer[Value], Generic[Value]):
     """Writes values in Avro, with the id of their schema in the registry.
 
     Values are dicts, dataclasses, attrs classes, pydantic models, msgspec structs, objects with a
@@ -51,7 +51,7 @@ class AvroSerializer(SchemaSerializer[T], Generic[T]):
         registry: SchemaRegistry | str,
         schema: SchemaSource | Mapping[Any, object] | None = None,
         *,
-        to_dict: Callable[[T], Any] | None = None,
+        to_dict: Callable[[Value], Any] | None = None,
         strict: bool = False,
         **options: Unpack[SerializerOptions],
     ) -> None:

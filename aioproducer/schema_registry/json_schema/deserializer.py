@@ -12,11 +12,11 @@ from aioproducer.schema_registry.json_schema.schema import JsonValidator, json_d
 from aioproducer.schema_registry.model import RegisteredSchema
 from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
 from aioproducer.schema_registry.schema_sources import SchemaSource, schema_of
-from aioproducer.schema_registry.value_types import T_co
 from aioproducer.schema_registry.wire_format import Framed
+from aioproducer.type_parameters import V_co
 
 
-class JsonSchemaDeserializer(SchemaDeserializer[T_co], Generic[T_co]):
+class JsonSchemaDeserializer(SchemaDeserializer[V_co], Generic[V_co]):
     """Reads JSON values that were written with a schema registry."""
 
     schema_type = "JSON"
@@ -26,7 +26,7 @@ class JsonSchemaDeserializer(SchemaDeserializer[T_co], Generic[T_co]):
         registry: SchemaRegistry | str,
         schema: SchemaSource | None = None,
         *,
-        from_dict: Callable[[Any], T_co] | None = None,
+        from_dict: Callable[[Any], V_co] | None = None,
         validate: bool = True,
     ) -> None:
         """Nothing is fetched yet.

@@ -25,11 +25,11 @@ from aioproducer.schema_registry.schema_serializer import (
     Target,
 )
 from aioproducer.schema_registry.schema_sources import SchemaSource, SchemaSources
-from aioproducer.schema_registry.value_types import T
 from aioproducer.serialization import RecordHeaders
+from aioproducer.type_parameters import Value
 
 
-class JsonSchemaSerializer(SchemaSerializer[T], Generic[T]):
+class JsonSchemaSerializer(SchemaSerializer[Value], Generic[Value]):
     """Writes values as JSON, with the id of their schema, which validates them.
 
     Values are the same as those of :class:`AvroSerializer`. A pydantic model and a msgspec struct
@@ -43,7 +43,7 @@ class JsonSchemaSerializer(SchemaSerializer[T], Generic[T]):
         registry: SchemaRegistry | str,
         schema: SchemaSource | Mapping[Any, object] | None = None,
         *,
-        to_dict: Callable[[T], Any] | None = None,
+        to_dict: Callable[[Value], Any] | None = None,
         validate: bool = True,
         **options: Unpack[SerializerOptions],
     ) -> None:

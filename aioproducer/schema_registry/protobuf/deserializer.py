@@ -11,11 +11,11 @@ from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.model import RegisteredSchema
 from aioproducer.schema_registry.protobuf.schema import MessageNames, message_class
 from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
-from aioproducer.schema_registry.value_types import T_co
 from aioproducer.schema_registry.wire_format import Framed
+from aioproducer.type_parameters import V_co
 
 
-class ProtobufDeserializer(SchemaDeserializer[T_co], Generic[T_co]):
+class ProtobufDeserializer(SchemaDeserializer[V_co], Generic[V_co]):
     """Reads messages of Protobuf that were written with a schema registry."""
 
     schema_type = "PROTOBUF"
@@ -24,7 +24,7 @@ class ProtobufDeserializer(SchemaDeserializer[T_co], Generic[T_co]):
     def __init__(
         self,
         registry: SchemaRegistry | str,
-        message_type: type[T_co] | Sequence[type[T_co]] | None = None,
+        message_type: type[V_co] | Sequence[type[V_co]] | None = None,
     ) -> None:
         """Nothing is fetched yet.
 

@@ -26,13 +26,13 @@ from aioproducer.schema_registry.schema_serializer import (
     SchemaSerializer,
     Target,
 )
-from aioproducer.schema_registry.value_types import T
 from aioproducer.serialization import RecordHeaders
+from aioproducer.type_parameters import Value
 
 _DEEPEST: Final = 100  # messages within messages
 
 
-class ProtobufSerializer(SchemaSerializer[T], Generic[T]):
+class ProtobufSerializer(SchemaSerializer[Value], Generic[Value]):
     """Writes messages of Protobuf, with the id of their schema and their place in it.
 
     The files that a message's file imports are registered as references, each by its path as the
@@ -44,7 +44,7 @@ class ProtobufSerializer(SchemaSerializer[T], Generic[T]):
     def __init__(
         self,
         registry: SchemaRegistry | str,
-        message_type: type[T] | Sequence[type[T]] | None = None,
+        message_type: type[Value] | Sequence[type[Value]] | None = None,
         **options: Unpack[SerializerOptions],
     ) -> None:
         """Nothing is fetched yet.
