@@ -69,12 +69,14 @@ class MetadataRefresher(Requester):
         """The last request's error, if a broker has sent it; else None."""
         self._taking: Generator[None, None, None] | None = None
         """The rest of the work with a response."""
+        self._scheduled = True
+        """False from a response until a step returns the time of the next request."""
         self._now = 0.0
 
     @property
     def quiet(self) -> bool:
-        """True if no response is being read, and no topic or update is requested."""
-        return self._taking is None and not self._metadata.has_requests
+        """True if no response is being read, no update is requested, the next one scheduled."""
+        return self._taking is None and self._scheduled and not self._metadata.has_requests
 
     def step(self, now: float) -> float | None:
         """Go on with a response, or send a request if one is due.
@@ -82,6 +84,7 @@ class MetadataRefresher(Requester):
         Returns the time of the next round by the clock: ``now`` while a response has parts left.
         """
         self._now = now
+        self._scheduled = True
         if self._client.has_refused_logins:
             self._refuse_waiting()
         if self._taking is not None:
@@ -139,6 +142,7 @@ class MetadataRefresher(Requester):
         """Take the response to a request, or the error in its place."""
         request: MetadataRequest = completion.request
         self._now = now
+        self._scheduled = False
         if completion.error is not None:
             self._failed(completion.error)
         else:

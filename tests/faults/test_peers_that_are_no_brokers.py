@@ -290,7 +290,8 @@ async def test_metadata_is_refreshed_by_its_age_and_notices_more_partitions(
         await producer.send("orders", b"v")
         kafka.create_topic("orders", 3)
         seen = len(kafka.requests(METADATA))
-        await kafka.until_received(METADATA, seen + 2)
+        async with asyncio.timeout(20):  # no other timer of an idle producer rings by then
+            await kafka.until_received(METADATA, seen + 2)
         assert (await producer.send("orders", b"v", partition=2)).partition == 2
         assert producer.metrics()["producer-metrics"]["metadata-age"] < 5
 
