@@ -7,7 +7,7 @@ every Java client. A keyless record goes to the topic's sticky partition (KIP-48
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -17,6 +17,10 @@ from murmurhash2 import murmurhash2
 
 _MURMUR2_SEED: Final = 0x9747B28C
 _POSITIVE: Final = 0x7FFFFFFF
+
+_STICKY_BYTES: Final = 16_000
+_RECORD_BYTES: Final = 20
+"""About the bytes of a record beside its value."""
 
 STICKY: Final = -1
 """In place of a partition's number: the topic's sticky partition."""
@@ -113,12 +117,9 @@ class Murmur3Partitioner:
         return (self._hash(key, signed=False) & _POSITIVE) % partitions.count
 
 
-class ConsistentRandomPartitioner:
-    """Chooses by the key's CRC-32; without one, or if it is empty, a random available partition.
-
-    This is the default of librdkafka, on which clients for Python, Go, .NET and C++ are built: a
-    program that moves from one of them keeps each key in its partition. Source: librdkafka's
-    ``consistent_random``.
+class RandomPartitioner:
+    """Sends each record to a random available partition, whatever its key. Source: librdkafka's
+    ``random``.
     """
 
     def __init__(self, random: Random | None = None) -> None:
@@ -127,10 +128,90 @@ class ConsistentRandomPartitioner:
     def partition(
         self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
     ) -> int:
+        """A random partition."""
+        return self._random.choice(partitions.available or range(partitions.count))
+
+
+class _StickyPartitions:
+    """The partition of each topic's keyless records: a random available one, for the bytes of a
+    batch. librdkafka keeps it for a time (``sticky.partitioning.linger.ms``).
+    """
+
+    def __init__(self, random: Random | None) -> None:
+        self._choice = RandomPartitioner(random)
+        self._current: dict[str, tuple[int, int]] = {}
+
+    def partition(self, topic: str, value: bytes | None, partitions: Partitions) -> int:
+        chosen, left = self._current.get(topic, (0, 0))
+        if left <= 0 or chosen not in partitions.available:
+            chosen, left = self._choice.partition(topic, None, value, partitions), _STICKY_BYTES
+        self._current[topic] = chosen, left - _RECORD_BYTES - len(value or b"")
+        return chosen
+
+
+class ConsistentRandomPartitioner:
+    """Chooses by the key's CRC-32; records without one, or whose key is empty, stay with a random
+    available partition for the bytes of a batch.
+
+    This is the default of librdkafka, on which clients for Python, Go, .NET and C++ are built: a
+    program that moves from one of them keeps each key in its partition. Source: librdkafka's
+    ``consistent_random``.
+    """
+
+    def __init__(self, random: Random | None = None) -> None:
+        self._keyless = _StickyPartitions(random)
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
+    ) -> int:
         """The partition of the key's checksum, which is unsigned."""
         if key:
             return crc32(key) % partitions.count
-        return self._random.choice(partitions.available or range(partitions.count))
+        return self._keyless.partition(topic, value, partitions)
+
+
+class ConsistentPartitioner(ConsistentRandomPartitioner):
+    """Differs from its base in one case: an empty key belongs to partition 0. Source: librdkafka's
+    ``consistent``, which does not see records without key either.
+    """
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
+    ) -> int:
+        """The partition of the key's checksum."""
+        return 0 if key == b"" else super().partition(topic, key, value, partitions)
+
+
+class Fnv1aPartitioner:
+    """Chooses by the key's FNV-1a hash, as Sarama's default does; keyless records as above.
+
+    Source: librdkafka's ``fnv1a`` and ``fnv1a_random``.
+    """
+
+    def __init__(self, random: Random | None = None) -> None:
+        self._keyless = _StickyPartitions(random)
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
+    ) -> int:
+        """The partition of the absolute value of the hash, which is signed."""
+        if key is None:
+            return self._keyless.partition(topic, value, partitions)
+        hashed = 0x811C9DC5
+        for byte in key:
+            hashed = (hashed ^ byte) * 0x01000193 & 0xFFFFFFFF
+        return min(hashed, 2**32 - hashed) % partitions.count
+
+
+NAMED_PARTITIONERS: Final[Mapping[str, Callable[[Random], Partitioner]]] = {
+    "round_robin": RoundRobinPartitioner,
+    "murmur3": Murmur3Partitioner,
+    "consistent_random": ConsistentRandomPartitioner,
+    "consistent": ConsistentPartitioner,
+    "fnv1a": Fnv1aPartitioner,
+    "random": RandomPartitioner,
+}
+"""The partitioners by their names in the configuration."""
 
 
 def next_sticky_partition(

@@ -295,7 +295,9 @@ class SupportsSerialize(Protocol):
     def serialize(self) -> Callable[..., Any]: ...
 
 
-NamedPartitioner = Literal["round_robin", "murmur3", "consistent_random"]
+NamedPartitioner = Literal[
+    "round_robin", "murmur3", "consistent_random", "consistent", "fnv1a", "random"
+]
 _KAFKAS_OWN: Final = "murmur2_random"
 """librdkafka's name for Kafka's own rule, which is None here."""
 PartitionerOption: TypeAlias = NamedPartitioner | SupportsPartition | Callable[..., Any]
@@ -316,8 +318,8 @@ def _is_hook(value: object, *methods: str) -> bool:
 class Partitioner(Kind[PartitionerOption | None]):
     wording = (
         "None (Kafka's own rule; also 'murmur2_random'), 'round_robin', 'murmur3',"
-        " 'consistent_random' (librdkafka's default), a callable, or a class or object with"
-        " a partition() method"
+        " 'consistent_random' (librdkafka's default), 'consistent', 'fnv1a', 'random'"
+        " (librdkafka's others), a callable, or a class or object with a partition() method"
     )
 
     def accept(self, value: object) -> Any:

@@ -21,12 +21,7 @@ from aioproducer.errors import ProducerError
 from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
 from aioproducer.model import TransactionHandle
 from aioproducer.observer import ObserverSlot
-from aioproducer.partitioning import (
-    ConsistentRandomPartitioner,
-    Murmur3Partitioner,
-    PartitionFunction,
-    RoundRobinPartitioner,
-)
+from aioproducer.partitioning import NAMED_PARTITIONERS, PartitionFunction
 from aioproducer.records.compression import Compression, compression
 from aioproducer.runtime.tasks import TaskOwner
 from aioproducer.runtime.threads import BESIDE_THE_LOOP, DaemonThreads
@@ -335,11 +330,7 @@ def _compression(config: ProducerConfig) -> Compression | None:
 def _partition_function(partitioner: Any, random: Random) -> PartitionFunction | None:
     if partitioner is None:
         return None
-    if partitioner == "round_robin":
-        return RoundRobinPartitioner(random).partition
-    if partitioner == "consistent_random":
-        return ConsistentRandomPartitioner(random).partition
-    if partitioner == "murmur3":
-        return Murmur3Partitioner(random).partition
+    if isinstance(partitioner, str):
+        return NAMED_PARTITIONERS[partitioner](random).partition
     function: PartitionFunction = getattr(partitioner, "partition", partitioner)
     return function

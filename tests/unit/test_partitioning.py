@@ -3,16 +3,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aioproducer.config.kinds import NamedPartitioner
 from aioproducer.partitioning import (
+    NAMED_PARTITIONERS,
+    ConsistentPartitioner,
     ConsistentRandomPartitioner,
+    Fnv1aPartitioner,
     Murmur3Partitioner,
     Partitioner,
     Partitions,
+    RandomPartitioner,
     RoundRobinPartitioner,
     murmur2_partition,
     next_sticky_partition,
@@ -121,10 +127,58 @@ def test_crc32_of_keys_is_unsigned(key: bytes, hashed: int, count: int) -> None:
 @pytest.mark.parametrize("key", [None, b""])
 def test_consistent_random_has_no_place_for_an_empty_key(key: bytes | None) -> None:
     partitioner = ConsistentRandomPartitioner(Random(5))
-    among = partitions(6, available=[1, 3, 5])
-    assert {partitioner.partition("t", key, b"v", among) for _ in range(100)} == {1, 3, 5}
+    among, full = partitions(6, available=[1, 3, 5]), bytes(16_000)
+    assert {partitioner.partition("t", key, full, among) for _ in range(100)} == {1, 3, 5}
     nobody = partitions(3, available=[])
-    assert {partitioner.partition("t", key, b"v", nobody) for _ in range(100)} == {0, 1, 2}
+    assert {partitioner.partition("t", key, full, nobody) for _ in range(100)} == {0, 1, 2}
+
+
+def test_keyless_records_stay_for_the_bytes_of_a_batch() -> None:
+    partitioner = ConsistentRandomPartitioner(Random(5))
+    among = partitions(100)
+    chosen = [partitioner.partition("t", None, bytes(80), among) for _ in range(480)]
+    assert [len(set(chosen[start : start + 160])) for start in (0, 160, 320)] == [1, 1, 1]
+    assert len(set(chosen)) == 3
+    here = partitioner.partition("t", None, None, among)
+    elsewhere = [each for each in range(100) if each != here]
+    assert partitioner.partition("t", None, None, partitions(100, elsewhere)) != here
+    assert partitioner.partition("t", None, None, partitions(1)) == 0
+
+
+def test_consistent_has_one_place_for_an_empty_key() -> None:
+    partitioner = ConsistentPartitioner(Random(5))
+    among, full = partitions(6), bytes(16_000)
+    assert {partitioner.partition("t", b"", full, among) for _ in range(20)} == {0}
+    assert len({partitioner.partition("t", None, full, among) for _ in range(100)}) == 6
+    assert partitioner.partition("t", b"123456789", full, among) == 0xCBF43926 % 6
+
+
+# librdkafka's unittest_fnv1a(), whose numbers are Sarama's
+@pytest.mark.parametrize(
+    ("key", "hashed"),
+    [
+        (b"kafka", 0xD33C4E1),
+        (b"giberish123456789", 0x77A58295),
+        (b"1234", 0x23BDD03),
+        (b"PreAmbleWillBeRemoved,ThePrePartThatIs", 0x65CBD69C),
+        (b"", 0x7EE3623B),
+    ],
+)
+def test_fnv1a_of_keys(key: bytes, hashed: int) -> None:
+    assert Fnv1aPartitioner().partition("t", key, None, partitions(2**31 - 1)) == hashed
+
+
+def test_the_places_of_keyless_records_of_other_partitioners() -> None:
+    among, full = partitions(6, available=[1, 3, 5]), bytes(16_000)
+    fnv1a, anywhere = Fnv1aPartitioner(Random(5)), RandomPartitioner(Random(5))
+    assert {fnv1a.partition("t", None, full, among) for _ in range(100)} == {1, 3, 5}
+    assert {anywhere.partition("t", b"k", None, among) for _ in range(100)} == {1, 3, 5}
+
+
+def test_every_name_of_the_configuration_has_its_partitioner() -> None:
+    assert set(NAMED_PARTITIONERS) == set(get_args(NamedPartitioner))
+    for make in NAMED_PARTITIONERS.values():
+        assert isinstance(make(Random(5)), Partitioner)
 
 
 def test_round_robin_starts_anywhere_and_ignores_keys() -> None:
