@@ -11,7 +11,7 @@
     login.py            the kinds of logins       jaas.py           keyword or JAAS line
     configured_login.py the configured login      oauth_login.py    its source of tokens
     secret.py           a text never shown        plain_secrets.py  options that hold one
-    java_serializers.py names of serializers
+    java_serializers.py names of serializers        librdkafka/      librdkafka's options
 """
 
 from aioproducer.config.jaas import JaasEntry, parse_jaas

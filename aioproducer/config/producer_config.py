@@ -130,6 +130,33 @@ class ProducerConfig(GivenOptions):
             _logger.warning("properties without effect: %s", "; ".join(without_effect))
         return _make({**options, **_with_references(overrides)})
 
+    @classmethod
+    def from_librdkafka(
+        cls, config: Mapping[str, Any], /, **overrides: Unpack[ProducerOptions]
+    ) -> ProducerConfig:
+        """Take the options of a producer of librdkafka, as confluent-kafka has them.
+
+        An option that is not set has this producer's default, but for the partitioner: librdkafka's
+        own, ``consistent_random``, keeps each key in its partition. A ``${…}`` is no placeholder.
+
+        Args:
+            config: librdkafka's names with values, as ``confluent_kafka.Producer`` takes them.
+            overrides: options that count instead; those of ``config`` that they replace are not
+                looked at, with ``ssl_context`` all of TLS.
+
+        Raises:
+            ConfigError: options are unknown, have no counterpart or a wrong value (the message
+                names all of them, and what to do instead), or as for :class:`ProducerConfig`.
+        """
+        from aioproducer.config.librdkafka import hidden_librdkafka, options_of_librdkafka
+
+        hide_secrets(overrides)
+        _refuse_unknown(overrides)
+        given = hidden_librdkafka(config)
+        del config  # a traceback shows the values of this frame
+        options = options_of_librdkafka(given, overrides)
+        return _make({**options, **_with_references(overrides)})
+
     def replace(self, **changes: Unpack[ProducerOptions]) -> ProducerConfig:
         """A configuration with ``changes`` over the options that were set explicitly here.
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from aioproducer import errors
 from aioproducer.config import document as options
+from aioproducer.config.librdkafka import document as librdkafka
 from aioproducer.errors import document as codes
 from aioproducer.metrics import names as metric_names
 from aioproducer.observability.series import document as series
@@ -49,6 +50,7 @@ def _tree() -> str:
 
 PARTS: Final = (
     Part(DOCS / "reference" / "configuration.md", "config", options.markdown),
+    Part(DOCS / "how-to" / "from-confluent-kafka.md", "librdkafka", librdkafka.markdown),
     Part(DOCS / "reference" / "metrics.md", "metrics", metric_names.markdown),
     Part(DOCS / "reference" / "metrics.md", "series", series.markdown),
     Part(DOCS / "reference" / "errors.md", "errors", codes.markdown),
