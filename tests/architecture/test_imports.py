@@ -125,7 +125,7 @@ def test_only_the_shells_and_the_environment_read_a_clock() -> None:
         for path in PACKAGE.rglob("*.py")
         if "time" in imported(path)
     }
-    outside = ("cli", "observability", "testing", "spark")
+    outside = ("cli", "observability", "testing", "spark", "compat")
     shells = {each for each in reading if each.split("/")[0] in outside}
     assert reading - shells <= {"client/environment.py", "core/fast_path.py"}
 
@@ -158,5 +158,10 @@ def test_importing_the_package_loads_no_shell_and_no_extra() -> None:
         "httpx2",
     }
     unwanted |= {"aioproducer.schema_registry"}
-    unwanted |= {"aioproducer.cli", "aioproducer.testing", "aioproducer.spark"}
+    unwanted |= {
+        "aioproducer.cli",
+        "aioproducer.testing",
+        "aioproducer.spark",
+        "aioproducer.compat",
+    }
     assert not loaded & unwanted

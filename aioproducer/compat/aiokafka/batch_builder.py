@@ -1,0 +1,114 @@
+"""Batches that callers fill themselves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from aioproducer.errors import SerializationError
+from aioproducer.model import Header
+from aioproducer.records.acceleration import RecordsBuilder
+from aioproducer.records.builder import BATCH_OVERHEAD, MAX_RECORD_OVERHEAD, header_bytes
+
+
+class AppendedRecord(NamedTuple):
+    """A record in a batch."""
+
+    offset: int
+    """Its place in the batch, from 0."""
+    size: int
+    """Its bytes."""
+    timestamp: int
+    """Milliseconds since the epoch."""
+
+    @property
+    def crc(self) -> None:
+        """Always None: a batch has one checksum, a record none."""
+
+
+class BatchBuilder:
+    """Collects records for one ``send_batch()``, up to ``max_batch_size`` bytes."""
+
+    def __init__(
+        self,
+        batch_size: int,
+        key_serializer: Callable[[Any], Any] | None = None,
+        value_serializer: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self._batch_size = batch_size
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
+        self._sizes = RecordsBuilder(bytearray(batch_size), batch_size)
+        self._records: list[tuple[Any, Any, Sequence[Header], int]] = []
+        self._size = BATCH_OVERHEAD
+        self._closed = False
+
+    def append(
+        self, *, timestamp: int | None, key: Any, value: Any, headers: Sequence[Header] = ()
+    ) -> AppendedRecord | None:
+        """Add a record; None: the batch is full or closed.
+
+        ``timestamp``: milliseconds since the epoch, None for now. A batch takes one record that is
+        larger than its size.
+        """
+        if self._closed:
+            return None
+        if self._key_serializer is not None:
+            key = self._key_serializer(key)
+        if self._value_serializer is not None:
+            value = self._value_serializer(value)
+        key, value = _bytes_of(key, "key"), _bytes_of(value, "value")
+        headers = tuple(headers or ())
+        if timestamp is None:
+            timestamp = time.time_ns() // 1_000_000
+        elif type(timestamp) is not int:
+            raise SerializationError(
+                f"timestamp is an int, milliseconds since the epoch: {timestamp!r}"
+            )
+        size = self._sizes.append(None, timestamp, key, value, headers)
+        if not size:
+            if self._records:
+                self.close()
+                return None
+            size = self._enlarged(timestamp, key, value, headers)
+        self._records.append((key, value, headers, timestamp))
+        self._size += size
+        return AppendedRecord(len(self._records) - 1, size, timestamp)
+
+    def _enlarged(self, timestamp: int, key: Any, value: Any, headers: Sequence[Header]) -> int:
+        """Take a first record that is larger than the batch; the next one finds it full."""
+        room = BATCH_OVERHEAD + MAX_RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+        room += len(header_bytes(headers))
+        self._sizes = RecordsBuilder(bytearray(room), room)
+        size = self._sizes.append(None, timestamp, key, value, headers)
+        self._sizes.close()
+        return size
+
+    def close(self) -> None:
+        """Take no more records."""
+        self._closed = True
+
+    def closed(self) -> bool:
+        """True if the batch takes no more records."""
+        return self._closed
+
+    def size(self) -> int:
+        """The bytes of the batch, before compression."""
+        return self._size
+
+    def record_count(self) -> int:
+        """The number of records."""
+        return len(self._records)
+
+    def records(self) -> Sequence[tuple[Any, Any, Sequence[Header], int]]:
+        """Key, value, headers and timestamp of each record."""
+        return self._records
+
+
+def _bytes_of(field: Any, what: str) -> Any:
+    if field is None or type(field) in (bytes, bytearray):
+        return field
+    if type(field) is memoryview:
+        return bytes(field)
+    raise SerializationError(f"Not supported type for {what}: {type(field)}")

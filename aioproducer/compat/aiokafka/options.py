@@ -1,0 +1,231 @@
+"""aiokafka's options with its defaults, and their counterparts here."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from itertools import count
+from typing import Any, Final, Literal, TypedDict
+
+from aioproducer.config import ProducerConfig
+from aioproducer.errors import ConfigError
+
+MISSING: Final = object()
+_NUMBERS: Final = count(1)
+_PORT: Final = 9092
+_BATCH_SIZE: Final = 16_384
+_BUFFER_MEMORY: Final = 32 * 1024 * 1024
+_LONGEST_BACKOFF: Final = 1000
+_INT_MAX: Final = 2**31 - 1
+_ACKS: Final[dict[Any, Literal["0", "1", "all"] | None]] = {
+    0: "0",
+    1: "1",
+    -1: "all",
+    "all": "all",
+    MISSING: None,
+}
+_CODECS: Final = ("gzip", "snappy", "lz4", "zstd", None)
+_PROTOCOLS: Final = ("SSL", "PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL")
+_MECHANISMS: Final = ("PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+Codec = Literal["gzip", "snappy", "lz4", "zstd"]
+
+PartitionFunction = Callable[[bytes | None, list[int], list[int]], int]
+"""``(key, all partitions, partitions with a leader) -> partition``."""
+
+
+class AIOKafkaOptions(TypedDict, total=False):
+    """The keywords of ``AIOKafkaProducer``, for type checkers."""
+
+    bootstrap_servers: str | list[str]
+    client_id: str | None
+    metadata_max_age_ms: int
+    request_timeout_ms: int
+    api_version: str | None
+    acks: Any
+    key_serializer: Callable[[Any], bytes | None] | None
+    value_serializer: Callable[[Any], bytes | None] | None
+    compression_type: Codec | None
+    max_batch_size: int
+    partitioner: PartitionFunction | None
+    max_request_size: int
+    linger_ms: int
+    retry_backoff_ms: int
+    security_protocol: str
+    ssl_context: Any
+    connections_max_idle_ms: int | None
+    enable_idempotence: bool
+    transactional_id: str | None
+    transaction_timeout_ms: int
+    sasl_mechanism: str
+    sasl_plain_password: str | None
+    sasl_plain_username: str | None
+    sasl_kerberos_service_name: str
+    sasl_kerberos_domain_name: str | None
+    sasl_oauth_token_provider: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Options:
+    """One producer's options, as aiokafka has them."""
+
+    bootstrap_servers: str | list[str] = "localhost"
+    client_id: str | None = None
+    metadata_max_age_ms: int = 300000
+    request_timeout_ms: int = 40000
+    api_version: str | None = None
+    acks: Any = MISSING
+    key_serializer: Callable[[Any], Any] | None = None
+    value_serializer: Callable[[Any], Any] | None = None
+    compression_type: Codec | None = None
+    max_batch_size: int = _BATCH_SIZE
+    partitioner: PartitionFunction | None = None
+    max_request_size: int = 1048576
+    linger_ms: int = 0
+    retry_backoff_ms: int = 100
+    security_protocol: str = "PLAINTEXT"
+    ssl_context: Any = None
+    connections_max_idle_ms: int | None = 540000
+    enable_idempotence: bool = False
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60000
+    sasl_mechanism: str = "PLAIN"
+    sasl_plain_password: str | None = None
+    sasl_plain_username: str | None = None
+    sasl_kerberos_service_name: str = "kafka"
+    sasl_kerberos_domain_name: str | None = None
+    sasl_oauth_token_provider: Any = None
+
+    def check(self) -> None:
+        """Raise ConfigError, a ValueError as aiokafka's; warn of what it has deprecated."""
+        if self.api_version is not None:
+            warnings.warn(
+                "api_version has no effect: brokers tell their versions",
+                DeprecationWarning,
+                stacklevel=4,
+            )
+        if self.acks not in _ACKS:
+            raise ConfigError(f"acks is 0, 1, -1 or 'all', not {self.acks!r}")
+        if self.compression_type not in _CODECS:
+            raise ConfigError(
+                f"compression_type is 'gzip', 'snappy', 'lz4', 'zstd' or None, "
+                f"not {self.compression_type!r}"
+            )
+        if self._idempotent and _ACKS[self.acks] not in ("all", None):
+            raise ConfigError(f"acks={self.acks} not supported if enable_idempotence=True")
+        if self.security_protocol not in _PROTOCOLS:
+            raise ConfigError(f"security_protocol is one of {_PROTOCOLS}")
+        if self.security_protocol in ("SSL", "SASL_SSL") and self.ssl_context is None:
+            raise ConfigError(f"security_protocol={self.security_protocol!r} needs an ssl_context")
+        if self.security_protocol.startswith("SASL_"):
+            self._check_login()
+
+    def _check_login(self) -> None:
+        if self.sasl_mechanism not in _MECHANISMS:
+            raise ConfigError(f"sasl_mechanism is one of {_MECHANISMS}")
+        if self.sasl_mechanism == "PLAIN" and (
+            self.sasl_plain_username is None or self.sasl_plain_password is None
+        ):
+            raise ConfigError("sasl_plain_username and sasl_plain_password required for PLAIN sasl")
+
+    @property
+    def _idempotent(self) -> bool:
+        return self.enable_idempotence or self.transactional_id is not None
+
+    @property
+    def effective_acks(self) -> Literal["0", "1", "all"]:
+        """``0``, ``1`` or ``all``."""
+        return _ACKS[self.acks] or ("all" if self._idempotent else "1")
+
+    def config(self) -> ProducerConfig:
+        """The configuration of the core.
+
+        Without idempotence one request is in flight to a broker at a time, as with aiokafka: a
+        retry then never changes the order of records.
+        """
+        timeout = self.request_timeout_ms
+        return ProducerConfig(
+            bootstrap_servers=addresses(self.bootstrap_servers),
+            client_id=self.client_id or f"aiokafka-producer-{next(_NUMBERS)}",
+            metadata_max_age_ms=self.metadata_max_age_ms,
+            request_timeout_ms=timeout,
+            delivery_timeout_ms=min(2 * timeout + self.linger_ms, _INT_MAX),
+            max_block_ms=timeout,
+            acks=self.effective_acks,
+            enable_idempotence=self._idempotent,
+            max_in_flight_requests_per_connection=5 if self._idempotent else 1,
+            compression_type=self.compression_type or "none",
+            batch_size=None if self.max_batch_size == _BATCH_SIZE else self.max_batch_size,
+            linger_ms=self.linger_ms or None,
+            max_request_size=self.max_request_size,
+            buffer_memory=max(_BUFFER_MEMORY, 4 * self.max_batch_size, 4 * self.max_request_size),
+            retry_backoff_ms=self.retry_backoff_ms,
+            retry_backoff_max_ms=max(_LONGEST_BACKOFF, self.retry_backoff_ms),
+            connections_max_idle_ms=(
+                -1 if self.connections_max_idle_ms is None else self.connections_max_idle_ms
+            ),
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=self.transaction_timeout_ms,
+            **self._security(),
+        )
+
+    def _security(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"security_protocol": self.security_protocol}
+        if self.security_protocol in ("SSL", "SASL_SSL"):
+            found["ssl_context"] = self.ssl_context
+        if not self.security_protocol.startswith("SASL_"):
+            return found
+        found["sasl_mechanism"] = self.sasl_mechanism
+        if self.sasl_mechanism == "OAUTHBEARER":
+            found["sasl_oauthbearer_token_provider"] = _tokens_of(self.sasl_oauth_token_provider)
+        elif self.sasl_mechanism == "GSSAPI":
+            found["sasl_kerberos_service_name"] = self.sasl_kerberos_service_name
+        else:
+            found["sasl_username"] = self.sasl_plain_username
+            found["sasl_password"] = self.sasl_plain_password
+        return found
+
+
+def addresses(servers: str | Iterable[str]) -> list[str]:
+    """The addresses, with Kafka's port where one names none."""
+    listed = servers.split(",") if isinstance(servers, str) else list(servers)
+    return [_with_port(each.strip()) for each in listed]
+
+
+def _with_port(address: str) -> str:
+    if address.startswith("["):
+        return address if "]:" in address else f"{address}:{_PORT}"
+    if address.count(":") > 1:  # an IPv6 address
+        return f"[{address}]:{_PORT}"
+    return address if ":" in address else f"{address}:{_PORT}"
+
+
+def _tokens_of(provider: Any) -> Callable[[], Any]:
+    """A provider of tokens, from aiokafka's ``AbstractTokenProvider``."""
+    if not callable(getattr(provider, "token", None)):
+        raise ConfigError(
+            "sasl_oauth_token_provider needs a provider with the method token(), such as a "
+            "subclass of aiokafka.abc.AbstractTokenProvider"
+        )
+
+    async def token() -> tuple[str, None, None, dict[str, str]]:
+        found = provider.token()
+        if inspect.isawaitable(found):
+            found = await found
+        extensions = getattr(provider, "extensions", None)
+        return found, None, None, dict(extensions() or {}) if callable(extensions) else {}
+
+    return token
+
+
+def signature() -> inspect.Signature:
+    """The signature of ``AIOKafkaProducer``."""
+    options = [(each.name, each.default) for each in fields(Options)]
+    return inspect.Signature(
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+            for name, default in [("loop", None), *options]
+        ]
+    )
