@@ -23,7 +23,7 @@ from benchmarks.web.report import describe
 from benchmarks.web.run import run_all
 from benchmarks.web.summary import Run, summarise
 
-_CONNECTIONS: Final = [1, 16, 64, 256]
+_CONNECTIONS: Final = [1, 64]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,8 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(wrk.MISSING)
         return 0
     console = Console()
+    servers = ("uvicorn", "httptools", "uvloop")
     machine = look_at_machine(
-        [*plan.clients, *FRAMEWORKS, "uvicorn", "httptools", "uvloop", "confluent-kafka"]
+        ["aioproducer", "aiokafka", "confluent-kafka", *plan.frameworks, *servers]
     )
     print(machine.describe())
     if machine.warning:
@@ -76,13 +77,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.web", description=__doc__)
     parser.add_argument(
         "--frameworks",
-        type=names_of(FRAMEWORKS),
+        type=names_of(dict(zip(FRAMEWORKS, FRAMEWORKS, strict=True))),
         default=list(FRAMEWORKS),
         help=f"comma-separated, of {', '.join(FRAMEWORKS)}",
     )
     parser.add_argument(
         "--clients",
-        type=names_of(CLIENTS),
+        type=names_of(dict(zip(CLIENTS, CLIENTS, strict=True))),
         default=list(CLIENTS),
         help=f"comma-separated, of {', '.join(CLIENTS)}; the null app is always there",
     )

@@ -11,9 +11,8 @@ PARTITIONS: Final = 12
 NULL: Final = "null"
 """The application that answers without sending."""
 OURS: Final = "aioproducer"
-CLIENTS: Final = {OURS: OURS, "aiokafka": "aiokafka"}
-"""Those that can be named, with their distributions."""
-FRAMEWORKS: Final = {"starlette": "starlette", "fastapi": "fastapi"}
+CLIENTS: Final = (OURS, "aiokafka", "confluent-aio")
+FRAMEWORKS: Final = ("starlette", "fastapi", "litestar", "aiohttp", "django")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +24,9 @@ class App:
     """A name of `CLIENTS`, or `NULL`."""
 
     @property
-    def module(self) -> str:
-        return f"benchmarks.web.apps.{self.framework}_{self.client}"
+    def arguments(self) -> tuple[str, str]:
+        """The names of its modules: framework and client."""
+        return self.framework, self.client.replace("-", "_")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,16 +25,19 @@ def describe(framework: str, plan: Plan, summaries: Sequence[Summary]) -> Sectio
         for client in (NULL, *plan.clients)
         if (connections, client) in by_client
     ]
+    server = "aiohttp's server" if framework == "aiohttp" else "uvicorn with httptools"
     return Section(
         title=(
             f"{framework}: an awaited, keyed record per POST, {PARTITIONS} partitions, acks=all; "
-            f"{plan.rounds} rounds of {plan.seconds} s, uvicorn with uvloop and httptools, wrk"
+            f"{plan.rounds} rounds of {plan.seconds} s, {server} on uvloop, wrk"
         ),
         rows=tuple(_row(each, _peer(each, by_client, peer)) for each in done),
         ratios=("Kafka's part: the CPU-µs above the null app's of the same round",),
         voids=tuple(f"VOID {each.client}, {void}" for each in done for void in each.voids),
         settings=tuple(
-            f"{client}: its defaults, but acks=all and short timeouts" for client in plan.clients
+            f"{client}: its defaults, but acks=all and short timeouts"
+            + "; batch_size=1, linger.ms=0" * (client == "confluent-aio")
+            for client in plan.clients
         ),
         headings=tuple(heading.replace("peer", peer or "peer") for heading in _HEADINGS),
     )

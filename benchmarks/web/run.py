@@ -91,7 +91,7 @@ def serve(
 ) -> Iterator[tuple[str, psutil.Process]]:
     """Its address and its process. Raises ServerError."""
     process = processes.start(
-        launch.command("benchmarks.web.server", app.module),
+        launch.command("benchmarks.web.server", *app.arguments),
         stdout=subprocess.PIPE,
         env={**os.environ, "BOOTSTRAP_SERVERS": bootstrap_servers},
         cwd=_ROOT,
@@ -100,7 +100,7 @@ def serve(
         assert process.stdout is not None
         port = process.stdout.readline().strip()
         if not port:
-            raise ServerError(f"the server of {app.module} did not start")
+            raise ServerError(f"the server of {app.framework} and {app.client} did not start")
         yield f"http://127.0.0.1:{port.decode()}/", psutil.Process(process.pid)
     finally:
         processes.stop(process)

@@ -1,4 +1,5 @@
-"""The same application by each framework and client, each as its user would write it.
+"""The same application in each framework: a POST sends an order, and answers with its place.
 
-A module is named ``FRAMEWORK_CLIENT`` and holds ``app``.
+A module is named as the framework, and has ``make_app(connect)``. ``connect`` is a client's
+(`benchmarks.web.clients`): the application's lifespan opens it and closes it.
 """

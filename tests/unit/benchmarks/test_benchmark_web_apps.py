@@ -13,7 +13,7 @@ from aioproducer.errors import MissingExtraError
 from aioproducer.testing.mock_cluster import MockCluster
 from aioproducer.testing.processes import ProcessSupervisor
 from benchmarks.brokers import log_size
-from benchmarks.web.plan import CLIENTS, FRAMEWORKS, NULL, PARTITIONS, TOPIC, App
+from benchmarks.web.plan import CLIENTS, FRAMEWORKS, NULL, OURS, PARTITIONS, TOPIC, App
 from benchmarks.web.run import serve
 
 pytestmark = pytest.mark.mock_cluster
@@ -36,8 +36,13 @@ def processes() -> Iterator[ProcessSupervisor]:
         yield processes
 
 
-@pytest.mark.parametrize("client", [NULL, *CLIENTS])
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize(
+    ("framework", "client"),
+    [
+        *((framework, OURS) for framework in FRAMEWORKS),
+        *(("starlette", client) for client in (NULL, *CLIENTS) if client != OURS),
+    ],
+)
 def test_an_application_answers_with_the_place_of_the_record(
     framework: str, client: str, cluster: MockCluster, processes: ProcessSupervisor
 ) -> None:

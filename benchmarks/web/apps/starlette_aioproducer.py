@@ -1,5 +1,0 @@
-"""The application of the examples."""
-
-from examples.web_app import app
-
-__all__ = ["app"]
