@@ -1,15 +1,17 @@
-"""Records of the mock cluster, as another client (confluent-kafka's) reads them."""
+"""Records of a cluster, as another client (confluent-kafka's) reads them."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.mock_cluster import MockCluster
 
 PATIENCE = 60.0
+Cluster: TypeAlias = KafkaCluster | MockCluster
 
 
 class ReadRecord(NamedTuple):
@@ -24,7 +26,7 @@ class ReadRecord(NamedTuple):
 
 
 @contextmanager
-def consumer(cluster: MockCluster) -> Iterator[Any]:
+def consumer(cluster: Cluster) -> Iterator[Any]:
     """A consumer without a group of its own."""
     # Imported late: where confluent-kafka is missing, tests are skipped, and say why.
     client = importlib.import_module("confluent_kafka").Consumer(
@@ -36,7 +38,7 @@ def consumer(cluster: MockCluster) -> Iterator[Any]:
         client.close()
 
 
-def read_topic(cluster: MockCluster, topic: str) -> list[ReadRecord]:
+def read_topic(cluster: Cluster, topic: str) -> list[ReadRecord]:
     """Every record that the cluster still has, those of a partition in their order."""
     with consumer(cluster) as client:
         partitions = client.list_topics(topic, timeout=PATIENCE).topics[topic].partitions

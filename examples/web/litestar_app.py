@@ -1,0 +1,89 @@
+"""Orders over HTTP into Kafka, with Litestar: ``python examples/web/litestar_app.py``, or
+
+    uvicorn litestar_app:app --app-dir examples/web --timeout-graceful-shutdown 8
+
+    curl -d '{"article": 7}' http://127.0.0.1:8000/orders/anna
+    curl http://127.0.0.1:8000/health
+
+201: the order is in Kafka, at this partition and offset. 503 with Retry-After: it is not, and may
+be sent again. 503 without: nobody knows, and sending it again may make a duplicate.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvicorn
+from litestar import Litestar, Request, Response, get, post
+from litestar.datastructures import State
+from litestar.params import FromPath
+
+from aioproducer import Producer, ProducerError, RecordTooLargeError
+
+TOPIC = os.environ.get("KAFKA_TOPIC", "orders")
+TIMEOUT_MS = int(os.environ.get("ORDER_TIMEOUT_MS", "5000"))
+GRACE = 8  # seconds: longer than a request takes, and with CLOSING less than the platform's
+CLOSING = 2
+
+Json = dict[str, Any]
+
+
+@asynccontextmanager
+async def lifespan(app: Litestar) -> AsyncIterator[None]:
+    """One producer for the application, which starts only if it may write."""
+    async with Producer(
+        bootstrap_servers=os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
+        client_id="orders-app",
+        delivery_timeout_ms=TIMEOUT_MS,  # no request waits longer for its record
+        max_block_ms=TIMEOUT_MS,
+        request_timeout_ms=TIMEOUT_MS // 3,  # there is time for another attempt
+    ) as producer:
+        await producer.check(timeout=10, topics=[TOPIC])
+        app.state.producer = producer
+        yield
+        await producer.close(CLOSING)
+
+
+@get("/health")
+async def health(state: State) -> Response[Json]:
+    """503 with the reason while no order can be written."""
+    found = state.producer.health()
+    return Response(found.as_dict(), status_code=200 if found.is_ready else 503)
+
+
+@post("/orders/{customer:str}")
+async def post_order(
+    customer: FromPath[str], request: Request[Any, Any, State], state: State
+) -> Response[Json]:
+    """Answer when the order is in Kafka; the orders of a customer keep their sequence."""
+    producer: Producer = state.producer
+    order = await request.body()
+    try:
+        async with asyncio.timeout(0):
+            await producer.drain()  # it would wait if the memory were full
+        metadata = await producer.send(TOPIC, order, key=customer)
+    except RecordTooLargeError as error:
+        return Response({"error": str(error)}, status_code=413)
+    except ProducerError as error:
+        return unavailable(str(error), may_have_been_written=error.may_have_been_written)
+    except TimeoutError:
+        return unavailable("too many orders wait for Kafka", may_have_been_written=False)
+    return Response({"partition": metadata.partition, "offset": metadata.offset})
+
+
+def unavailable(error: str, *, may_have_been_written: bool) -> Response[Json]:
+    """Only an order that is not in Kafka is to be sent again."""
+    return Response(
+        {"error": error, "may_have_been_written": may_have_been_written},
+        status_code=503,
+        headers={} if may_have_been_written else {"Retry-After": "1"},
+    )
+
+
+app = Litestar([health, post_order], lifespan=[lifespan])
+
+if __name__ == "__main__":
+    port = int(os.environ.get("PORT", "8000"))
+    uvicorn.run(app, host="127.0.0.1", port=port, timeout_graceful_shutdown=GRACE)
