@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
 
 from aioproducer.client.environment import SYSTEM, Environment
 from aioproducer.config import (
@@ -76,7 +76,7 @@ class Producer(Generic[K_contra, V_contra]):
         ConfigError: an option is unknown, out of range, or contradicts another one.
     """
 
-    _environment: ClassVar[Environment] = SYSTEM
+    _environment: Environment = SYSTEM
 
     @overload
     def __init__(

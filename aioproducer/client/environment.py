@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from time import monotonic, time_ns
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aioproducer.client.wakeup import Wakeup
+from aioproducer.interceptors import Interceptors
+from aioproducer.logs import ClientLog
 from aioproducer.network.client import NetworkClient
 
 
@@ -25,6 +27,8 @@ class Environment(NamedTuple):
     """Makes the client of the brokers; it takes the arguments of :class:`NetworkClient`."""
     wakeup: Callable[[Callable[[], float]], Wakeup] = Wakeup
     """Makes the sleep of the sender, by ``clock``."""
+    interceptors: Callable[[Sequence[Any], ClientLog | None], Interceptors] = Interceptors
+    """Makes the chain of a producer's interceptors."""
 
 
 SYSTEM: Final = Environment()

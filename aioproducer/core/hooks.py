@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -19,16 +20,22 @@ _LEAST_TO_CLOSE: Final = 0.1
 class Hooks:
     """Makes the hooks that the configuration names by class, and closes them.
 
-    Raises the error of a hook's class, after closing the hooks that were made before.
+    ``chain_of`` makes the chain of the interceptors. Raises the error of a hook's class, after
+    closing the hooks that were made before.
     """
 
-    def __init__(self, config: ProducerConfig, log: ClientLog | None = None) -> None:
+    def __init__(
+        self,
+        config: ProducerConfig,
+        log: ClientLog | None = None,
+        chain_of: Callable[[Sequence[Any], ClientLog | None], Interceptors] = Interceptors,
+    ) -> None:
         self._partitioner = config.partitioner
         self._to_close: list[Any] = []
         try:
             for hook in config.interceptor_classes:
                 self._to_close.append(hook() if isinstance(hook, type) else hook)
-            self.interceptors = Interceptors(self._to_close, log)
+            self.interceptors = chain_of(self._to_close, log)
             self.serializers = RecordSerializers(
                 self._serializer(config.key_serializer, "key"),
                 self._serializer(config.value_serializer, "value"),

@@ -84,7 +84,7 @@ class ProducerCore:
         self.config = config
         self.client_id = config.client_id or f"producer-{next(_NUMBERS)}"
         self._life_log = LifeLog(self.client_id, environment.clock)
-        self.hooks = Hooks(config, self._life_log.lines)
+        self.hooks = Hooks(config, self._life_log.lines, environment.interceptors)
         self.fast_path = FastPath()
         self.observed = ObserverSlot()
         """The place of the observer; :meth:`observe` sets it."""

@@ -64,6 +64,9 @@ class Producer(Generic[K_contra, V_contra]):
     ``os._exit`` and signals do not. A forked child makes its own producer.
     """
 
+    _make_producer: Callable[..., producer.Producer[Any, Any]] = producer.Producer
+    """Makes the producer that runs in the thread."""
+
     @overload
     def __init__(
         self: Producer[Plain, Plain],
@@ -162,7 +165,7 @@ class Producer(Generic[K_contra, V_contra]):
     ) -> None:
         hide_secrets(options)
         config = hidden_mapping(config)
-        self._producer = producer.Producer(config, transaction=transaction, **options)
+        self._producer = self._make_producer(config, transaction=transaction, **options)
         self._core = self._producer._core
         self.config: ProducerConfig = self._producer.config
         self.client_id: str = self._producer.client_id

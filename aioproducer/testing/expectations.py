@@ -8,7 +8,7 @@ from typing import Self, Unpack
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing.expected_record import Described, ExpectedRecord, RecordFields
 from aioproducer.testing.pairing import pair
-from aioproducer.testing.read_back import ReadRecords
+from aioproducer.testing.read_records import ReadRecords
 from aioproducer.testing.unmet import listed, nearest, unmet
 
 __all__ = ["Expectations"]

@@ -7,7 +7,7 @@ from typing import Final
 
 from aioproducer.model import ConsumerRecord
 from aioproducer.testing.expected_record import ExpectedRecord, describe
-from aioproducer.testing.read_back import ReadRecords
+from aioproducer.testing.read_records import ReadRecords
 
 __all__ = ["listed", "nearest", "place", "unmet"]
 

@@ -10,7 +10,7 @@ from aioproducer.config import ProducerConfig
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.testing.expectations import Expectations
 from aioproducer.testing.expected_record import Described, RecordFields
-from aioproducer.testing.read_back import (
+from aioproducer.testing.read_records import (
     PATIENCE,
     ReadOptions,
     ReadRecords,
@@ -18,6 +18,7 @@ from aioproducer.testing.read_back import (
     hide_secrets_of,
     read_back,
 )
+from aioproducer.testing.sent_record import SentRecord
 
 __all__ = ["TopicExpectations", "expect"]
 
@@ -106,7 +107,7 @@ def _passes(check: Callable[[Expectations], object], records: ReadRecords) -> bo
 
 
 @overload
-def expect(records: Iterable[ConsumerRecord], /) -> Expectations: ...
+def expect(records: Iterable[ConsumerRecord | SentRecord], /) -> Expectations: ...
 @overload
 def expect(
     topic: str | TopicPartition,
@@ -118,7 +119,7 @@ def expect(
     **options: Unpack[ReadOptions],
 ) -> TopicExpectations: ...
 def expect(
-    what: str | TopicPartition | Iterable[ConsumerRecord],
+    what: str | TopicPartition | Iterable[ConsumerRecord | SentRecord],
     config: ProducerConfig | None = None,
     /,
     *,
@@ -126,7 +127,7 @@ def expect(
     wait: float = 0,
     **options: Unpack[ReadOptions],
 ) -> Expectations | TopicExpectations:
-    """Expect something of records that were read back, or of a topic that is read back then.
+    """Expect something of records that were read or sent, or of a topic that is read back then.
 
     ::
 
@@ -138,7 +139,8 @@ def expect(
     With a topic they are coroutines.
 
     Args:
-        what: the records, or the topic or partition; the options are those of :func:`read_back`.
+        what: records of :func:`read_back` or of a :class:`MockProducer`; or the topic or partition.
+            The options are those of :func:`read_back`.
         config: a configuration that the options override.
         timeout: seconds for reading the topic back.
         wait: seconds in which records that are missing may still arrive; none by default.
@@ -148,4 +150,6 @@ def expect(
         return TopicExpectations(what, config, timeout, wait, options)
     if config is not None or options:
         raise TypeError("options are for a topic that is read back, and these are records")
-    return Expectations(what)
+    if isinstance(what, ReadRecords):
+        return Expectations(what)
+    return Expectations(each.as_read() if isinstance(each, SentRecord) else each for each in what)

@@ -1,0 +1,20 @@
+"""The real producer on an in-memory cluster, for tests of applications: no server, no socket.
+
+::
+
+    async with MockProducer(partitions={"orders": 6}) as producer:
+        await place_order(producer, "one espresso")
+    assert [record.value for record in producer.sent("orders")] == [b"one espresso"]
+
+Serializers, partitioners, interceptors, argument checks, memory bounds and the transactional state
+machine are those of :class:`aioproducer.Producer`; the network is replaced alone. The vocabulary is
+that of Kafka's ``MockProducer``.
+"""
+
+from __future__ import annotations
+
+from aioproducer.testing.mock_producer.producer import MockProducer
+from aioproducer.testing.mock_producer.sync_producer import SyncMockProducer
+from aioproducer.testing.sent_record import SentRecord
+
+__all__ = ["MockProducer", "SentRecord", "SyncMockProducer"]

@@ -1,0 +1,39 @@
+"""The options of a :class:`MockProducer`: the real ones, with a few that the mock decides."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aioproducer.config import ProducerConfig, ProducerOptions, hidden_mapping, type_name_of
+from aioproducer.errors import ConfigError
+
+_DECIDED: Final[dict[str, Any]] = {
+    "batch_size": 0,
+    "linger_ms": 0,
+    "client_dns_lookup": "use_all_dns_ips",
+}
+"""A batch has one record, so each record has an answer of its own. No name is looked up."""
+_BOOTSTRAP_SERVERS: Final = "mock:9092"
+_PATIENCE: Final = {
+    "max_block_ms": 1_000,
+    "request_timeout_ms": 10_000,
+    "delivery_timeout_ms": 10_000,
+}
+"""Shorter than a real producer's: a test that has forgotten an answer ends soon."""
+
+
+def config_of(config: ProducerConfig | None, options: ProducerOptions) -> ProducerConfig:
+    """The configuration of a mock producer. Raises :class:`ConfigError` as the real one does."""
+    config = hidden_mapping(config)
+    if config is not None and not isinstance(config, ProducerConfig):
+        raise ConfigError(
+            "the only positional argument of MockProducer() is a ProducerConfig, not a "
+            f"{type_name_of(config)}"
+        )
+    given: dict[str, Any] = {**options, **_DECIDED}
+    if config is not None:
+        return config.replace(**given)
+    defaults: dict[str, Any] = {"bootstrap_servers": _BOOTSTRAP_SERVERS}
+    if not _PATIENCE.keys() & given.keys():
+        defaults |= _PATIENCE
+    return ProducerConfig(**{**defaults, **given})
