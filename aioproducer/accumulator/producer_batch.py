@@ -133,8 +133,10 @@ class ProducerBatch:
         """The bytes of the batch for a request, with the numbers of :attr:`state`."""
         return frame_batch(self.builder, self.state, compression, self.compressed)
 
-    def deliver(self, base_offset: int, log_append_time_ms: int) -> None:
-        """Resolve the futures; ``base_offset`` -1: unknown, ``log_append_time_ms`` -1: unused."""
+    def deliver(
+        self, base_offset: int, log_append_time_ms: int, log_start_offset: int = -1
+    ) -> None:
+        """Resolve the futures; -1 as in :func:`~aioproducer.records.delivery.deliver_records`."""
         self.done = self.delivered = True
         deliver_records(
             self.builder.tokens,
@@ -142,6 +144,7 @@ class ProducerBatch:
             *self.topic_partition,
             base_offset,
             log_append_time_ms,
+            log_start_offset,
         )
 
     def fail(self, error: BaseException) -> None:

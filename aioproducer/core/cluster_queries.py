@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from aioproducer.cluster.snapshot import TopicInfo
+from aioproducer.cluster.snapshot import ClusterView, TopicInfo
 from aioproducer.core.parts import Parts
 from aioproducer.errors import ProducerError, anew
-from aioproducer.model import Node, PartitionInfo
+from aioproducer.model import BootstrapServer, PartitionInfo, Peer
 from aioproducer.network.request import Request
 
 _T = TypeVar("_T")
@@ -27,7 +27,17 @@ class ClusterQueries:
         self._wake = parts.wakeup.wake
         self._clock = clock
 
-    async def request(self, request: Request, node: Node | None = None) -> Any:
+    @property
+    def known(self) -> ClusterView:
+        """The cluster as it is known: the brokers, and the topics in use."""
+        return self._metadata.snapshot
+
+    @property
+    def bootstrap_servers(self) -> Sequence[BootstrapServer]:
+        """The addresses for the first request."""
+        return self._metadata.bootstrap
+
+    async def request(self, request: Request, node: Peer | None = None) -> Any:
         """The response of ``node``, or of any broker.
 
         Raises the reason that there is none. Without ``node`` the call waits until a broker accepts

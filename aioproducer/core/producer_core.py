@@ -142,8 +142,8 @@ class ProducerCore:
 
     # --- life ------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Start the parts on the running loop, and get a transactional producer its epoch."""
+    async def start(self, *, initialize: bool = True) -> None:
+        """Start the parts on the running loop, and get a transactional producer its epoch now."""
         life = self._lifecycle
         life.start()
         self._ask_default_observer()
@@ -177,7 +177,7 @@ class ProducerCore:
         self.fast_path.open(life.loop, self.routes)
         _LIVING.add(self)
         self._life_log.started(self.config)
-        if engine.transactions is not None:
+        if engine.transactions is not None and initialize:
             try:
                 await engine.transactions.initialize(None)
             except BaseException:

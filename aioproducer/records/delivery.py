@@ -24,12 +24,14 @@ def deliver_records(
     partition: int,
     base_offset: int,
     log_append_time_ms: int,
+    log_start_offset: int = -1,
 ) -> None:
     """Set the result of each token that is not done; a :class:`BulkToken` is called once.
 
-    Tokens of a class with ``set_results(tokens, results)`` get their results in one call at the
-    end, those that are done as well. A batch has tokens of one such class.
-    ``base_offset`` -1: unknown, ``log_append_time_ms`` -1: unused.
+    Tokens of a class with ``set_results(tokens, results, is_log_append_time, log_start_offset)``
+    get their results in one call for all that follow one another, those that are done as well.
+    ``base_offset`` and ``log_start_offset`` -1: unknown, ``log_append_time_ms`` -1:
+    unused.
     """
     new, cls = tuple.__new__, RecordMetadata
     step = 0 if base_offset < 0 else 1
@@ -49,10 +51,19 @@ def deliver_records(
             else:
                 fields = (topic, partition, offset, timestamp_ms, key_size, value_size)
                 if hasattr(type(token), "set_results"):
+                    if together and type(token) is not type(together[0]):
+                        _deliver_together(together, results, log_append_time_ms, log_start_offset)
+                        together, results = [], []
                     together.append(token)
                     results.append(new(cls, fields))
                 elif not token.done():
                     token.set_result(new(cls, fields))
             offset += step
     if together:
-        type(together[0]).set_results(together, results)
+        _deliver_together(together, results, log_append_time_ms, log_start_offset)
+
+
+def _deliver_together(
+    tokens: list[Any], results: list[RecordMetadata], log_append_time_ms: int, log_start_offset: int
+) -> None:
+    type(tokens[0]).set_results(tokens, results, log_append_time_ms >= 0, log_start_offset)

@@ -124,7 +124,8 @@ class ProduceResponses:
                 continue
             result = produced.results.get(batch)
             if result is not None and not result.error_code:
-                deliver(batch, result.base_offset, result.log_append_time_ms, now)
+                found = result.base_offset, result.log_append_time_ms, result.log_start_offset
+                deliver(batch, Deliver(*found), now)
                 continue
             where = f"{batch.topic_partition} on {self._metadata.describe(node)}"
             if result is None:

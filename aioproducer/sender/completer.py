@@ -89,12 +89,10 @@ class BatchCompleter:
         """True if a batch's number may not fit because an abort has dropped earlier batches."""
         return self._transactions is not None and self._transactions.discards_unsent
 
-    def deliver(
-        self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, now: float
-    ) -> None:
-        """Resolve the futures of a batch that is in the log; -1 as in :class:`Deliver`."""
+    def deliver(self, batch: ProducerBatch, outcome: Deliver, now: float) -> None:
+        """Resolve the futures of a batch that is in the log."""
         self._reports.delivered(batch, now)
-        batch.deliver(base_offset, log_append_time_ms)
+        batch.deliver(*outcome)
         self._outcomes.delivered(batch.topic_partition.topic, batch.count)
         self._done(batch, now)
         if self._sequence_numbers.has_breaks:
@@ -103,7 +101,7 @@ class BatchCompleter:
     def settle(self, batch: ProducerBatch, outcome: Outcome, node: NodeId, now: float) -> None:
         """Carry out ``outcome`` for a batch that was sent to ``node``."""
         if isinstance(outcome, Deliver):
-            self.deliver(batch, outcome.base_offset, outcome.log_append_time_ms, now)
+            self.deliver(batch, outcome, now)
             return
         if outcome.error.refresh_metadata:
             self._metadata.request_update(batch.topic_partition.topic)

@@ -27,6 +27,8 @@ class Deliver(NamedTuple):
     """-1: the batch is in the log at an unknown offset (``acks=0``, or a duplicate)."""
     log_append_time_ms: int
     """-1: the records keep their own timestamps."""
+    log_start_offset: int = -1
+    """The first offset of the log; -1: unknown."""
 
 
 class Retry(NamedTuple):
@@ -72,11 +74,11 @@ class Standing(NamedTuple):
 def decide(result: PartitionResult, where: str, standing: Standing) -> Outcome:
     """The outcome of a batch by its response. ``where``: partition and broker, for messages."""
     if not result.error_code:
-        return Deliver(result.base_offset, result.log_append_time_ms)
+        return Deliver(result.base_offset, result.log_append_time_ms, result.log_start_offset)
     said = explain(result.error_code, result.message)
     error = kafka_error(result.error_code, f"{where}: {said}")
     if error.disposition is Disposition.DELIVERED:
-        return Deliver(result.base_offset, result.log_append_time_ms)
+        return Deliver(result.base_offset, result.log_append_time_ms, result.log_start_offset)
     if error.disposition is Disposition.TOO_LARGE and standing.records > 1:
         return Split(error)
     return decide_error(error, standing, result)

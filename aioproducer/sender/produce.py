@@ -175,6 +175,8 @@ class PartitionResult(NamedTuple):
     """The broker's messages, by the index of the record in its batch (KIP-467)."""
     leader: PartitionLeader | None = None
     """The new leader, if the broker knows it (KIP-951)."""
+    log_start_offset: int = -1
+    """The first offset of the log; -1: unknown."""
 
 
 class ProduceResults(NamedTuple):
@@ -220,7 +222,8 @@ def _result(partition: Any) -> PartitionResult:
     if partition.base_offset < _NO_OFFSET:
         raise ProtocolError(f"the response has the impossible base offset {partition.base_offset}")
     if not partition.error_code:
-        return PartitionResult(0, int(partition.base_offset), appended_ms)
+        start = int(getattr(partition, "log_start_offset", -1))
+        return PartitionResult(0, int(partition.base_offset), appended_ms, log_start_offset=start)
     leader = getattr(partition, "current_leader", None)
     return PartitionResult(
         int(partition.error_code),

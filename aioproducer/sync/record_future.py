@@ -81,7 +81,9 @@ class RecordFuture(Future[RecordMetadata]):
             super().set_result(result)
 
     @staticmethod
-    def set_results(futures: Sequence[RecordFuture], results: Iterable[RecordMetadata]) -> None:
+    def set_results(
+        futures: Sequence[RecordFuture], results: Iterable[RecordMetadata], *_: object
+    ) -> None:
         """Set the results of futures of one producer, but of those that are done."""
         called = []
         with futures[0]._lock:

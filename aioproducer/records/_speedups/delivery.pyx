@@ -26,7 +26,13 @@ def fail_record(token, error):
 
 
 def deliver_records(
-    list tokens not None, list runs not None, topic, partition, base_offset, log_append_time_ms
+    list tokens not None,
+    list runs not None,
+    topic,
+    partition,
+    base_offset,
+    log_append_time_ms,
+    log_start_offset=-1,
 ):
     """See ``delivery.deliver_records``."""
     cdef bint known = base_offset >= 0
@@ -54,6 +60,9 @@ def deliver_records(
             if type(token) is not kind:
                 kind = type(token)
                 is_together = hasattr(kind, "set_results")
+                if is_together and together and type(together[0]) is not kind:
+                    deliver_together(together, results, log_append_time_ms, log_start_offset)
+                    together, results = [], []
             if not is_together and token.done():
                 continue
             metadata = new_tuple(METADATA, 6)
@@ -70,7 +79,12 @@ def deliver_records(
             else:
                 token.set_result(metadata)
     if together:
-        type(together[0]).set_results(together, results)
+        deliver_together(together, results, log_append_time_ms, log_start_offset)
+
+
+cdef deliver_together(list tokens, list results, log_append_time_ms, log_start_offset):
+    """See ``delivery._deliver_together``."""
+    type(tokens[0]).set_results(tokens, results, log_append_time_ms >= 0, log_start_offset)
 
 
 cdef inline void put(metadata, Py_ssize_t place, field) noexcept:

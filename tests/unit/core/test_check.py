@@ -26,7 +26,7 @@ from aioproducer.errors import (
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
-from aioproducer.model import Node
+from aioproducer.model import Node, Peer
 from aioproducer.transactions.requests import Response
 
 ONE, TWO = (Node(number, f"host{number}", 9092) for number in (1, 2))
@@ -51,11 +51,11 @@ class Cluster(ClusterQueries):
         self.error_code = 0
         self.topics: dict[str, TopicDescription] = topics
         self.coordinators: list[Any] = []
-        self.unreachable: dict[Node, BaseException | None] = {}
-        self.nodes: list[Node] = []
+        self.unreachable: dict[Peer, BaseException | None] = {}
+        self.nodes: list[Peer] = []
         self.asked: list[Any] = []
 
-    async def request(self, request: Any, node: Node | None = None) -> Any:
+    async def request(self, request: Any, node: Peer | None = None) -> Any:
         if node is not None:
             self.nodes.append(node)
             if node in self.unreachable:

@@ -279,14 +279,18 @@ class TokenOfMany(LoggingToken):
     """It gets its result with others."""
 
     @staticmethod
-    def set_results(tokens: list[TokenOfMany], results: list[RecordMetadata]) -> None:
-        tokens[0]._log.append(([each._number for each in tokens], results))
+    def set_results(tokens: list[TokenOfMany], results: list[RecordMetadata], *facts: Any) -> None:
+        tokens[0]._log.append(([each._number for each in tokens], results, facts))
+
+
+class TokenOfOthers(TokenOfMany):
+    """It gets its result with others, but not with those of the base class."""
 
 
 kinds = st.sampled_from(["open"] * 10 + ["done"] * 4 + ["refuses", "refuses to tell"])
 delivered = st.lists(
     st.tuples(
-        kinds | st.just("of many"),
+        kinds | st.sampled_from(["of many", "of others"]),
         timestamps,
         st.none() | st.just(b"k"),
         st.none() | st.just(b"v"),
@@ -305,9 +309,10 @@ def test_both_deliver_the_same_to_every_token(
         log: list[Any] = []
         builder = RecordsBuilder(bytearray(2_000), 2_000)
         for number, (kind, timestamp_ms, key, value) in enumerate(sent):
-            token = (TokenOfMany if kind == "of many" else LoggingToken)(kind, number, log)
+            made = {"of many": TokenOfMany, "of others": TokenOfOthers}.get(kind, LoggingToken)
+            token = made(kind, number, log)
             assert builder.append(token, timestamp_ms, key, value)
-        arguments = (builder.tokens, builder.runs, "orders", 3, base_offset, append_time)
+        arguments = (builder.tokens, builder.runs, "orders", 3, base_offset, append_time, 17)
         log.append(outcome(lambda to=deliver, of=arguments: to(*of)))  # type: ignore[misc]
         told.append(log)
     assert told[0] == told[1]
