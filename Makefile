@@ -15,11 +15,11 @@ READY := $(VENV)/.ready
 WITH_SPARK := $(VENV)/.ready-with-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help env spark demo test test-kafka test-spark matrix soak pure lint check docs docs-serve \
-	docs-pictures docs-tables bench bench-report chaos prometheus clean
+.PHONY: help env spark demo test test-kafka test-spark matrix aiokafka-tests soak pure lint check docs \
+	docs-serve docs-pictures docs-tables bench bench-report chaos prometheus clean
 
 help: ## Show these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 env: $(READY) ## Create .venv, again only when what it is made from changed
 
@@ -51,6 +51,9 @@ test-spark: spark
 
 matrix: env ## Run the tests of brokers' releases with every release, Kafka 2.1 to the newest
 	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest tests/matrix
+
+aiokafka-tests: env ## Run aiokafka's own tests with ours in its place: AIOKAFKA_TESTS names a checkout
+	"$(BIN)/python" -m tests.support.aiokafka_tests
 
 soak: spark ## Run the tests that take minutes each
 	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest -m soak -s

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from aioproducer.errors import SerializationError
+from aioproducer.errors import RecordTooLargeError, SerializationError
 from aioproducer.model import Header
 from aioproducer.records.acceleration import RecordsBuilder
-from aioproducer.records.builder import BATCH_OVERHEAD, MAX_RECORD_OVERHEAD, header_bytes
+from aioproducer.records.builder import BATCH_OVERHEAD, batch_size_bound
 
 
 class AppendedRecord(NamedTuple):
@@ -42,6 +42,7 @@ class BatchBuilder:
         self._sizes = RecordsBuilder(bytearray(batch_size), batch_size)
         self._records: list[tuple[Any, Any, Sequence[Header], int]] = []
         self._size = BATCH_OVERHEAD
+        self._largest = 0
         self._closed = False
 
     def append(
@@ -58,7 +59,8 @@ class BatchBuilder:
             key = self._key_serializer(key)
         if self._value_serializer is not None:
             value = self._value_serializer(value)
-        key, value = _bytes_of(key, "key"), _bytes_of(value, "value")
+        check_bytes(key, value)
+        key, value = _bytes_of(key), _bytes_of(value)
         headers = tuple(headers or ())
         if timestamp is None:
             timestamp = time.time_ns() // 1_000_000
@@ -74,12 +76,12 @@ class BatchBuilder:
             size = self._enlarged(timestamp, key, value, headers)
         self._records.append((key, value, headers, timestamp))
         self._size += size
+        self._largest = max(self._largest, batch_size_bound(key, value, headers))
         return AppendedRecord(len(self._records) - 1, size, timestamp)
 
     def _enlarged(self, timestamp: int, key: Any, value: Any, headers: Sequence[Header]) -> int:
         """Take a first record that is larger than the batch; the next one finds it full."""
-        room = BATCH_OVERHEAD + MAX_RECORD_OVERHEAD + len(key or b"") + len(value or b"")
-        room += len(header_bytes(headers))
+        room = batch_size_bound(key, value, headers)
         self._sizes = RecordsBuilder(bytearray(room), room)
         size = self._sizes.append(None, timestamp, key, value, headers)
         self._sizes.close()
@@ -101,14 +103,29 @@ class BatchBuilder:
         """The number of records."""
         return len(self._records)
 
+    def check_records(self, most: int) -> None:
+        """Raise RecordTooLargeError if a record is larger than ``most`` bytes."""
+        if self._largest > most:
+            raise RecordTooLargeError(
+                f"the batch has a record of up to {self._largest} bytes, and max_request_size is "
+                f"{most}: raise it (and the topic's max.message.bytes), or send smaller records"
+            )
+
     def records(self) -> Sequence[tuple[Any, Any, Sequence[Header], int]]:
         """Key, value, headers and timestamp of each record."""
         return self._records
 
 
-def _bytes_of(field: Any, what: str) -> Any:
-    if field is None or type(field) in (bytes, bytearray):
-        return field
-    if type(field) is memoryview:
-        return bytes(field)
-    raise SerializationError(f"Not supported type for {what}: {type(field)}")
+def check_bytes(key: Any, value: Any) -> None:
+    """Raise SerializationError, a TypeError, unless both are bytes-like or None."""
+    for name, field in (("key", key), ("value", value)):
+        if field is not None and not isinstance(field, bytes | bytearray | memoryview):
+            raise SerializationError(
+                f"Not supported type for {name}: {type(field)}. It is bytes, or {name}_serializer "
+                "makes bytes of it"
+            )
+
+
+def _bytes_of(field: Any) -> Any:
+    """The field as it is now: the caller may change it later."""
+    return field if field is None or type(field) is bytes else bytes(field)

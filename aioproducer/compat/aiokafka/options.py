@@ -104,7 +104,7 @@ class Options:
             warnings.warn(
                 "api_version has no effect: brokers tell their versions",
                 DeprecationWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
         if self.acks not in _ACKS:
             raise ConfigError(f"acks is 0, 1, -1 or 'all', not {self.acks!r}")
@@ -116,9 +116,15 @@ class Options:
         if self._idempotent and _ACKS[self.acks] not in ("all", None):
             raise ConfigError(f"acks={self.acks} not supported if enable_idempotence=True")
         if self.security_protocol not in _PROTOCOLS:
-            raise ConfigError(f"security_protocol is one of {_PROTOCOLS}")
+            raise ConfigError(
+                "`security_protocol` should be SSL or PLAINTEXT, or with a login SASL_SSL or "
+                f"SASL_PLAINTEXT, not {self.security_protocol!r}"
+            )
         if self.security_protocol in ("SSL", "SASL_SSL") and self.ssl_context is None:
-            raise ConfigError(f"security_protocol={self.security_protocol!r} needs an ssl_context")
+            raise ConfigError(
+                "`ssl_context` is mandatory if security_protocol=='SSL' or 'SASL_SSL'; "
+                "aiokafka.helpers.create_ssl_context() makes one"
+            )
         if self.security_protocol.startswith("SASL_"):
             self._check_login()
 

@@ -12,23 +12,21 @@ from typing import Any, Self, Unpack
 from aioproducer.client.environment import SYSTEM
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.compat.aiokafka import options
-from aioproducer.compat.aiokafka.batch_builder import BatchBuilder
-from aioproducer.compat.aiokafka.errors import NoFieldsError, translated, translating
+from aioproducer.compat.aiokafka.batch_builder import BatchBuilder, check_bytes
+from aioproducer.compat.aiokafka.bootstrap import bootstrap
+from aioproducer.compat.aiokafka.client import AIOKafkaClient
+from aioproducer.compat.aiokafka.errors import NoFieldsError, translating
 from aioproducer.compat.aiokafka.results import BatchToken, RecordFuture, UnacknowledgedFuture
+from aioproducer.compat.aiokafka.transaction import TransactionContext
 from aioproducer.core.arguments import checked_group, checked_offsets
-from aioproducer.core.check import check
 from aioproducer.core.producer_core import ProducerCore
 from aioproducer.errors import (
     BufferExhaustedError,
-    IllegalStateError,
     InvalidOffsetError,
     InvalidPartitionError,
     ProducerError,
-    SerializationError,
 )
 from aioproducer.model import Header
-
-_BYTES = (bytes, bytearray, memoryview)
 
 
 class AIOKafkaProducer:
@@ -58,7 +56,12 @@ class AIOKafkaProducer:
         self._future = UnacknowledgedFuture if given.effective_acks == "0" else RecordFuture
         self._key_serializer = given.key_serializer
         self._value_serializer = given.value_serializer
+        self._serializes = not (given.key_serializer is None and given.value_serializer is None)
         self._partitioner = given.partitioner
+        self.client = AIOKafkaClient(
+            lambda: self._core.engine.queries, self._config.bootstrap_servers, self._timeout
+        )
+        """What applications ask about the cluster."""
         self._loop = _running_loop() if loop is None else loop
         if self._loop is not None and self._loop.get_debug():
             self._source_traceback = traceback.extract_stack(sys._getframe(1))
@@ -80,20 +83,25 @@ class AIOKafkaProducer:
     # --- life ------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect to the cluster. After an error it may be called again."""
+        """Connect to the cluster; a transactional producer gets its epoch.
+
+        After an error the call may be repeated.
+
+        Raises:
+            KafkaConnectionError: none of the bootstrap servers has responded.
+        """
         self._loop = asyncio.get_running_loop()
         core = self._core
-        try:
-            await core.start()
-            await check(core.engine.queries, (), None, self._timeout)
-        except BaseException as error:
-            if isinstance(error, IllegalStateError):  # started before
-                raise translated(error) from None
-            self._core = ProducerCore(self._config, None, SYSTEM)
-            await core.close(0)
-            if isinstance(error, ProducerError):
-                raise translated(error) from error.__cause__
-            raise
+        with translating():
+            await core.start(initialize=False)
+            try:
+                await bootstrap(core.engine.queries, self._timeout)
+                if self._config.transactional_id is not None:
+                    await core.transactions.initialize(None)
+            except BaseException:
+                self._core = ProducerCore(self._config, None, SYSTEM)
+                await core.close(0)
+                raise
 
     async def stop(self) -> None:
         """Deliver the buffered records, and close all connections."""
@@ -131,7 +139,13 @@ class AIOKafkaProducer:
         timestamp_ms: int | None = None,
         headers: Iterable[Header] | None = None,
     ) -> asyncio.Future[Any]:
-        """Put a record into memory, once there is room; the future gets its outcome."""
+        """Put a record into memory to be sent; the future gets its outcome.
+
+        The call waits for the topic's metadata, and for memory. If it is cancelled, the record is
+        not sent. Cancelling the future takes no record back that is in a batch.
+        """
+        if self._serializes:
+            key, value = self._serialized(key, value)
         future = self._send_at_once(topic, value, key, partition, timestamp_ms, headers)
         if future is not None:
             return future
@@ -146,7 +160,9 @@ class AIOKafkaProducer:
         timestamp_ms: int | None = None,
         headers: Iterable[Header] | None = None,
     ) -> Any:
-        """Send a record, and wait for its outcome."""
+        """Send a record, and wait for its outcome: aiokafka's ``RecordMetadata``."""
+        if self._serializes:
+            key, value = self._serialized(key, value)
         future = self._send_at_once(topic, value, key, partition, timestamp_ms, headers)
         if future is None:
             future = await self._send(topic, value, key, partition, timestamp_ms, headers)
@@ -160,20 +176,17 @@ class AIOKafkaProducer:
         partition: int | None,
         timestamp_ms: int | None,
         headers: Iterable[Header] | None,
-    ) -> asyncio.Future[Any] | None:
+    ) -> RecordFuture | None:
         """The future of a record that needs no step but the fast path; None: it goes on."""
         core = self._core
         if (
-            headers
+            (value.__class__ is not bytes and (value is not None or key is None))
+            or (key.__class__ is not bytes and key is not None)
+            or headers
             or timestamp_ms is not None
-            or self._key_serializer is not None
-            or self._value_serializer is not None
             or (self._partitioner is not None and partition is None)
-            or core.tracing is not None
             or core.back_pressure.is_full
-            or (value is not None and type(value) is not bytes)
-            or (key is not None and type(key) is not bytes)
-            or (value is None and key is None)
+            or core.tracing is not None
         ):
             return None
         future = self._future(loop=self._loop)
@@ -190,15 +203,15 @@ class AIOKafkaProducer:
         partition: int | None,
         timestamp_ms: int | None,
         headers: Iterable[Header] | None,
-    ) -> asyncio.Future[Any]:
+    ) -> RecordFuture:
+        """Send a record of bytes, after a wait for metadata and memory where needed."""
         if value is None and key is None:
             raise NoFieldsError("Need at least one: key or value")
+        check_bytes(key, value)
+        pairs = None if headers is None else list(headers)
         core = self._core
         with translating():
-            core.check_usable()
             info = await self._topic(topic)
-            key, value = self._serialized(key, value)
-            pairs = None if headers is None else list(headers)
             partition = self._partition(info, partition, key)
             await self._wait_for_room()
             future = self._future(loop=self._loop)
@@ -228,9 +241,6 @@ class AIOKafkaProducer:
             key = self._key_serializer(key)
         if self._value_serializer is not None:
             value = self._value_serializer(value)
-        for name, field in (("key", key), ("value", value)):
-            if field is not None and not isinstance(field, _BYTES):
-                raise SerializationError(f"Not supported type for {name}: {type(field)}")
         return key, value
 
     def _partition(self, info: TopicInfo, partition: int | None, key: Any) -> int | None:
@@ -259,29 +269,37 @@ class AIOKafkaProducer:
     async def send_batch(
         self, batch: BatchBuilder, topic: str, *, partition: int
     ) -> asyncio.Future[Any]:
-        """Send the records of ``batch``; the future gets the metadata of the first one."""
+        """Send the records of ``batch``, which is closed; the future gets the first one's metadata.
+
+        The call waits as :meth:`send` does.
+        """
         core = self._core
         with translating():
-            core.check_usable()
             chosen = self._partition(await self._topic(topic), partition, None)
+            batch.check_records(self._options.max_request_size)
             await self._wait_for_room()
             batch.close()
-            future: asyncio.Future[Any] = self._future(loop=self._loop)
+            future = self._future(loop=self._loop)
             token = BatchToken(future, batch.record_count())
             for key, value, headers, timestamp_ms in batch.records():
                 fields = (topic, value, key, chosen, headers or None, timestamp_ms)
                 core.put(fields, token, over_capacity=True)
+        if not batch.record_count():
+            future.set_nothing()
         return future
 
     # --- transactions ----------------------------------------------------------------------
 
     async def begin_transaction(self) -> None:
-        """Open a transaction."""
+        """Open a transaction; :meth:`transaction` never forgets to end it."""
         with translating():
             await self._core.transactions.begin(shared=False)
 
     async def commit_transaction(self) -> None:
-        """Deliver the records of the transaction, and commit it."""
+        """Deliver the records of the transaction, and commit it.
+
+        A cancelled commit goes on; a second call waits for it.
+        """
         with translating():
             await self._core.transactions.commit(None)
 
@@ -291,38 +309,24 @@ class AIOKafkaProducer:
             await self._core.transactions.abort(None)
 
     def transaction(self) -> TransactionContext:
-        """A transaction that is committed at the end of its block, or aborted by an error."""
-        return TransactionContext(self)
+        """A transaction that is committed at the end of its block, and aborted by an exception."""
+        return TransactionContext(lambda: self._core.transactions.block(shared=False))
 
     async def send_offsets_to_transaction(self, offsets: Mapping[Any, Any], group_id: str) -> None:
-        """Write consumed offsets with the transaction."""
-        if not isinstance(group_id, str) or not group_id:
-            raise InvalidOffsetError(f"group_id is the name of a consumer group, not {group_id!r}")
-        if not offsets or not isinstance(offsets, dict):
-            raise InvalidOffsetError(
-                f"offsets are a dict of TopicPartition to offset, not {offsets!r}"
-            )
+        """Write consumed offsets with the transaction.
+
+        ``offsets``: the next offset to read by ``TopicPartition``, an int or an
+        ``OffsetAndMetadata``.
+        """
         with translating():
-            await self._core.transactions.send_offsets(
-                checked_offsets(offsets), checked_group(group_id), None
-            )
-
-
-class TransactionContext:
-    """The block of one transaction."""
-
-    def __init__(self, producer: AIOKafkaProducer) -> None:
-        self._producer = producer
-
-    async def __aenter__(self) -> Self:
-        await self._producer.begin_transaction()
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            await self._producer.commit_transaction()
-        else:
-            await self._producer.abort_transaction()
+            transactions = self._core.transactions
+            transactions.check_open()
+            if not offsets or not isinstance(offsets, dict):
+                raise InvalidOffsetError(
+                    f"offsets are a dict by TopicPartition that is not empty, not {offsets!r:.200}"
+                )
+            group = checked_group(group_id)
+            await transactions.send_offsets(checked_offsets(offsets), group, None)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -1,14 +1,17 @@
-"""The futures of records, whose results and errors have aiokafka's types."""
+"""The futures of records and batches, whose results and errors have aiokafka's types."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from aioproducer import model
 from aioproducer.compat.aiokafka.errors import translated
 from aioproducer.compat.aiokafka.structs import RecordMetadata, TopicPartition
+
+CREATE_TIME: Final = 0
+LOG_APPEND_TIME: Final = 1
 
 _set_result = asyncio.Future.set_result
 _new = tuple.__new__
@@ -23,8 +26,12 @@ class RecordFuture(asyncio.Future[Any]):
     __slots__ = ()
 
     def set_result(self, result: Any) -> None:
-        """Take the core's metadata."""
-        self.set_results((self,), (result,))
+        """Take the core's metadata of a record that is traced."""
+        self.set_results((self,), (result,), False, -1)
+
+    def set_nothing(self) -> None:
+        """Set None as the result: nothing was sent."""
+        _set_result(self, None)
 
     def set_exception(self, exception: Any) -> None:
         """Take the core's error."""
@@ -32,14 +39,18 @@ class RecordFuture(asyncio.Future[Any]):
 
     @staticmethod
     def set_results(
-        futures: Sequence[RecordFuture], results: Sequence[model.RecordMetadata]
+        futures: Sequence[RecordFuture],
+        results: Sequence[model.RecordMetadata],
+        is_log_append_time: bool,
+        log_start_offset: int,
     ) -> None:
         """Set the results of the futures of one batch, but of those that are done."""
         topic, partition = results[0][:2]
         place = TopicPartition(topic, partition)
+        kind = LOG_APPEND_TIME if is_log_append_time else CREATE_TIME
         for future, result in zip(futures, results, strict=True):
             if not future.done():
-                fields = (topic, partition, place, result[2], result[3], 0, -1)
+                fields = topic, partition, place, result[2], result[3], kind, log_start_offset
                 _set_result(future, _new(RecordMetadata, fields))
 
 
@@ -50,41 +61,69 @@ class UnacknowledgedFuture(RecordFuture):
 
     @staticmethod
     def set_results(
-        futures: Sequence[RecordFuture], results: Sequence[model.RecordMetadata]
+        futures: Sequence[RecordFuture], results: Sequence[model.RecordMetadata], *_: object
     ) -> None:
-        """Set the results."""
+        """Set the results of the futures, but of those that are done."""
         for future in futures:
             if not future.done():
                 _set_result(future, None)
 
 
 class BatchToken:
-    """Stands for all records of a batch; its future gets the metadata of the first record."""
+    """Stands for each record of a batch; ``future`` gets the metadata of the first one.
 
-    __slots__ = ("_count", "_first", "_future")
+    The future gets its outcome when all ``count`` records have theirs. Cancelling it takes no
+    record back.
+    """
 
-    def __init__(self, future: asyncio.Future[Any], count: int) -> None:
+    __slots__ = ("_error", "_facts", "_first", "_future", "_left")
+
+    def __init__(self, future: RecordFuture, count: int) -> None:
         self._future = future
-        self._count = count
+        self._left = count
         self._first: model.RecordMetadata | None = None
+        self._facts: tuple[bool, int] = (False, -1)
+        self._error: BaseException | None = None
 
     def done(self) -> bool:
-        """True if the batch has its outcome."""
-        return self._future.done()
+        """True if all records have their outcome."""
+        return not self._left
 
     def set_result(self, result: model.RecordMetadata) -> None:
         """Take the metadata of one record."""
-        if self._first is None or result.offset < self._first.offset:
-            self._first = result
-        self._count -= 1
-        if not self._count and not self._future.done():
-            self._future.set_result(self._first)
+        self.set_results((self,), (result,), *self._facts)
 
     def set_exception(self, error: BaseException) -> None:
         """Take the error of one record, which fails the batch."""
-        if not self._future.done():
-            self._future.set_exception(error)
+        self._error = self._error or error
+        self._count(1)
 
     def exception(self) -> BaseException | None:
-        """The error, which counts as read from now on."""
-        return self._future.exception()
+        """The error; a failed future counts as read, so that asyncio does not complain."""
+        return self._error
+
+    @staticmethod
+    def set_results(
+        tokens: Sequence[BatchToken],
+        results: Sequence[model.RecordMetadata],
+        is_log_append_time: bool,
+        log_start_offset: int,
+    ) -> None:
+        """Take the metadata of records that lie in one batch of the core."""
+        for token, result in zip(tokens, results, strict=True):
+            first = token._first
+            if first is None or result.offset < first.offset:
+                token._first = result
+                token._facts = (is_log_append_time, log_start_offset)
+            token._count(1)
+
+    def _count(self, records: int) -> None:
+        self._left -= records
+        if self._left or self._future.done():
+            return
+        if self._error is not None:
+            self._future.set_exception(self._error)
+            self._future.exception()
+        else:
+            assert self._first is not None
+            self._future.set_results((self._future,), (self._first,), *self._facts)

@@ -1,0 +1,40 @@
+"""The first contact with the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from aioproducer.client.describe_request import DescribeRequest
+from aioproducer.core.cluster_queries import ClusterQueries
+from aioproducer.errors import AuthenticationError, BootstrapError, NetworkError, ProducerError
+
+_THE_CLUSTER: Final = DescribeRequest(())
+
+
+async def bootstrap(cluster: ClusterQueries, timeout: float) -> None:
+    """Ask each bootstrap server in turn, until one has responded.
+
+    Raises:
+        AuthenticationError: the last of the servers has refused the login.
+        BootstrapError: no server has responded; the message has the reason of each.
+    """
+    reasons: list[str] = []
+    last: ProducerError | None = None
+    try:
+        async with asyncio.timeout(timeout):
+            for server in cluster.bootstrap_servers:
+                try:
+                    await cluster.request(_THE_CLUSTER, server)
+                except (NetworkError, AuthenticationError) as error:
+                    reasons.append(str(error))
+                    last = error
+                else:
+                    return
+    except TimeoutError as error:
+        if isinstance(error, ProducerError):
+            raise
+        reasons.append(f"no response within {timeout:g} s (request_timeout_ms)")
+    if isinstance(last, AuthenticationError):
+        raise last
+    raise BootstrapError(f"Unable to bootstrap: {'; '.join(reasons)}")
