@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 from hypothesis import settings
+
+pytest.register_assert_rewrite("tests.support.contract")
 
 settings.register_profile("no deadlines", settings(), deadline=None)
 settings.load_profile("no deadlines")  # a slow machine fails nothing
