@@ -31,6 +31,7 @@ pytestmark = pytest.mark.mock_cluster
 ELSEWHERE: Final = {
     "docs/how-to/schema-registry.md": "tests/registry/test_schema_registry_page.py",
     "docs/how-to/security.md": "tests/architecture/test_security_page.py",
+    "docs/how-to/testing.md": "tests/mock_cluster/test_testing_page.py",
     "docs/how-to/topics.md": "tests/kafka/test_topics_page.py",
 }
 """The pages that have a test of their own."""

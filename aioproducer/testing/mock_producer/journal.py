@@ -86,9 +86,9 @@ class Journal:
 
     def ended(self, token: ObservedFuture) -> None:
         """The record has its outcome, or the call has refused it."""
-        record = self._open.pop(token)
+        record = self._open.pop(token, None)
         self._undecided.pop(token, None)
-        if record.armed and record.error is not None:  # it never reached the cluster
+        if record is not None and record.armed and record.error is not None:  # it never reached the cluster
             self._armed.appendleft(record.error)
 
     # --- decisions -------------------------------------------------------------------------
