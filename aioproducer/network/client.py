@@ -345,7 +345,7 @@ class NetworkClient:
         latency = now - request.sent
         node = connection.node.id
         produce = request.context.api is Api.PRODUCE
-        times = (latency, now, connection.round_trip()) if produce else (None, now)
+        times = (latency, now, connection.round_trip.seconds(now)) if produce else (None, now)
         self.metrics.response_received(node, size, *times)
         pause = throttle_seconds(response)
         if pause is not None:

@@ -33,7 +33,7 @@ from aioproducer.network.frames import EncodedPayload
 from aioproducer.network.handshake import ApiVersionsHandshake
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.network.lazy_metadata import LazyMetadataResponse
-from aioproducer.network.round_trip import round_trip
+from aioproducer.network.round_trip import RoundTrip
 from aioproducer.network.stream import ResponseProtocol, ResponseReader
 from aioproducer.network.transport import SocketSettings, open_transport
 
@@ -252,7 +252,7 @@ class Connection:
             lambda: ResponseProtocol(reader, loop, self._check_written),
         )
         self._reader, self._writer = reader, asyncio.StreamWriter(transport, protocol, reader, loop)
-        self.round_trip = partial(round_trip, transport.get_extra_info("socket"))
+        self.round_trip = RoundTrip(transport.get_extra_info("socket"))
         if self._abort_reason is not None:
             raise self._abort_reason
         return reader

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import sys
 from typing import Any, Final
 
-__all__ = ["round_trip"]
+__all__ = ["FRESH_FOR", "RoundTrip", "round_trip"]
 
 _TCP_INFO_SIZE: Final = 104
 _RTT_AT: Final = 68
 """The place of ``tcpi_rtt`` in Linux's ``struct tcp_info``: a smoothed time in microseconds."""
+
+FRESH_FOR: Final = 0.1
+"""Seconds. The system's time is an average that moves slowly, and asking takes a system call."""
+
+
+class RoundTrip:
+    """The round-trip time of one connection, asked of the system every :data:`FRESH_FOR` seconds.
+
+    ``connected``: the socket, as asyncio or uvloop gives it.
+    """
+
+    def __init__(self, connected: Any) -> None:
+        self._connected = connected
+        self._asked = -math.inf
+        self._seconds: float | None = None
+
+    def seconds(self, now: float) -> float | None:
+        """The time at ``now``, in clock seconds; see :func:`round_trip`."""
+        if now - self._asked >= FRESH_FOR:
+            self._asked = now
+            self._seconds = round_trip(self._connected)
+        return self._seconds
 
 
 def round_trip(connected: Any) -> float | None:

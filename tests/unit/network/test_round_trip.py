@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from aioproducer.network.round_trip import round_trip
+from aioproducer.network.round_trip import FRESH_FOR, RoundTrip, round_trip
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
@@ -48,3 +48,23 @@ def test_no_socket_or_one_of_another_kind_has_none() -> None:
     assert round_trip(object()) is None
     with socket.socket(socket.AF_UNIX) as other:
         assert round_trip(other) is None
+
+
+class CountingSocket:
+    """Its round-trip time is the number of questions, in seconds."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def getsockopt(self, level: int, option: int, size: int) -> bytes:
+        self.asked += 1
+        return bytes(68) + (self.asked * 1_000_000).to_bytes(4, sys.byteorder) + bytes(size - 72)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
+def test_the_system_is_not_asked_for_each_response() -> None:
+    connected = CountingSocket()
+    round_trips = RoundTrip(connected)
+    assert [round_trips.seconds(100 + tenth * FRESH_FOR / 10) for tenth in range(10)] == [1.0] * 10
+    assert connected.asked == 1
+    assert round_trips.seconds(100 + 1.5 * FRESH_FOR) == 2.0
