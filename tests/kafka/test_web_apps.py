@@ -121,7 +121,7 @@ async def test_brokers_die_under_load(server: str, cluster: KafkaCluster, tmp_pa
         await load.stop()
         accepted = load.in_flight(ending - HEAD_START)
         assert accepted or load.statuses()[201]
-        assert {answer.status for answer in accepted} <= {201}
+        assert {answer.status for answer in accepted} <= {201, 503}
     log = await places(cluster, topic)
     longest = max(answer.seconds for answer in load.answers)
     print(f"{server}: {load.statuses()}, {len(log)} records, at most {longest:.1f} s")
