@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +15,10 @@ import pytest
 
 from aioproducer.testing.fault_proxy import BlackHole, FaultProxies, FaultScript, Rule, Way
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+from aioproducer.testing.ports import free_ports
 from tests.support.order_load import OrderLoad, Place, check_answers
 from tests.support.read_back import read_topic
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 from tests.support.web_server import GRACE, SERVERS, serve
 
 TOPIC = "web-orders"
@@ -122,3 +126,22 @@ async def test_silent_brokers_and_a_full_memory(cluster: MockCluster, tmp_path: 
             await load.stop()
             log = await asyncio.to_thread(places, cluster)
             check_answers([*load.answers, *large.answers], log, TIMEOUT + SLACK)
+
+
+def test_a_django_application_that_may_not_write_does_not_start(cluster: MockCluster) -> None:
+    """The lifespan around Django fails the start, and says why."""
+    ended = subprocess.run(
+        [sys.executable, *SERVERS["django"], *map(str, free_ports(1))],
+        env={
+            **os.environ,
+            "BOOTSTRAP_SERVERS": cluster.bootstrap_servers,
+            "KAFKA_TOPIC": "not a topic",
+        },
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ended.returncode == 3
+    assert "InvalidTopicError" in ended.stderr
+    assert "Application startup failed" in ended.stderr

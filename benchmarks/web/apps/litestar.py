@@ -19,7 +19,7 @@ def make_app(connect: Connect) -> Litestar:
         async with connect() as app.state.send:
             yield
 
-    return Litestar([post_order], lifespan=[lifespan])
+    return Litestar([post_order], lifespan=[lifespan], logging_config=None)
 
 
 @post("/orders/{customer:str}")
