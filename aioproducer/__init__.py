@@ -43,6 +43,7 @@ from aioproducer.errors import (
 )
 from aioproducer.model import (
     ConsumerGroupMetadata,
+    FailedRecord,
     Node,
     OffsetAndMetadata,
     PartitionInfo,
@@ -115,6 +116,7 @@ __all__ = [
     "ConsistentRandomPartitioner",
     "ConsumerGroupMetadata",
     "DeliveryTimeoutError",
+    "FailedRecord",
     "FatalTransactionError",
     "Health",
     "IllegalStateError",

@@ -208,3 +208,32 @@ class RecordMetadata(NamedTuple):
     def topic_partition(self) -> TopicPartition:
         """The partition that the record was written to."""
         return TopicPartition(self.topic, self.partition)
+
+
+class FailedRecord(NamedTuple):
+    """A record whose delivery failed for good, as the hook ``on_failed`` gets it.
+
+    The hook gets each such record once, after its future has the error, in the order in which the
+    records failed. It does not get:
+
+    - records that the call of ``send()`` refused, or that ``send_many()`` reports as refused: their
+      caller has the error, and the blocking shell sets it on the future;
+    - records without bytes: their serializer failed, or was not prepared in time;
+    - records that their caller took back before they were in a batch;
+    - records of a transaction that is aborted, fenced or left open at the close: the application
+      sends them again with the next transaction. A record whose own delivery failed in a
+      transaction is given, because it is the reason for the abort.
+    """
+
+    topic: str
+    partition: int | None
+    """None: no partition was chosen yet."""
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    timestamp_ms: int
+    """Milliseconds since the epoch."""
+    error: BaseException
+    """The error that the record's future has."""
+    may_have_been_written: bool
+    """True if the record may be in the log: see :class:`ProducerError`."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from aioproducer.accumulator.batch_queue import BatchQueue
 from aioproducer.accumulator.flushes import Flushes
@@ -13,11 +14,14 @@ from aioproducer.accumulator.producer_batch import ProducerBatch
 from aioproducer.accumulator.settings import AccumulatorSettings, BatchSizes
 from aioproducer.errors import NotPreparedError, ProducerError
 
+PendingFailed: TypeAlias = Callable[[ProducerError, Sequence[PendingRecord]], None]
+
 
 class PendingQueue:
     """Gives memory to pending records, and removes cancelled, late and failed ones.
 
-    ``on_failed`` is called with the error of failed records.
+    ``on_failed`` is called with an error, and the records that failed with it; records that their
+    callers have cancelled are not among them.
     """
 
     def __init__(
@@ -29,7 +33,7 @@ class PendingQueue:
         memory_quota: MemoryQuota,
         flushes: Flushes,
         wake: Callable[[], None],
-        on_failed: Callable[[ProducerError], None] | None,
+        on_failed: PendingFailed | None,
     ) -> None:
         self._delivery_timeout = settings.delivery_timeout
         self._one_record_each = settings.batch_size <= 1
@@ -245,12 +249,15 @@ class PendingQueue:
     def fail(self, records: Iterable[PendingRecord], error: ProducerError) -> int:
         """Fail the records that are still pending with ``error``; returns their number."""
         failed = 0
+        wanted: list[PendingRecord] = []
         for record in records:
             if record.settled:
                 continue
+            if not record.cancelled:
+                wanted.append(record)
             record.fail(error)
             self.settle(record)
             failed += 1
         if failed and self._on_failed is not None:
-            self._on_failed(error)
+            self._on_failed(error, wanted)
         return failed

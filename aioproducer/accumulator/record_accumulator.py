@@ -19,7 +19,7 @@ from aioproducer.accumulator.flushes import Flushes, FlushFuture
 from aioproducer.accumulator.memory_quota import LeaderView, MemoryQuota
 from aioproducer.accumulator.memory_waiters import MemoryWaiters
 from aioproducer.accumulator.partition import Partition
-from aioproducer.accumulator.pending_queue import PendingQueue
+from aioproducer.accumulator.pending_queue import PendingFailed, PendingQueue
 from aioproducer.accumulator.pending_records import (
     PendingRecord,
     PendingRecords,
@@ -31,7 +31,7 @@ from aioproducer.accumulator.settings import AccumulatorSettings, BatchSizes
 from aioproducer.accumulator.topic import StickyChoice, Topic
 from aioproducer.accumulator.topic_outcomes import TopicOutcomes
 from aioproducer.cluster.snapshot import TopicInfo
-from aioproducer.errors import InvalidPartitionError, ProducerError
+from aioproducer.errors import InvalidPartitionError
 from aioproducer.model import TopicPartition
 from aioproducer.partitioning import STICKY, UNKNOWN, PartitionFunction, route
 from aioproducer.records.acceleration import RouteCache
@@ -44,7 +44,7 @@ class RecordAccumulator:
     ``wake`` requests a round of the sender. ``make_future`` makes the futures of callers that wait
     for memory. ``expansion`` returns the ratio of a topic's bytes before compression to its bytes
     on the wire. ``admit`` returns True if batches may leave for a partition. ``on_failed`` is
-    called with the error of failed pending records.
+    called with the error of failed pending records, and with the records.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class RecordAccumulator:
         expansion: Callable[[str], float] = lambda _topic: 1.0,
         partitioner: PartitionFunction | None = None,
         admit: Callable[[TopicPartition], bool] | None = None,
-        on_failed: Callable[[ProducerError], None] | None = None,
+        on_failed: PendingFailed | None = None,
     ) -> None:
         self.closing = False
         """See :meth:`close`."""

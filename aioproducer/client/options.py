@@ -23,6 +23,7 @@ OF_PRODUCERS: Final = frozenset(
         "key_serializer",
         "linger_ms",
         "max_request_size",
+        "on_failed",
         "partitioner",
         "partitioner_adaptive_partitioning_enable",
         "partitioner_availability_timeout_ms",

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from aioproducer.config.addresses import Address
+from aioproducer.config.failure_hook import FailureHookOption
 from aioproducer.config.kinds import InterceptorOption, PartitionerOption, SerializerOption
 from aioproducer.config.option import Option
 from aioproducer.config.options import (
@@ -146,6 +147,7 @@ class UntypedOptions(LoginKeywords, total=False):
     partitioner_adaptive_partitioning_enable: bool
     partitioner_availability_timeout_ms: int
     interceptor_classes: Iterable[InterceptorOption]
+    on_failed: FailureHookOption | None
     security_protocol: SecurityProtocol
     transactional_id: str | None
     transaction_timeout_ms: int

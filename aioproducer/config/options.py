@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from aioproducer.config.addresses import Address
+from aioproducer.config.failure_hook import FailureHook, FailureHookOption
 from aioproducer.config.java_serializers import JavaSerializer
 from aioproducer.config.kinds import (
     INT_MAX,
@@ -243,6 +244,10 @@ class OptionTable(TokenOptions):
     """See every record before it is serialized, and every outcome, that of a failed record with its
     topic and partition; called in this order. An `on_acknowledgement` with a parameter `headers`
     gets the headers, too (KIP-512)."""
+
+    on_failed: FailureHookOption | None = option(FailureHook(), None, Group.HOOKS)
+    """Takes each record whose delivery failed for good, once, as a `FailedRecord`: a function,
+    plain or async, a `DeadLetterTopic` or a `DeadLetterFile`."""
 
     security_protocol: SecurityProtocol = option(
         Choice(SecurityProtocol), "PLAINTEXT", Group.SECURITY, MEDIUM

@@ -13,6 +13,7 @@ from aioproducer.client.environment import Environment
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.config import ProducerConfig
 from aioproducer.core.cluster_queries import ClusterQueries
+from aioproducer.core.hooks import Hooks
 from aioproducer.core.parts import Parts
 from aioproducer.errors import ProducerClosedError, ProducerError, ProducerTimeoutError
 from aioproducer.logs import ClientLog
@@ -39,14 +40,14 @@ _LEFT_BEHIND: Final = (
 class Engine:
     """All parts below :class:`ProducerCore`, from the producer's start to its close.
 
-    ``partitioner``: the user's, or its name, or None. ``joined``: another producer's transaction.
+    ``joined``: another producer's transaction.
     """
 
     def __init__(
         self,
         config: ProducerConfig,
         client_id: str,
-        partitioner: Any,
+        hooks: Hooks,
         on_death: Callable[[BaseException], None],
         environment: Environment,
         joined: TransactionHandle | None,
@@ -59,7 +60,7 @@ class Engine:
         self.parts = parts = Parts(
             config,
             client_id,
-            partitioner,
+            hooks,
             joined,
             environment,
             self._owner,
@@ -78,6 +79,7 @@ class Engine:
         self._wakeup = parts.wakeup
         self._waiters = parts.accumulator.waiters
         self._pending = parts.accumulator.pending
+        self._failures = parts.failures
         self._sender_task: asyncio.Task[None] | None = None
         self._closing_now: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -153,15 +155,27 @@ class Engine:
         try:
             async with asyncio.timeout(timeout):
                 await future
+                await self._failed_records_handled()
         except TimeoutError:
             raise ProducerTimeoutError(
-                f"flush() gave up after {timeout} s: {len(accumulator.batches)} batches "
-                f"and {len(self._pending)} pending records have no outcome yet"
+                f"flush() gave up after {self._clock() - began:g} s: {len(accumulator.batches)} "
+                f"batches and {len(self._pending)} pending records have no outcome yet"
+                f"{self._failed_records_left()}"
             ) from None
         finally:
             accumulator.give_up_flush(future)
             now = self._clock()
             self._metrics.flushed(now - began, now)
+
+    async def _failed_records_handled(self) -> None:
+        """Wait for the hook of failed records, ``delivery_timeout_ms`` at most."""
+        if self._failures is not None:
+            async with asyncio.timeout(self._config.delivery_timeout_ms / 1000):
+                await self._failures.join()
+
+    def _failed_records_left(self) -> str:
+        left = 0 if self._failures is None else self._failures.left
+        return f", and on_failed has not handled {left} failed records" if left else ""
 
     def withdraw(self, record: PendingRecord) -> None:
         """Take a cancelled record out, if it is still pending."""
@@ -201,6 +215,8 @@ class Engine:
                     self.parts.telemetry.close(closed)
                 self._client.close()
                 self.accumulator.close_memory()
+                if self._failures is not None:
+                    await self._failures.finish(end - self._clock(), self._closing_now)
                 # A user's prepare() may ignore its cancellation.
                 await self._owner.close(max(end - self._clock(), _LEAST_TO_END))
                 if self.parts.mechanism is not None:
@@ -212,18 +228,22 @@ class Engine:
         """Wait for the sender's end, but keep time to fail the rest: half of it at most."""
         task, began = self._sender_task, self._clock()
         while task is not None and not task.done() and not self._closing_now.done():
-            left = began + timeout - min(self._time_to_fail_all(), timeout / 2) - self._clock()
+            left = began + timeout - min(self._time_to_fail_all(timeout), timeout / 2)
+            left -= self._clock()
             if left <= 0:
                 return
             await asyncio.wait(
                 [task, self._closing_now], timeout=left, return_when=asyncio.FIRST_COMPLETED
             )
 
-    def _time_to_fail_all(self) -> float:
-        """Seconds that it takes to fail all records without an outcome."""
+    def _time_to_fail_all(self, timeout: float) -> float:
+        """Seconds of ``timeout`` that it takes to fail all records without an outcome."""
         batched = sum(batch.count for batch in self.accumulator.batches)
+        handling = 0.0 if self._failures is None else self._failures.time_to_finish(timeout)
         return (
-            batched * _SECONDS_PER_BATCHED_RECORD + len(self._pending) * _SECONDS_PER_PENDING_RECORD
+            batched * _SECONDS_PER_BATCHED_RECORD
+            + len(self._pending) * _SECONDS_PER_PENDING_RECORD
+            + handling
         )
 
     def close_now(self) -> None:

@@ -1,11 +1,11 @@
-"""The user's hooks of one producer: interceptors, serializers and the partitioner."""
+"""The user's hooks of one producer: for records, outcomes and failed records."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aioproducer import serialization
 from aioproducer.config import JavaSerializer, ProducerConfig
@@ -13,6 +13,9 @@ from aioproducer.interceptors import Interceptors, begin_closing, close_failed, 
 from aioproducer.logs import ClientLog
 from aioproducer.runtime.tasks import is_being_cancelled
 from aioproducer.serialization import Field, FieldSerializer, RecordSerializers
+
+if TYPE_CHECKING:
+    from aioproducer.failures import FailedRecordHandler
 
 _LEAST_TO_CLOSE: Final = 0.1
 
@@ -40,6 +43,8 @@ class Hooks:
                 self._serializer(config.key_serializer, "key"),
                 self._serializer(config.value_serializer, "value"),
             )
+            self.failed_records = self._handler(config)
+            """The handler of failed records; None: there is no hook for them."""
         except BaseException:
             close_hooks(self._to_close)
             raise
@@ -66,6 +71,15 @@ class Hooks:
         if isinstance(hook, JavaSerializer):
             hook = getattr(serialization, hook.name)
         return FieldSerializer(self._made(hook), field)
+
+    def _handler(self, config: ProducerConfig) -> FailedRecordHandler | None:
+        if config.on_failed is None:
+            return None
+        from aioproducer.failures import handler_of
+
+        handler = handler_of(self._made(config.on_failed), config)
+        self._to_close.append(handler)
+        return handler
 
     async def close(self, timeout: float = 0.0) -> None:
         """Close interceptors, and the hooks that were made here; doing so twice does nothing.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from aioproducer.accumulator import (
     AccumulatorSettings,
+    PendingRecord,
     RecordAccumulator,
 )
 from aioproducer.client.ad_hoc_requests import AdHocRequests
@@ -17,6 +18,7 @@ from aioproducer.client.environment import Environment
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.cluster.metadata import Metadata
 from aioproducer.config import ADAPTIVE_LINGER_MS, LARGEST_BATCH, SMALLEST_BATCH, ProducerConfig
+from aioproducer.core.hooks import Hooks
 from aioproducer.errors import ProducerError
 from aioproducer.metrics import MetricsSnapshot, ProducerMetrics
 from aioproducer.model import TransactionHandle
@@ -43,7 +45,9 @@ from aioproducer.telemetry.states import TelemetryStates
 from aioproducer.transactions.sequence_numbers import SequenceNumbers
 
 if TYPE_CHECKING:  # a producer without logins and transactions imports no part of them
+    from aioproducer.core.failure_worker import FailureWorker
     from aioproducer.core.transaction_api import TransactionApi
+    from aioproducer.failures import FailedRecordHandler
     from aioproducer.sender.transaction_driver import TransactionDriver
     from aioproducer.telemetry.payload_maker import PayloadMaker
     from aioproducer.transactions.manager import TransactionManager
@@ -56,7 +60,7 @@ class Parts:
         self,
         config: ProducerConfig,
         client_id: str,
-        partitioner: Any,
+        hooks: Hooks,
         joined: TransactionHandle | None,
         environment: Environment,
         owner: TaskOwner,
@@ -83,10 +87,13 @@ class Parts:
         self._manager = (
             None if transactional_id is None else self._make_manager(transactional_id, joined)
         )
+        self.failures = self._make_failures(config, hooks.failed_records)
+        """The worker of the hook for failed records; None: there is no hook."""
+        failed_records = None if self.failures is None else self.failures.queue
         self._reports = DeliveryReports(
-            self.metrics, observed, self.metadata, environment.wall_clock_ns
+            self.metrics, observed, self.metadata, environment.wall_clock_ns, failed_records
         )
-        self.accumulator = self._make_accumulator(config, partitioner)
+        self.accumulator = self._make_accumulator(config, hooks.partitioner())
         secured = security(config, environment)
         self.mechanism = secured.mechanism
         self.client = network_client(
@@ -105,11 +112,7 @@ class Parts:
             self.metadata, self.client, self.accumulator, self._compressor, self._login_refused
         )
         self.ad_hoc = AdHocRequests(self.client, self.metadata)
-        self.telemetry = (
-            self._make_telemetry(config, environment, snapshot)
-            if config.enable_metrics_push
-            else None
-        )
+        self.telemetry = self._make_telemetry(config, environment, snapshot)
         self.sender = self._make_sender(config)
 
     def _login_refused(self, error: ProducerError) -> None:
@@ -162,8 +165,26 @@ class Parts:
             self._compressor.expansion,
             _partition_function(partitioner, self._random),
             None if self._manager is None else self._manager.admit,
-            None if self._manager is None else self._manager.batch_failed,
+            self._pending_failed,
         )
+
+    def _pending_failed(self, error: ProducerError, records: Sequence[PendingRecord]) -> None:
+        if self._manager is not None:
+            self._manager.batch_failed(error)
+        if self.failures is not None:
+            self.failures.queue.add_pending(error, records)
+
+    def _make_failures(
+        self, config: ProducerConfig, handler: FailedRecordHandler | None
+    ) -> FailureWorker | None:
+        if handler is None:
+            return None
+        from aioproducer.core.failure_worker import FailureWorker
+
+        concerns: Callable[[ProducerError], bool] = lambda _error: True  # noqa: E731
+        if self._manager is not None:
+            from aioproducer.transactions.errors import is_its_own as concerns
+        return FailureWorker(handler, config.buffer_memory, concerns, self._owner)
 
     def _make_sender(self, config: ProducerConfig) -> Sender:
         completer = BatchCompleter(
@@ -223,7 +244,9 @@ class Parts:
         config: ProducerConfig,
         environment: Environment,
         snapshot: Callable[[], MetricsSnapshot],
-    ) -> TelemetryRequester:
+    ) -> TelemetryRequester | None:
+        if not config.enable_metrics_push:
+            return None
         started_ns = environment.wall_clock_ns()
         name = config.transactional_id
         resource = {} if name is None else {"transactional_id": name}

@@ -151,7 +151,7 @@ class ProducerCore:
             self._engine = engine = Engine(
                 self.config,
                 self.client_id,
-                self.hooks.partitioner(),
+                self.hooks,
                 self._on_death,
                 self._environment,
                 self._transaction,

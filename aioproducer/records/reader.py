@@ -1,4 +1,4 @@
-"""A reader of the records that a builder wrote, for writing them into other batches."""
+"""A reader of the records that a builder wrote, for other batches and for failed records."""
 
 from __future__ import annotations
 
@@ -21,11 +21,18 @@ class WrittenRecord(NamedTuple):
 
 def read_records(builder: RecordsBuilder) -> Iterator[WrittenRecord]:
     """The records of ``builder``, in order."""
-    reader = FieldReader(builder.records)
-    for _ in range(builder.count):
+    return read_written(builder.records, builder.base_timestamp_ms, builder.count)
+
+
+def read_written(
+    records: memoryview, base_timestamp_ms: int, count: int
+) -> Iterator[WrittenRecord]:
+    """The records in the bytes of a builder, in order."""
+    reader = FieldReader(records)
+    for _ in range(count):
         reader.varint()  # the record's length
         reader.byte()  # attributes
-        timestamp_ms = builder.base_timestamp_ms + reader.varlong()
+        timestamp_ms = base_timestamp_ms + reader.varlong()
         reader.varint()  # offset
         key, value = reader.nullable(), reader.nullable()
         yield WrittenRecord(timestamp_ms, key, value, reader.headers())

@@ -239,6 +239,7 @@ class BatchCompleter:
         error = _error_for(error, written, batch.topic_partition)
         batch.fail(error)
         self._reports.failed(batch, error, now)
+        self._reports.records_failed(batch, error)
         self._outcomes.failed(batch.topic_partition.topic, count, error, now)
         self._note_gap(batch, written)
         self._done(batch, now)
@@ -280,6 +281,7 @@ class BatchCompleter:
         now: float,
     ) -> None:
         error = _error_for(error, uncertain, batch.topic_partition)
+        others = error
         if record_errors:
             others = others_in_batch(error)
             for each in (*record_errors.values(), others):
@@ -287,6 +289,7 @@ class BatchCompleter:
             batch.fail_records(record_errors, others)
         else:
             batch.fail(error)
+        self._reports.records_failed(batch, others, record_errors)
         topic, count = batch.topic_partition.topic, batch.count
         logger.repeated(
             logging.ERROR,

@@ -1,13 +1,16 @@
-"""The reports of what became of batches and requests: to the metrics, and to the observer."""
+"""The reports of what became of batches and requests: to metrics, observer and failed records."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from aioproducer.accumulator import ProducerBatch
 from aioproducer.cluster.metadata import Metadata
+from aioproducer.errors import ProducerError
 from aioproducer.logs import RoomLogger
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import Node, NodeId
@@ -15,11 +18,17 @@ from aioproducer.network.request import Completion
 from aioproducer.observer import BatchOutcome, ObserverSlot, RequestOutcome
 from aioproducer.sender.produce import ProduceRequest
 
+if TYPE_CHECKING:
+    from aioproducer.sender.failed_records import FailedRecordQueue
+
 logger = RoomLogger(__name__)
 
 
 class DeliveryReports:
-    """Counts outcomes, and tells them to the observer, whose errors are logged."""
+    """Counts outcomes, and tells them to the observer, whose errors are logged.
+
+    ``failed_records``: takes the records of failed batches; None: nobody wants them.
+    """
 
     def __init__(
         self,
@@ -27,11 +36,13 @@ class DeliveryReports:
         observed: ObserverSlot,
         metadata: Metadata,
         wall_clock_ns: Callable[[], int],
+        failed_records: FailedRecordQueue | None = None,
     ) -> None:
         self._metrics = metrics
         self._observed = observed
         self._metadata = metadata
         self._wall_clock_ns = wall_clock_ns
+        self._failed_records = failed_records
 
     def delivered(self, batch: ProducerBatch, now: float) -> None:
         """``batch`` is in the log, and its futures are about to be resolved."""
@@ -55,6 +66,19 @@ class DeliveryReports:
         self._metrics.records_failed(batch.topic_partition.topic, batch.count, now, node)
         if self._observed.observer is not None:
             self._tell_batch(batch, error, now)
+
+    def records_failed(
+        self,
+        batch: ProducerBatch,
+        error: ProducerError,
+        record_errors: Mapping[int, ProducerError] = MappingProxyType({}),
+    ) -> None:
+        """The records of ``batch`` have failed for good, and are still there.
+
+        The record at an index failed with its error in ``record_errors``, or with ``error``.
+        """
+        if self._failed_records is not None:
+            self._failed_records.add_batch(batch, error, record_errors)
 
     def pending_failed(self, topic: str, records: int, now: float) -> None:
         """Pending records for ``topic`` have failed."""

@@ -55,6 +55,11 @@ def is_fatal(error: ProducerError) -> bool:
     return isinstance(error, UnsupportedVersionError)
 
 
+def is_its_own(error: ProducerError) -> bool:
+    """True if a record failed with ``error`` by itself, and not because its transaction ended."""
+    return not isinstance(error, (*DELIBERATE, FatalTransactionError)) and not is_fatal(error)
+
+
 def wrong_state(subject: object, doing: str, state: State) -> IllegalStateError:
     """The error of a call that ``state`` does not allow."""
     now = "no transaction is open" if state is State.READY else state.value

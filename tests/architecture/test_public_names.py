@@ -29,6 +29,7 @@ PUBLIC = {
     "ConsistentRandomPartitioner",
     "ConsumerGroupMetadata",
     "DeliveryTimeoutError",
+    "FailedRecord",
     "FatalTransactionError",
     "Health",
     "IllegalStateError",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from random import Random
@@ -13,7 +13,7 @@ from aioproducer.accumulator import AccumulatorSettings, RecordAccumulator
 from aioproducer.accumulator.batch_queue import BatchQueue
 from aioproducer.accumulator.buffer_pool import BufferPool
 from aioproducer.accumulator.pending_queue import PendingQueue
-from aioproducer.accumulator.pending_records import PendingRecords
+from aioproducer.accumulator.pending_records import PendingRecord, PendingRecords
 from aioproducer.client.ad_hoc_requests import AdHocRequests
 from aioproducer.client.wakeup import Wakeup
 from aioproducer.cluster.backoff import ExponentialBackoff
@@ -83,7 +83,7 @@ class WorldOptions:
     expansion: float = 1.0
     partitioner: PartitionFunction | None = None
     admit: Callable[[TopicPartition], bool] | None = None
-    on_failed: Callable[[ProducerError], None] | None = None
+    on_failed: Callable[[ProducerError, Sequence[PendingRecord]], None] | None = None
 
 
 _OPTIONS = frozenset(each.name for each in fields(WorldOptions))
@@ -156,7 +156,9 @@ class World:
             lambda _topic: options.expansion,
             options.partitioner,
             options.admit if manager is None else manager.admit,
-            options.on_failed if manager is None else manager.batch_failed,
+            options.on_failed
+            if manager is None
+            else lambda error, _records: manager.batch_failed(error),
         )
 
     @property

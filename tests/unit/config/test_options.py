@@ -127,6 +127,7 @@ OF_OUR_OWN = {
     "sasl.aws.region",
     "sasl.oauthbearer.token.provider",
     "sasl.oauthbearer.extensions",
+    "on.failed",
 }
 
 

@@ -1,0 +1,21 @@
+"""Places for records whose delivery failed: a dead letter topic, a file, and the way back.
+
+::
+
+    Producer(bootstrap_servers=..., on_failed=DeadLetterTopic("orders.failed"))
+    Producer(bootstrap_servers=..., on_failed=DeadLetterFile("failed.jsonl"))
+"""
+
+from aioproducer.failed_records.dead_letter import DeadLetter, Uncertain
+from aioproducer.failed_records.dead_letter_file import DeadLetterFile, read_dead_letters
+from aioproducer.failed_records.dead_letter_topic import DeadLetterTopic
+from aioproducer.failures import FailedRecordHandler
+
+__all__ = [
+    "DeadLetter",
+    "DeadLetterFile",
+    "DeadLetterTopic",
+    "FailedRecordHandler",
+    "Uncertain",
+    "read_dead_letters",
+]

@@ -1,0 +1,183 @@
+"""A dead letter file: the hook that appends failed records to a file, and the file's reader."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Final
+
+from aioproducer.config import ProducerConfig
+from aioproducer.config.failure_hook import FailureHookOption
+from aioproducer.failed_records.dead_letter import (
+    DeadLetter,
+    NotDeadLetterError,
+    Uncertain,
+    check_uncertain,
+    hand_on,
+    to_keep,
+)
+from aioproducer.failures import FailedRecordHandler, handler_of
+from aioproducer.logs import RoomLogger
+from aioproducer.model import FailedRecord
+from aioproducer.runtime.threads import DaemonThreads
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+logger = RoomLogger(__name__)
+
+_MODE: Final = 0o600
+
+
+class DeadLetterFile:
+    """The value of ``on_failed`` that appends failed records to the file at ``path``.
+
+    ::
+
+        Producer(bootstrap_servers=..., on_failed=DeadLetterFile("failed.jsonl"))
+
+    Each record is a line of JSON; :func:`read_dead_letters` reads the lines. A thread writes them,
+    up to 500 at once. Several producers and processes may write to one file, and the file may be
+    renamed at any time (Windows: one process at a time). Only its owner may read it.
+
+    Args:
+        path: the file, in a directory that exists.
+        uncertain: ``keep`` the records that may be in their topic, or ``skip`` them.
+        fsync: wait after each write until it is on the disk. Without it, records may be lost when
+            the machine fails, but not when the process does.
+        fallback: the hook for the records that can't be written. None: a log line counts them.
+
+    Raises:
+        ConfigError: ``uncertain`` has another value.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        uncertain: Uncertain = "keep",
+        fsync: bool = True,
+        fallback: FailureHookOption | None = None,
+    ) -> None:
+        self.path = os.fspath(path)
+        self._uncertain = check_uncertain(uncertain)
+        self._fsync = fsync
+        self._fallback = fallback
+
+    def __repr__(self) -> str:
+        return f"DeadLetterFile({self.path!r})"
+
+    def handler_for(self, config: ProducerConfig) -> FailedRecordHandler:
+        """The handler for a producer of ``config``."""
+        fallback = None if self._fallback is None else handler_of(self._fallback, config)
+        return _DeadLetterWriter(self, self._uncertain, self._fsync, fallback)
+
+
+class _DeadLetterWriter:
+    """Writes the failed records of one producer."""
+
+    def __init__(
+        self,
+        target: DeadLetterFile,
+        uncertain: Uncertain,
+        fsync: bool,
+        fallback: FailedRecordHandler | None,
+    ) -> None:
+        self._target = target
+        self._uncertain = uncertain
+        self._fsync = fsync
+        self._fallback = fallback
+        self._threads = DaemonThreads("aioproducer-dead-letters", 1)
+
+    def __repr__(self) -> str:
+        return repr(self._target)
+
+    async def handle(self, records: Sequence[FailedRecord]) -> None:
+        """Write ``records`` together; the fallback gets them if that fails."""
+        records = to_keep(records, self._uncertain)
+        if not records:
+            return
+        try:
+            await self._threads.run(partial(self._write, records))
+        except OSError as error:
+            await hand_on(records, error, self, self._fallback)
+
+    def _write(self, records: Sequence[FailedRecord]) -> None:
+        lines = b"".join(DeadLetter.of(record).line() for record in records)
+        append_lines(self._target.path, lines, fsync=self._fsync)
+
+    async def close(self) -> None:
+        """End the thread, and close the fallback."""
+        self._threads.shutdown()
+        if self._fallback is not None:
+            await self._fallback.close()
+
+
+def append_lines(path: str, lines: bytes, *, fsync: bool) -> None:
+    """Append ``lines`` whole, or not at all. Raises OSError.
+
+    A line without its end, which a crash has left, is ended first.
+    """
+    is_new = not os.path.exists(path)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), _MODE)
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)  # the end of the file ends the lock
+        size = os.fstat(file).st_size
+        try:
+            _write_all(file, lines if _ends_a_line(file, size) else b"\n" + lines)
+            if fsync:
+                os.fsync(file)
+        except OSError:
+            os.ftruncate(file, size)
+            raise
+    finally:
+        os.close(file)
+    if is_new and fsync:
+        _sync_directory(os.path.dirname(path) or ".")
+
+
+def _ends_a_line(file: int, size: int) -> bool:
+    if not size:
+        return True
+    os.lseek(file, size - 1, os.SEEK_SET)
+    return os.read(file, 1) == b"\n"
+
+
+def _write_all(file: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def _sync_directory(path: str) -> None:
+    """Make a new file's name survive a failure of the machine, where the system can do so."""
+    if os.name == "nt":
+        return
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def read_dead_letters(path: str | os.PathLike[str]) -> Iterator[DeadLetter]:
+    """The dead letters in the file at ``path``, in their order.
+
+    A line that a crash has cut off is skipped, with a log line. Raises OSError if the file can't be
+    read.
+    """
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                letter = DeadLetter.of_line(line)
+            except NotDeadLetterError as error:
+                logger.warning("%s: line %d is skipped: %s", os.fspath(path), number, error)
+            else:
+                yield letter

@@ -1,0 +1,180 @@
+"""A dead letter topic: the hook that sends failed records to another topic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Unpack
+
+from aioproducer.client.arguments import checked_topic
+from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
+from aioproducer.config.failure_hook import FailureHookOption
+from aioproducer.errors import ConfigError, ProducerError
+from aioproducer.failed_records.dead_letter import (
+    DeadLetter,
+    Uncertain,
+    check_uncertain,
+    hand_on,
+    is_dead_letter,
+    to_keep,
+)
+from aioproducer.failures import FailedRecordHandler, handler_of
+from aioproducer.model import FailedRecord
+from aioproducer.producer import Producer
+
+_UNLIKE: Final[Mapping[str, Any]] = {
+    "acks": "all",
+    "interceptor_classes": (),
+    "key_serializer": None,
+    "on_failed": None,
+    "partitioner": None,
+    "transactional_id": None,
+    "value_serializer": None,
+}
+"""The options that the producer of dead letters does not take from the producer that it serves."""
+
+
+class DeadLetterTopic:
+    """The value of ``on_failed`` that sends failed records to ``topic``.
+
+    ::
+
+        Producer(bootstrap_servers=..., on_failed=DeadLetterTopic("orders.failed"))
+
+    A dead letter has the record's key, value, timestamp and headers, and headers that begin with
+    ``__aioproducer.errors.``: ``topic``, ``partition``, ``timestamp``, ``exception.class.name``,
+    ``exception.message`` and ``may.have.been.written``. A record that can't be sent there goes to
+    ``fallback``. Dead letters whose delivery fails are never dead letters again.
+
+    Args:
+        topic: the topic, which must exist or be created by the brokers.
+        producer: a started :class:`aioproducer.Producer` without serializers, on the same event
+            loop; it stays open. None: each producer that fails gets a second one at its first
+            failed record, with its own options and ``options`` over them.
+        uncertain: ``keep`` the records that may be in their topic, or ``skip`` them.
+        fallback: the hook for the records that can't be sent, such as a :class:`DeadLetterFile`.
+            None: a log line counts them.
+        options: options of the second producer. With ``bootstrap_servers`` it is one of another
+            cluster, and takes no other option from the producer that failed.
+
+    Raises:
+        ConfigError: an option is wrong, or ``producer`` comes with options.
+        InvalidTopicError: no broker takes a topic of this name.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        producer: Producer[Any, Any] | None = None,
+        *,
+        uncertain: Uncertain = "keep",
+        fallback: FailureHookOption | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        hide_secrets(options)
+        if producer is not None and options:
+            raise ConfigError(
+                f"DeadLetterTopic({topic!r}) has a producer, so {', '.join(sorted(options))} can "
+                "change nothing: leave them out"
+            )
+        if "on_failed" in options:
+            raise ConfigError("a DeadLetterTopic has no on_failed: use fallback=...")
+        self.topic = checked_topic(topic)
+        self._producer = producer
+        self._uncertain = check_uncertain(uncertain)
+        self._fallback = fallback
+        self._options = options
+        self._other_cluster = ProducerConfig(**options) if "bootstrap_servers" in options else None
+
+    def __repr__(self) -> str:
+        return f"DeadLetterTopic({self.topic!r})"
+
+    def handler_for(self, config: ProducerConfig) -> FailedRecordHandler:
+        """The handler for a producer of ``config``."""
+        own: ProducerConfig | None = None
+        if self._producer is None:
+            own = self._other_cluster or config.replace(**{**_UNLIKE, **self._options})
+            if own.client_id is not None and "client_id" not in self._options:
+                own = own.replace(client_id=f"{own.client_id}-dead-letters")
+        fallback = None if self._fallback is None else handler_of(self._fallback, config)
+        return _DeadLetterSender(self, own, self._producer, self._uncertain, fallback)
+
+
+class _DeadLetterSender:
+    """Sends the failed records of one producer; ``own``: by a producer of this configuration."""
+
+    def __init__(
+        self,
+        target: DeadLetterTopic,
+        own: ProducerConfig | None,
+        producer: Producer[Any, Any] | None,
+        uncertain: Uncertain,
+        fallback: FailedRecordHandler | None,
+    ) -> None:
+        self._target = target
+        self._own = own
+        self._producer = producer
+        self._uncertain = uncertain
+        self._fallback = fallback
+
+    def __repr__(self) -> str:
+        return repr(self._target)
+
+    async def handle(self, records: Sequence[FailedRecord]) -> None:
+        """Send ``records``, and wait for their outcomes; the fallback gets those that fail."""
+        records = to_keep(records, self._uncertain)
+        failed: dict[int, BaseException] = {}
+        sent: dict[asyncio.Future[Any], int] = {}
+        for index, record in enumerate(records):
+            try:
+                sent[await self._send(record)] = index
+            except (ProducerError, TimeoutError) as error:
+                failed[index] = error
+        if sent:
+            await asyncio.wait(sent)
+        for future, index in sent.items():
+            if (outcome := _error_of(future)) is not None:
+                failed[index] = outcome
+        if failed:
+            left = [records[index] for index in sorted(failed)]
+            await hand_on(left, failed[min(failed)], self, self._fallback)
+
+    async def _send(self, record: FailedRecord) -> asyncio.Future[Any]:
+        # A dead letter of another producer, or a record that was sent to the topic itself.
+        if is_dead_letter(record) or (self._own is not None and record.topic == self._target.topic):
+            raise ProducerError(
+                f"a failed record of topic {record.topic!r} is a dead letter itself: {record.error}"
+            )
+        producer = await self._started()
+        async with asyncio.timeout(producer.config.max_block_ms / 1000):
+            await producer.drain()
+        letter = DeadLetter.of(record)
+        return producer.send(
+            self._target.topic,
+            letter.value,
+            key=letter.key,
+            headers=letter.all_headers(),
+            timestamp_ms=letter.timestamp_ms,
+        )
+
+    async def _started(self) -> Producer[Any, Any]:
+        producer = self._producer
+        if producer is None:
+            assert self._own is not None
+            producer = Producer(self._own)
+            await producer.start()
+            self._producer = producer
+        return producer
+
+    async def close(self) -> None:
+        """Close the second producer, if there is one, and the fallback."""
+        try:
+            if self._own is not None and self._producer is not None:
+                await self._producer.close()
+        finally:
+            if self._fallback is not None:
+                await self._fallback.close()
+
+
+def _error_of(future: asyncio.Future[Any]) -> BaseException | None:
+    return asyncio.CancelledError() if future.cancelled() else future.exception()
