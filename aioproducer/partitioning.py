@@ -13,9 +13,8 @@ from random import Random
 from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 from zlib import crc32
 
-from murmurhash2 import murmurhash2
+from aioproducer.murmur import murmur2, murmur3
 
-_MURMUR2_SEED: Final = 0x9747B28C
 _POSITIVE: Final = 0x7FFFFFFF
 
 _STICKY_BYTES: Final = 16_000
@@ -57,7 +56,7 @@ class Partitioner(Protocol):
 
 def murmur2_partition(key: bytes, count: int) -> int:
     """The partition of ``key`` among ``count``: the Java client's ``partitionForKey``."""
-    return (murmurhash2(key, _MURMUR2_SEED) & _POSITIVE) % count
+    return (murmur2(key) & _POSITIVE) % count
 
 
 def route(key: bytes | None, partition: int | None, count: int, *, ignore_keys: bool) -> int:
@@ -103,9 +102,7 @@ class Murmur3Partitioner:
     """
 
     def __init__(self, random: Random | None = None) -> None:
-        import mmh3
-
-        self._hash = mmh3.hash
+        self._hash = murmur3()
         self._keyless = RoundRobinPartitioner(random)
 
     def partition(
@@ -114,7 +111,7 @@ class Murmur3Partitioner:
         """The partition of the key's hash."""
         if key is None:
             return self._keyless.partition(topic, key, value, partitions)
-        return (self._hash(key, signed=False) & _POSITIVE) % partitions.count
+        return (self._hash(key) & _POSITIVE) % partitions.count
 
 
 class RandomPartitioner:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from aioproducer.codecs import codec_library
 from aioproducer.config.addresses import is_loopback
 from aioproducer.config.jaas import LoginSources
 from aioproducer.config.kinds import INT_MAX
@@ -64,8 +65,10 @@ def settle(config: GivenOptions) -> Iterator[tuple[str, object]]:
 
     Raises:
         ConfigError: options contradict each other, or lack what they need.
+        MissingExtraError: the library of ``compression_type`` is not installed.
     """
     _check_memory(config)
+    codec_library(config.compression_type)
     _warn_without_effect(config)
     yield from _settle_security(config)
     yield from _settle_delivery_timeout(config)

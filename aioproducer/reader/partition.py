@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from aioproducer.cluster.backoff import ExponentialBackoff
-from aioproducer.errors import CorruptRecordsError, ProducerError
+from aioproducer.errors import CorruptRecordsError, MissingExtraError, ProducerError
 from aioproducer.model import TopicPartition
 from aioproducer.reader.aborted import AbortedTransactions
 from aioproducer.reader.fetch_request import FetchedPartition
@@ -137,7 +137,7 @@ class PartitionState:
             for batch in batches_in(fetched.records, self.where, check_crcs=check_crcs):
                 self._take_batch(batch, aborted, committed_only=committed_only)
                 yield
-        except CorruptRecordsError as error:
+        except (CorruptRecordsError, MissingExtraError) as error:
             self.fail(error)
 
     def _take_batch(

@@ -22,7 +22,12 @@ from aioproducer.config import (
     hide_secrets,
 )
 from aioproducer.config.reader_options import READER_OPTIONS
-from aioproducer.errors import ConfigError, CorruptRecordsError, IllegalStateError
+from aioproducer.errors import (
+    ConfigError,
+    CorruptRecordsError,
+    IllegalStateError,
+    MissingExtraError,
+)
 from aioproducer.model import ConsumerRecord, TopicPartition
 from aioproducer.reader.cursor import Cursor
 from aioproducer.reader.fetch_request import FetchLimits
@@ -249,7 +254,7 @@ class Reader:
             return None
         try:
             batch = self._decode(*found)
-        except CorruptRecordsError:  # it is fetched again, and raised then
+        except (CorruptRecordsError, MissingExtraError):  # it is fetched again, and raised then
             return None
         found[0].advance(found[1].next_offset)
         return batch
@@ -288,7 +293,7 @@ class Reader:
                 until_offset=state.end,
                 limit=self._options.max_batch_bytes,
             )
-        except CorruptRecordsError:
+        except (CorruptRecordsError, MissingExtraError):
             state.restart(state.position)
             raise
 

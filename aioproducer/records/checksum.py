@@ -2,15 +2,35 @@
 
 The package ``crc32c`` imports a command line and its own version when it is imported, which takes
 longer than all of ``records``. So its compiled module is loaded alone, where it is in its place.
+Without the package the checksum is computed in Python.
 """
 
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib.machinery import ExtensionFileLoader, PathFinder
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["crc32c"]
+__all__ = ["crc32c", "crc32c_in_python"]
+
+
+@cache
+def _table_of_bytes() -> tuple[int, ...]:
+    """The remainder of each byte by Castagnoli's polynomial, its bits reversed."""
+    remainders = list(range(256))
+    for _ in range(8):
+        remainders = [each >> 1 ^ (0x82F63B78 if each & 1 else 0) for each in remainders]
+    return tuple(remainders)
+
+
+def crc32c_in_python(data: bytes | bytearray | memoryview, value: int = 0) -> int:
+    """The checksum of ``data`` behind data whose checksum is ``value``. Source: RFC 3720, B.4."""
+    table = _table_of_bytes()
+    value ^= 0xFFFFFFFF
+    for byte in memoryview(data):
+        value = table[(value ^ byte) & 0xFF] ^ value >> 8
+    return value ^ 0xFFFFFFFF
 
 
 def _compiled_module() -> Any:
@@ -32,4 +52,7 @@ else:
     try:
         crc32c = _compiled_module().crc32c
     except (ImportError, AttributeError):
-        from crc32c import crc32c
+        try:
+            from crc32c import crc32c
+        except ImportError:
+            crc32c = crc32c_in_python

@@ -11,6 +11,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from aioproducer.codecs import codec_library
+from aioproducer.records.lz4_frames import FrameError, blocks_in
+
 if TYPE_CHECKING:
     from zstandard import ZstdDecompressor
 
@@ -33,7 +36,8 @@ def decompress(compression_id: int, data: memoryview, limit: int) -> Unpacked:
     """The bytes that ``data`` unpacks to, at most ``limit``.
 
     ``compression_id`` is the number in the attributes of a batch; 0 gives ``data`` itself. Raises
-    DecompressionError, and UnpackedTooLargeError where the limit is passed.
+    DecompressionError, UnpackedTooLargeError where the limit is passed, and MissingExtraError where
+    the library of the compression is not installed.
     """
     if not compression_id:
         return data
@@ -116,7 +120,7 @@ _SNAPPY_MOST_GROWTH: Final = 32
 
 def _unsnappy(data: memoryview, limit: int) -> bytearray:
     """The blocks of the snappy-java library, or one block without their header."""
-    import cramjam
+    cramjam = codec_library("snappy")
 
     size = 0
     unpacked = bytearray()
@@ -151,24 +155,19 @@ def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
 
 
 def _unlz4(data: memoryview, limit: int) -> bytes:
-    """One frame; bytes behind it are ignored, as Java does."""
-    from lz4 import frame  # type: ignore[import-untyped]
-
+    """One frame of independent blocks; bytes behind it are ignored, as Java does."""
+    cramjam = codec_library("lz4")
     output = _Output(len(data), limit)
-    context = frame.create_decompression_context()
-    position, ended = 0, False
-    while not ended:
-        try:
-            piece, size, ended = frame.decompress_chunk(
-                context, data[position:], max_length=output.step
-            )
-        except (RuntimeError, ValueError) as error:
-            raise _invalid("lz4", error) from error
-        position += size
-        if piece:
-            output.add(piece)
-        elif not size and not ended:
-            raise _invalid("lz4", _ENDS_EARLY)
+    try:
+        for block in blocks_in(data):
+            if block.is_stored:
+                output.add(bytes(block.data))
+                continue
+            piece = bytearray(block.largest)
+            size = cramjam.lz4.decompress_block_into(block.data, piece, output_len=block.largest)
+            output.add(bytes(memoryview(piece)[:size]))
+    except (FrameError, cramjam.DecompressionError) as error:
+        raise _invalid("lz4", error) from error
     return output.joined()
 
 
@@ -178,8 +177,7 @@ _ZSTD_KEPT_WINDOW: Final = 8 * 1024 * 1024
 
 def _unzstd(data: memoryview, limit: int) -> bytes:
     """One frame or several. The library does not tell a frame that ends early from a whole one."""
-    import zstandard
-
+    zstandard = codec_library("zstd")
     try:
         decompressor = _kept_zstd.pop()  # so no other thread has it
     except IndexError:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, Literal, NamedTuple
 
-from aioproducer.errors import CorruptRecordsError
+from aioproducer.errors import CorruptRecordsError, MissingExtraError
 from aioproducer.model import TopicPartition
 from aioproducer.records.batch_header import (
     BEFORE_CHECKSUM,
@@ -138,7 +138,11 @@ class EncodedBatch(NamedTuple):
         return _CONTROL_TYPES.get(int.from_bytes(key[2:4], "big"))
 
     def decompressed(self, limit: int) -> Unpacked:
-        """The bytes of the records. Raises CorruptRecordsError, also if they exceed ``limit``."""
+        """The bytes of the records.
+
+        Raises CorruptRecordsError, also if they exceed ``limit``, and MissingExtraError if the
+        library of their codec is not installed.
+        """
         try:
             return decompress(self.compression_id, self.data[BATCH_OVERHEAD:], limit)
         except UnpackedTooLargeError as error:
@@ -149,6 +153,10 @@ class EncodedBatch(NamedTuple):
             ) from error
         except DecompressionError as error:
             raise self.corrupt(error) from error
+        except MissingExtraError as error:
+            raise MissingExtraError(
+                f"the batch of {self.where} at offset {self.base_offset} can't be read: {error}"
+            ) from error
 
     def corrupt(self, reason: object) -> CorruptRecordsError:
         """The error that names the batch."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from aioproducer.errors import CorruptRecordsError, OffsetOutOfRangeError
+from aioproducer.errors import CorruptRecordsError, MissingExtraError, OffsetOutOfRangeError
 from aioproducer.model import TopicPartition
 from aioproducer.reader.fetch_request import AbortedTransaction, FetchedPartition
 from aioproducer.reader.partition import BATCH_OBJECTS, PartitionState
+from tests.support.encoded_batches import with_right_checksum
 from tests.unit.reader.written import batch, marker
 
 PLACE = TopicPartition("orders", 0)
@@ -142,6 +145,18 @@ def test_a_corrupt_batch_is_an_error_behind_the_good_ones() -> None:
         visible(partition)
     assert (partition.position, partition.fetch_offset) == (1, 1)
     assert partition.wants_records, "it is fetched again"
+
+
+def test_a_marker_whose_codec_is_missing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No broker compresses markers; a response may."""
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    partition = state()
+    data = bytearray(marker(0, 7, commits=True))
+    data[22] |= 4  # the last byte of the attributes
+    take(partition, with_right_checksum(data), committed_only=True)
+    item = partition.pop()
+    assert isinstance(item.error, MissingExtraError)
+    assert "orders-0 at offset 0 can't be read: the codec zstd needs zstandard" in str(item.error)
 
 
 def test_one_error_is_kept() -> None:
