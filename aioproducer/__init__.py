@@ -6,6 +6,7 @@ The classes that a first record does not need are imported when they are first a
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import aioproducer.interpreter as _interpreter  # noqa: F401  # refuses one without the GIL
 from aioproducer import errors
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import (

@@ -33,9 +33,9 @@ def private_file(content: Secret) -> Iterator[str]:
             file.write(content.reveal().encode("latin-1"))
         yield named or f"/proc/self/fd/{descriptor}"
     finally:
-        if named:
-            os.unlink(named)
         os.close(descriptor)
+        if named:
+            os.unlink(named)  # Windows keeps a file that is open
 
 
 def _anonymous_file() -> int:

@@ -395,4 +395,5 @@ def _disown_after_fork() -> None:
         core.disown()
 
 
-os.register_at_fork(after_in_child=_disown_after_fork)
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_disown_after_fork)

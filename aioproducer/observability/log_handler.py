@@ -265,4 +265,5 @@ def _begin_after_fork() -> None:
         handler.begin_after_fork()
 
 
-os.register_at_fork(after_in_child=_begin_after_fork)
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_begin_after_fork)

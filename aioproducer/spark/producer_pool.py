@@ -37,7 +37,8 @@ class ProducerPool:
     def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
         self._idle_seconds = idle_seconds
         self._empty()
-        os.register_at_fork(after_in_child=self._empty)
+        if hasattr(os, "register_at_fork"):  # Windows has no forks
+            os.register_at_fork(after_in_child=self._empty)
 
     def _empty(self) -> None:
         self._lock = Lock()
