@@ -88,7 +88,7 @@ class Journal:
         """The record has its outcome, or the call has refused it."""
         record = self._open.pop(token, None)
         self._undecided.pop(token, None)
-        if record is not None and record.armed and record.error is not None:  # it never reached the cluster
+        if record is not None and record.armed and record.error is not None:  # it was never sent
             self._armed.appendleft(record.error)
 
     # --- decisions -------------------------------------------------------------------------
