@@ -16,7 +16,7 @@ WITH_SPARK := $(VENV)/.ready-with-spark
 
 .DEFAULT_GOAL := help
 .PHONY: help env spark demo test test-kafka test-spark matrix aiokafka-tests soak pure lint check docs \
-	docs-serve docs-pictures docs-tables bench bench-report chaos prometheus clean
+	docs-serve docs-pictures docs-tables bench bench-report chaos prometheus postgresql clean
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -110,6 +110,9 @@ chaos: env ## A million records each while brokers are killed, paused, cut off: 
 
 prometheus: env ## Put Debian's Prometheus into the cache of the tests, without installing it
 	"$(BIN)/python" -m tests.support.prometheus_server
+
+postgresql: env ## Put Debian's PostgreSQL into the cache of the tests, without installing it
+	"$(BIN)/python" -m tests.support.postgresql_server
 
 clean: ## Remove the environment, and what the tools left (not Kafka's cache outside of here)
 	rm -rf "$(VENV)" .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
