@@ -106,7 +106,7 @@ class Options:
                 DeprecationWarning,
                 stacklevel=3,
             )
-        if self.acks not in _ACKS:
+        if self.acks not in list(_ACKS):
             raise ConfigError(f"acks is 0, 1, -1 or 'all', not {self.acks!r}")
         if self.compression_type not in _CODECS:
             raise ConfigError(
@@ -187,6 +187,11 @@ class Options:
         if self.sasl_mechanism == "OAUTHBEARER":
             found["sasl_oauthbearer_token_provider"] = _tokens_of(self.sasl_oauth_token_provider)
         elif self.sasl_mechanism == "GSSAPI":
+            if self.sasl_kerberos_domain_name is not None:
+                raise ConfigError(
+                    "sasl_kerberos_domain_name has no counterpart: each broker's principal has the "
+                    "host name by which the cluster advertises the broker"
+                )
             found["sasl_kerberos_service_name"] = self.sasl_kerberos_service_name
         else:
             found["sasl_username"] = self.sasl_plain_username

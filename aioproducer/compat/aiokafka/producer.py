@@ -27,6 +27,7 @@ from aioproducer.errors import (
     ProducerError,
 )
 from aioproducer.model import Header
+from aioproducer.records.acceleration import hide
 
 
 class AIOKafkaProducer:
@@ -190,6 +191,7 @@ class AIOKafkaProducer:
         ):
             return None
         future = self._future(loop=self._loop)
+        hide(future)
         if not core.fast_path.append(future, topic, value, key, partition):
             return None
         core.routes.taken += 1

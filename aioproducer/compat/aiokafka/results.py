@@ -9,6 +9,7 @@ from typing import Any, Final
 from aioproducer import model
 from aioproducer.compat.aiokafka.errors import translated
 from aioproducer.compat.aiokafka.structs import RecordMetadata, TopicPartition
+from aioproducer.records.acceleration import hide, show
 
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
@@ -35,6 +36,7 @@ class RecordFuture(asyncio.Future[Any]):
 
     def set_exception(self, exception: Any) -> None:
         """Take the core's error."""
+        show(self)  # the error leads to frames
         super().set_exception(translated(exception))
 
     @staticmethod
@@ -51,7 +53,9 @@ class RecordFuture(asyncio.Future[Any]):
         for future, result in zip(futures, results, strict=True):
             if not future.done():
                 fields = topic, partition, place, result[2], result[3], kind, log_start_offset
-                _set_result(future, _new(RecordMetadata, fields))
+                metadata = _new(RecordMetadata, fields)
+                hide(metadata)
+                _set_result(future, metadata)
 
 
 class UnacknowledgedFuture(RecordFuture):

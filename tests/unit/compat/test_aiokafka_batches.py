@@ -1,0 +1,165 @@
+"""Batches that callers fill, and the futures of records and batches."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from typing import Any
+
+import aiokafka.structs  # type: ignore[import-untyped]
+import pytest
+from aiokafka.producer.message_accumulator import (  # type: ignore[import-untyped]
+    BatchBuilder as TheirBuilder,
+)
+
+from aioproducer import RecordTooLargeError, SerializationError, errors, model
+from aioproducer.compat.aiokafka.batch_builder import BatchBuilder
+from aioproducer.compat.aiokafka.results import BatchToken, RecordFuture, UnacknowledgedFuture
+
+RECORDS: list[tuple[Any, Any, Any]] = [
+    (None, b"v", ()),
+    (b"k", None, ()),
+    (b"key", b"x" * 300, [("h", b"1"), ("h", None)]),
+    (bytearray(b"k"), memoryview(b"abc"), ()),
+]
+
+
+def test_a_batch_has_the_sizes_that_aiokafka_gives_it() -> None:
+    own, known = BatchBuilder(1000), TheirBuilder(1000, 0)
+    assert own.size() == known.size()
+    for number in range(40):
+        key, value, headers = RECORDS[number % len(RECORDS)]
+        now = 1_700_000_000_000 + number
+        made = own.append(timestamp=now, key=key, value=value, headers=headers)
+        expected = known.append(timestamp=now, key=key, value=value, headers=list(headers))
+        if expected is None:
+            assert made is None
+            break
+        assert made is not None
+        found = made.offset, made.size, made.timestamp, made.crc
+        assert found == (expected.offset, expected.size, expected.timestamp, expected.crc)
+        assert own.size() == known.size()
+        assert own.record_count() == known.record_count()
+    assert own.closed()
+    assert known.closed()
+    assert 3 < own.record_count() < 40
+    assert own.append(timestamp=None, key=None, value=b"v") is None
+
+
+def test_the_first_record_may_be_larger_than_the_batch() -> None:
+    batch = BatchBuilder(100)
+    assert batch.append(timestamp=None, key=None, value=b"m" * 101) is not None
+    assert batch.append(timestamp=None, key=None, value=b"") is None
+    assert batch.record_count() == 1
+    batch.check_records(200)
+    with pytest.raises(RecordTooLargeError, match="max_request_size"):
+        batch.check_records(150)
+
+
+def test_records_have_the_present_time_or_their_own() -> None:
+    before = time.time() * 1000
+    batch = BatchBuilder(1000)
+    made = batch.append(timestamp=None, key=None, value=b"v")
+    assert made is not None
+    assert before - 1 <= made.timestamp <= time.time() * 1000
+    own = batch.append(timestamp=7, key=None, value=b"v", headers=None)  # type: ignore[arg-type]
+    assert own is not None
+    assert own.timestamp == 7
+    assert [each[3] for each in batch.records()] == [made.timestamp, 7]
+    with pytest.raises(TypeError, match="timestamp"):
+        batch.append(timestamp=1.5, key=None, value=b"v")  # type: ignore[arg-type]
+
+
+def test_serializers_make_the_bytes() -> None:
+    batch = BatchBuilder(1000, lambda key: key.upper().encode(), lambda value: b"%d" % value)
+    batch.append(timestamp=None, key="k", value=7)
+    assert [each[:2] for each in batch.records()] == [(b"K", b"7")]
+    with pytest.raises(SerializationError, match="Not supported type for key"):
+        BatchBuilder(1000).append(timestamp=None, key="text", value=b"")
+
+
+def test_a_buffer_may_be_used_again() -> None:
+    buffer = bytearray(b"one")
+    batch = BatchBuilder(1000)
+    batch.append(timestamp=None, key=None, value=buffer)
+    buffer[:] = b"two"
+    assert batch.records()[0][1] == b"one"
+
+
+# --- futures -------------------------------------------------------------------------------
+
+
+def metadata(offset: int, timestamp: int = 5) -> model.RecordMetadata:
+    return model.RecordMetadata("orders", 3, offset, timestamp, -1, 7)
+
+
+async def test_results_are_aiokafkas() -> None:
+    futures = [RecordFuture() for _ in range(4)]
+    futures[1].cancel()
+    RecordFuture.set_results(futures, [metadata(n, 10 + n) for n in range(4)], True, 17)
+    assert futures[1].cancelled()
+    result = await futures[2]
+    assert type(result) is aiokafka.structs.RecordMetadata
+    place = aiokafka.structs.TopicPartition("orders", 3)
+    assert result == ("orders", 3, place, 2, 12, 1, 17)
+    assert type(result.topic_partition) is aiokafka.structs.TopicPartition
+    assert hash(result) == hash(tuple(result))
+    gc.collect()
+    assert result.log_start_offset == 17
+
+
+async def test_a_record_that_is_traced_has_the_same_result() -> None:
+    future = RecordFuture()
+    future.set_result(metadata(8))
+    assert (await future).offset == 8
+    assert (await future).timestamp_type == 0
+
+
+async def test_without_acknowledgement_the_result_is_none() -> None:
+    futures = [UnacknowledgedFuture() for _ in range(3)]
+    futures[0].cancel()
+    UnacknowledgedFuture.set_results(futures, [metadata(-1)] * 3, False, -1)
+    assert await futures[1] is None
+    assert futures[0].cancelled()
+
+
+async def test_the_error_is_translated() -> None:
+    future = RecordFuture()
+    future.set_exception(errors.DeliveryTimeoutError("late"))
+    with pytest.raises(aiokafka.errors.KafkaTimeoutError, match="late"):
+        await future
+
+
+async def test_a_batch_has_the_metadata_of_its_first_record() -> None:
+    future = RecordFuture()
+    token = BatchToken(future, 3)
+    BatchToken.set_results([token], [metadata(12)], True, 4)
+    BatchToken.set_results([token, token], [metadata(10), metadata(11)], False, 4)
+    assert token.done()
+    result = await future
+    assert (result.offset, result.timestamp_type, result.log_start_offset) == (10, 0, 4)
+
+
+async def test_a_batch_fails_when_all_its_records_have_their_outcome() -> None:
+    future = RecordFuture()
+    token = BatchToken(future, 3)
+    token.set_exception(errors.DeliveryTimeoutError("late"))
+    token.set_result(metadata(1))
+    assert not future.done()
+    assert not token.done()
+    token.set_exception(errors.ProducerClosedError("closed"))
+    assert isinstance(token.exception(), errors.DeliveryTimeoutError)
+    with pytest.raises(aiokafka.errors.KafkaTimeoutError):
+        await future
+
+
+async def test_cancelling_the_future_of_a_batch_takes_no_record_back() -> None:
+    future = RecordFuture()
+    token = BatchToken(future, 2)
+    future.cancel()
+    assert not token.done()
+    token.set_result(metadata(0))
+    token.set_exception(errors.ProducerClosedError("closed"))
+    with pytest.raises(asyncio.CancelledError):
+        await future
