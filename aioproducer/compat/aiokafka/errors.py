@@ -41,7 +41,11 @@ _NAMES: Final[dict[type[ours.ProducerError], tuple[str, ...]]] = {
 _PLAIN: Final = (ours.ConfigError, ours.SerializationError, ours.InvalidOffsetError)
 """Wrong arguments: aiokafka raises a plain ValueError or TypeError, which these are."""
 
-_WITH_CAUSE: Final = (ours.TransactionError, ours.DeliveryTimeoutError)
+_WITH_CAUSE: Final = (
+    ours.TransactionError,
+    ours.DeliveryTimeoutError,
+    ours.MetadataTimeoutError,
+)
 """aiokafka raises the reason itself; these have it as ``__cause__``."""
 
 

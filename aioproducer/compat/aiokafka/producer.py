@@ -7,6 +7,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any, Self, Unpack
 
 from aioproducer.client.environment import SYSTEM
@@ -24,6 +25,8 @@ from aioproducer.errors import (
     BufferExhaustedError,
     InvalidOffsetError,
     InvalidPartitionError,
+    MetadataTimeoutError,
+    NetworkError,
     ProducerError,
 )
 from aioproducer.model import Header
@@ -59,10 +62,6 @@ class AIOKafkaProducer:
         self._value_serializer = given.value_serializer
         self._serializes = not (given.key_serializer is None and given.value_serializer is None)
         self._partitioner = given.partitioner
-        self.client = AIOKafkaClient(
-            lambda: self._core.engine.queries, self._config.bootstrap_servers, self._timeout
-        )
-        """What applications ask about the cluster."""
         self._loop = _running_loop() if loop is None else loop
         if self._loop is not None and self._loop.get_debug():
             self._source_traceback = traceback.extract_stack(sys._getframe(1))
@@ -80,6 +79,13 @@ class AIOKafkaProducer:
             if self._source_traceback is not None:
                 context["source_traceback"] = self._source_traceback
             self._loop.call_exception_handler(context)
+
+    @cached_property
+    def client(self) -> AIOKafkaClient:
+        """What applications ask about the cluster."""
+        return AIOKafkaClient(
+            lambda: self._core.engine.queries, self._config.bootstrap_servers, self._timeout
+        )
 
     # --- life ------------------------------------------------------------------------------
 
@@ -127,7 +133,7 @@ class AIOKafkaProducer:
     async def partitions_for(self, topic: str) -> set[int]:
         """The numbers of the topic's partitions."""
         with translating():
-            return set(await self._core.partitions_for(topic))
+            return {each.partition for each in (await self._topic(topic)).partitions}
 
     # --- sending ---------------------------------------------------------------------------
 
@@ -221,7 +227,10 @@ class AIOKafkaProducer:
         return future
 
     async def _topic(self, topic: str) -> TopicInfo:
-        return await self._core.engine.queries.topic(topic, self._timeout)
+        try:
+            return await self._core.engine.queries.topic(topic, self._timeout)
+        except NetworkError as error:
+            raise MetadataTimeoutError(str(error)) from error
 
     async def _wait_for_room(self) -> None:
         core = self._core
