@@ -26,7 +26,7 @@ PARTITIONS = 6
 CONNECTIONS = 32
 TIMEOUT = 3.0
 """Seconds, of a request."""
-SLACK = 3.0
+SLACK = 5.0
 """Seconds by which a busy machine may be late."""
 HEAD_START = 0.1
 """Seconds after which a server that is not busy has read an order."""
