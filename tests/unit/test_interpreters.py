@@ -50,7 +50,7 @@ async def main():
     async with aioproducer.Producer(bootstrap_servers="localhost:1", max_block_ms=200) as producer:
         try:
             await producer.send("orders", b"one espresso")
-        except aioproducer.MetadataTimeoutError:
+        except aioproducer.BootstrapError:
             print("made")
 
 aioproducer.loops.run(main())

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -60,11 +60,8 @@ def test_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "once each" in capsys.readouterr().err
 
 
-def test_the_command_prints(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["config"])
-    monkeypatch.delitem(sys.modules, "aioproducer.config.__main__")
-    with pytest.raises(SystemExit, match="0"):
-        runpy.run_module("aioproducer.config", run_name="__main__")
-    assert capsys.readouterr().out == document.markdown()
+def test_the_command_prints() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "aioproducer.config"], capture_output=True, text=True, timeout=60
+    )
+    assert (ended.returncode, ended.stdout) == (0, document.markdown()), ended.stderr
