@@ -112,6 +112,7 @@ async def use(app: Any) -> None:
     assert {*healthy} <= {200, 404}
 
 
+@pytest.mark.filterwarnings(r"ignore:\s*Error .* AST parsing:RuntimeWarning")  # FastStream's own
 @pytest.mark.parametrize("page", RUN, ids=name)
 async def test_the_blocks_of_a_page_run(
     page: Path,

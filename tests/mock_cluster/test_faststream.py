@@ -1,0 +1,160 @@
+"""FastStream's broker publishes by this project's core; its own test client works as before."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import json
+import sys
+import warnings
+from typing import Any
+
+import pytest
+from faststream import BaseMiddleware
+from faststream.kafka import KafkaBroker, KafkaMessage, TestKafkaBroker
+
+from aioproducer.compat.aiokafka import AIOKafkaProducer
+from aioproducer.compat.faststream import use_aioproducer
+from aioproducer.errors import IllegalStateError, MissingExtraError
+from aioproducer.testing.mock_cluster import MockCluster
+from tests.support.read_back import read_topic
+
+HEADERS = (("content-type", b"application/json"), ("correlation_id", b"c-1"), ("shop", b"7"))
+
+
+def producer_of(broker: KafkaBroker) -> Any:
+    return broker.config.producer
+
+
+def below(broker: KafkaBroker) -> object:
+    """The client below FastStream's producer."""
+    client: object = producer_of(broker)._producer.producer
+    return client
+
+
+def made(cluster: MockCluster, **options: Any) -> KafkaBroker:
+    return use_aioproducer(
+        KafkaBroker(cluster.bootstrap_servers.split(","), logger=None, **options)
+    )
+
+
+@pytest.fixture
+def orders(mock_cluster: MockCluster) -> MockCluster:
+    mock_cluster.create_topic("orders", 1)
+    return mock_cluster
+
+
+async def test_a_broker_publishes_by_ours(orders: MockCluster) -> None:
+    broker = made(orders)
+    async with broker:
+        sent = await broker.publish(
+            {"article": 7}, "orders", key=b"anna", headers={"shop": "7"}, correlation_id="c-1"
+        )
+        assert type(below(broker)) is AIOKafkaProducer
+        assert not producer_of(broker).closed
+    assert producer_of(broker).closed
+    assert (sent.topic, sent.partition, sent.offset) == ("orders", 0, 0)
+    [(_, _, key, value, headers, _)] = read_topic(orders, "orders")
+    assert (key, json.loads(value or b"")) == (b"anna", {"article": 7})
+    assert sorted(headers or []) == sorted(HEADERS)
+
+
+async def test_batches_futures_and_tombstones(orders: MockCluster) -> None:
+    async with made(orders, linger_ms=1) as broker:
+        await broker.publish_batch("one", "two", topic="orders", correlation_id="c-2")
+        future = await broker.publish("three", "orders", no_confirm=True)
+        assert isinstance(future, asyncio.Future)
+        assert (await future).offset == 2
+        await broker.publish(None, "orders", key=b"anna")
+        await producer_of(broker).flush()
+    found = read_topic(orders, "orders")
+    assert [value for _, _, _, value, _, _ in found] == [b"one", b"two", b"three", None]
+    assert all(("correlation_id", b"c-2") in (headers or []) for *_, headers, _ in found[:2])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compression_type": "zstd", "acks": "all"},
+        {"enable_idempotence": True, "linger_ms": 5, "max_batch_size": 100_000},
+        {"acks": 0},
+        {"client_id": "shop", "request_timeout_ms": 5_000, "metadata_max_age_ms": 60_000},
+        {"partitioner": lambda key, every, available: every[-1]},
+    ],
+)
+async def test_the_options_of_a_broker_are_those_of_the_producer(
+    orders: MockCluster, options: dict[str, Any]
+) -> None:
+    async with made(orders, **options) as broker:
+        await broker.publish("one", "orders")
+    assert len(read_topic(orders, "orders")) == 1
+
+
+async def test_nothing_is_left_behind(orders: MockCluster) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        async with made(orders) as broker:
+            await broker.publish("one", "orders")
+        del broker
+        gc.collect()
+
+
+async def test_middlewares_and_publishers_use_it(orders: MockCluster) -> None:
+    seen = []
+
+    class Watch(BaseMiddleware):
+        async def publish_scope(self, call_next: Any, cmd: Any) -> Any:
+            seen.append(cmd.destination)
+            return await call_next(cmd)
+
+    async with made(orders, middlewares=[Watch]) as broker:
+        publisher = broker.publisher("orders")
+        await publisher.publish("one", correlation_id="c-1")
+    assert seen == ["orders"]
+    assert len(read_topic(orders, "orders")) == 1
+
+
+async def test_the_test_client_replaces_it_meanwhile(orders: MockCluster) -> None:
+    broker = made(orders)
+
+    @broker.subscriber("orders")
+    @broker.publisher("invoices")
+    async def bill(order: dict[str, int]) -> str:
+        return f"invoice of {order['article']}"
+
+    ours = broker.config.producer
+    async with TestKafkaBroker(broker) as tested:
+        await tested.publish({"article": 7}, "orders")
+        bill.mock.assert_called_once_with({"article": 7})
+        answer: KafkaMessage = await tested.request({"article": 8}, "orders")
+        assert await answer.decode() == "invoice of 8"
+        with pytest.raises(IllegalStateError, match="outside of TestKafkaBroker"):
+            use_aioproducer(tested)
+    assert broker.config.producer is ours
+    assert read_topic(orders, "orders") == []
+
+
+@pytest.mark.filterwarnings("ignore:The integration has been moved:DeprecationWarning")
+async def test_a_broker_within_fastapi(orders: MockCluster) -> None:
+    fastapi = pytest.importorskip("faststream.kafka.fastapi")
+    router = fastapi.KafkaRouter(orders.bootstrap_servers.split(","), logger=None)
+    broker = use_aioproducer(router.broker)
+    assert use_aioproducer(broker) is broker
+    async with broker:
+        await broker.publish("one", "orders")
+    assert len(read_topic(orders, "orders")) == 1
+
+
+async def test_a_connected_broker_is_refused(orders: MockCluster) -> None:
+    async with KafkaBroker(orders.bootstrap_servers.split(","), logger=None) as broker:
+        await broker.publish("one", "orders")
+        with pytest.raises(IllegalStateError, match="that is not connected"):
+            use_aioproducer(broker)
+
+
+def test_a_missing_faststream_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "aioproducer.compat.faststream")
+    monkeypatch.setitem(sys.modules, "faststream.kafka", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'faststream\[kafka\]'"):
+        importlib.import_module("aioproducer.compat.faststream")
