@@ -96,7 +96,7 @@ def _run(plan: Plan, workload: Workload, contender: Contender, number: int, targ
     before = _log_size(target, workload)
     neighbours = Neighbours()
     try:
-        costs = _costs(
+        costs = costs_of(
             launch.command(client.program, *arguments), _LONGEST_RUN + records / _SLOWEST
         )
     except RunError as error:
@@ -113,7 +113,8 @@ def _log_size(target: Target, workload: Workload) -> int:
     return log_size(target.plain_text, workload.topic_names(), workload.partitions)
 
 
-def _costs(command: Sequence[str], longest: float) -> Costs:
+def costs_of(command: Sequence[str], longest: float) -> Costs:
+    """The costs that a process prints. Raises RunError if it fails, or takes too long (seconds)."""
     try:
         done = subprocess.run(
             command, cwd=_ROOT, capture_output=True, text=True, timeout=longest, check=False

@@ -1,0 +1,1 @@
+"""The same program on aiokafka's producer and on ours with its interface."""
