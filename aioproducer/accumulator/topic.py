@@ -28,6 +28,7 @@ class Topic:
         "partitions",
         "produced",
         "retired",
+        "seen_by_partitioner",
         "share",
         "sticky",
         "sticky_batch",
@@ -38,6 +39,8 @@ class Topic:
         self.partitions: list[Partition] = []
         self.retired: dict[int, Partition] = {}
         """Partitions that a recreated topic lacks, while they have batches left."""
+        self.seen_by_partitioner: Partitions | None = None
+        """The view of a user's partitioner; None: to be made for its next record."""
         self.sticky: Partition | None = None
         """The partition of keyless records at present; None: to be chosen."""
         self.sticky_batch: ProducerBatch | None = None
@@ -75,8 +78,10 @@ class Topic:
         """Set the number of partitions; if the topic was recreated with fewer, the others retire.
 
         ``leaders``: the known leader of each. ``fresh``: new partitions, made before, for the
-        missing numbers. Returns the new partitions.
+        missing numbers. Returns the new partitions. The caller moves leaders next, before a record
+        asks for its partition.
         """
+        self.seen_by_partitioner = None
         count, new = len(leaders), []
         for number in range(len(self.partitions), count):
             partition = self.retired.pop(number, None)
@@ -158,10 +163,11 @@ class Topic:
         return chosen
 
     def _as_seen_by_partitioner(self) -> Partitions:
-        available = [
-            each.topic_partition.partition for each in self.partitions if each.leader is not None
-        ]
-        return Partitions(len(self.partitions), available)
+        if self.seen_by_partitioner is None:
+            led = (each for each in self.partitions if each.leader is not None)
+            available = tuple(each.topic_partition.partition for each in led)
+            self.seen_by_partitioner = Partitions(len(self.partitions), available)
+        return self.seen_by_partitioner
 
 
 class StickyChoice:

@@ -137,6 +137,23 @@ def test_a_partitioner_of_the_users_sees_the_topic_and_is_obeyed() -> None:
     assert batch.builder.tokens[0] is waiting
 
 
+def test_a_partitioner_sees_leaders_that_come_and_go() -> None:
+    seen: list[Any] = []
+
+    def choose(topic: str, key: bytes | None, value: bytes | None, partitions: Any) -> int:
+        seen.append(partitions)
+        return 0
+
+    world = AccumulatorWorld(partitioner=choose)
+    for leaders in ((1, None), (1, None), (1, 2), (None, 2, 1), (1,)):
+        world.learn(*leaders)
+        world.send(None)
+        world.send(None)
+        assert seen[-1] is seen[-2], "one view for all records until the metadata changes"
+        led = tuple(number for number, leader in enumerate(leaders) if leader is not None)
+        assert (seen[-1].count, seen[-1].available) == (len(leaders), led)
+
+
 @pytest.mark.parametrize("answer", [-1, 3, None, "1", 1.0])
 def test_a_partitioner_that_names_no_partition_fails_the_record(answer: Any) -> None:
     world = AccumulatorWorld(partitioner=lambda *_: answer)
