@@ -404,8 +404,9 @@ child.join()
 
 
 def run(code: str, cluster: MockCluster) -> str:
+    quiet = "ignore:This process:DeprecationWarning"  # of forks, since Python 3.12
     ended = subprocess.run(
-        [sys.executable, "-c", code.format(servers=cluster.bootstrap_servers)],
+        [sys.executable, "-W", quiet, "-c", code.format(servers=cluster.bootstrap_servers)],
         capture_output=True,
         text=True,
         timeout=PATIENCE,

@@ -48,6 +48,7 @@ def _everything(value: Any) -> bool:
     return True
 
 
+_MOST_NESTING: Final = 10
 _INT: Final = "-2147483648 <= {} <= 2147483647"
 
 
@@ -59,6 +60,7 @@ class _Maker:
         self.lines: list[str] = []
         self._functions: dict[str, str | None] = {}
         self._variables = 0
+        self._nesting = 0
 
     def test(self, node: Node, value: str) -> str | None:
         """An expression that is true if ``value`` deserves a diagnosis; None: it never does."""
@@ -83,12 +85,27 @@ class _Maker:
         if kind == "union":
             return self._chosen(node, value)
         if kind in ("array", "map"):
-            self._variables += 1
-            item = f"item{self._variables}"
-            test = self.test(node["items" if kind == "array" else "values"], item)
             items = value if kind == "array" else f"{value}.values()"
-            return f"any([{test} for {item} in {items}])" if test else None
+            return self._any(node["items" if kind == "array" else "values"], items)
         return None
+
+    def _any(self, node: Node, items: str) -> str | None:
+        """A test of each of ``items``; one that is nested deeply becomes a function.
+
+        The compiler of Python 3.13 crashes on expressions that are nested more deeply.
+        """
+        self._variables += 1
+        item = f"item{self._variables}"
+        self._nesting += 1
+        test = self.test(node, item)
+        self._nesting -= 1
+        if test is None:
+            return None
+        if not self._nesting or self._nesting % _MOST_NESTING:
+            return f"any([{test} for {item} in {items}])"
+        function = f"any_{item}"
+        self.lines.append(f"def {function}(items):\n    return any([{test} for {item} in items])")
+        return f"{function}({items})"
 
     def _chosen(self, branches: Node, value: str) -> str | None:
         """The test of a branch that a tuple of its name and the value chooses."""
