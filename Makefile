@@ -2,7 +2,7 @@
 
 VENV ?= .venv
 # The first Python that is new enough. Another one: make env PYTHON=/path/to/python3.12
-PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$python && break; done)
 
@@ -15,8 +15,8 @@ READY := $(VENV)/.ready
 WITH_SPARK := $(VENV)/.ready-with-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help env spark demo test test-kafka test-spark matrix aiokafka-tests soak pure lint check docs \
-	docs-serve docs-pictures docs-tables bench bench-report chaos prometheus postgresql clean
+.PHONY: help env spark demo test test-kafka test-spark matrix aiokafka-tests soak pure lint check wheel \
+	docs docs-serve docs-pictures docs-tables bench bench-report chaos prometheus postgresql clean
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -71,6 +71,9 @@ lint: spark docs ## Check format, lint, types, import contracts and the document
 
 check: lint ## make lint, and the fast tests
 	"$(BIN)/python" -m pytest -m "not kafka and not registry and not spark and not slow and not soak" $(BESIDE)
+
+wheel: env ## Build the sdist and a wheel into dist, install it in a clean environment, send a record
+	"$(BIN)/python" -m tests.packaging.wheel
 
 docs: env ## Build the documentation site into build/site; a broken link is an error
 	"$(BIN)/zensical" build --clean --strict

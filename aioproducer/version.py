@@ -1,4 +1,4 @@
-"""The version of the package; a test compares it with ``pyproject.toml``.
+"""The version of the package: its only place, from which the build takes it as well.
 
 ``importlib.metadata`` would read it from the installation, but takes longer to import than the
 producer.
@@ -6,4 +6,4 @@ producer.
 
 from typing import Final
 
-__version__: Final = "0.1.0"
+__version__: Final = "1.0.0rc1"

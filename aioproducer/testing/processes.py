@@ -201,5 +201,5 @@ def _kill_group(group: int) -> bool:
 
 if __name__ == "__main__":
     _watch()
-else:
+elif hasattr(os, "register_at_fork"):  # Windows has no forks
     os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,89 @@
+"""The tutorial is a transcript: its commands run in an empty environment, with a wheel alone."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from tests.documentation.pages import DOCS, blocks
+from tests.packaging.wheel import CleanEnvironment
+
+pytestmark = [pytest.mark.slow, pytest.mark.mock_cluster]
+
+PAGE: Final = DOCS / "tutorial" / "getting-started.md"
+NAMED: Final = re.compile(r"`(?P<name>\w+\.py)`")
+VENV: Final = "python3 -m venv "
+ACTIVATE: Final = ". .venv/bin/activate"
+
+
+class Step(NamedTuple):
+    """A command, and what the page says that it prints; ``...`` stands for any text."""
+
+    command: str
+    output: str
+
+
+def steps() -> Iterator[Step]:
+    for block in blocks(PAGE, "console"):
+        for part in re.split(r"^\$ ", block.text, flags=re.M)[1:]:
+            command, _, output = part.partition("\n")
+            yield Step(command, output)
+
+
+def programs() -> dict[str, str]:
+    """The Python blocks by the file's name, the last one that is named before the block."""
+    lines = PAGE.read_text("utf-8").splitlines()
+    return {
+        NAMED.findall("\n".join(lines[: block.line - 1]))[-1]: block.text
+        for block in blocks(PAGE, "python")
+    }
+
+
+def matches(printed: str, documented: str) -> bool:
+    pattern = ".*?".join(re.escape(part) for part in documented.strip().split("..."))
+    return re.fullmatch(pattern, printed.strip(), re.S) is not None
+
+
+def test_the_page_is_what_its_commands_print(wheel: Path, tmp_path: Path) -> None:
+    environment = CleanEnvironment(tmp_path / ".venv")  # the page's first two commands
+    (tmp_path / "dist").mkdir()
+    shutil.copy(wheel, tmp_path / "dist")
+    transcript = list(steps())
+    assert [step.command for step in transcript[:2]] == [VENV + ".venv", ACTIVATE]
+    [cluster] = blocks(PAGE, "sh")
+    install, version, *rest = transcript[2:]
+    for step in (install, version):
+        check(step, environment.run("sh", "-c", step.command, cwd=tmp_path))
+    with environment.start(*shlex.split(cluster.text), cwd=tmp_path) as mock_cluster:
+        try:
+            assert mock_cluster.stdout is not None
+            address = mock_cluster.stdout.readline().strip().partition(",")[0]
+            for name, text in programs().items():
+                (tmp_path / name).write_text(text.replace("localhost:9092", address), "utf-8")
+            for step in rest:
+                check(step, environment.run("sh", "-c", step.command, cwd=tmp_path))
+        finally:
+            mock_cluster.terminate()
+
+
+def check(step: Step, printed: str) -> None:
+    assert matches(printed, step.output), f"$ {step.command}\n{printed}\nis not\n{step.output}"
+
+
+def test_every_program_is_run() -> None:
+    run = {step.command.split()[1] for step in steps() if step.command.startswith("python ")}
+    assert set(programs()) == run - {"-c"}
+    assert len(programs()) == len(blocks(PAGE, "python"))
+
+
+def test_a_difference_is_noticed() -> None:
+    assert matches("orders-1 at offset 0\n", "orders-... at offset 0")
+    assert matches("a\nb\n", "a\n...")
+    assert not matches("orders-1 at offset 1\n", "orders-... at offset 0")
+    assert not matches("", "a")
