@@ -6,13 +6,17 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import tomllib
 import types
 from pathlib import Path
 
+import griffe
 import pytest
+from packaging.version import Version
 
 import aioproducer
 from aioproducer import errors
+from tests.documentation.public_api import Listing, public_names
 
 ROOT = Path(__file__).parents[2]
 
@@ -123,9 +127,49 @@ def test_every_error_is_found_under_errors_and_nothing_else_is_private_there() -
     assert {each for each in PUBLIC if each.endswith("Error")} <= classes
 
 
-def test_the_version_is_that_of_the_package() -> None:
-    text = (ROOT / "pyproject.toml").read_text("utf-8")
-    assert f'version = "{aioproducer.__version__}"' in text
+def test_every_public_name_is_documented_and_importable() -> None:
+    """``docs/reference/public-names.md`` lists them; ``test_tables.py`` keeps it in step."""
+    listed = public_names()
+    assert set(listed["aioproducer"]) == PUBLIC
+    there = {
+        name for name in modules() if not any(part.startswith("_") for part in name.split("."))
+    }
+    assert set(listed) <= there
+    for name, names in listed.items():
+        if name == "aioproducer.spark":
+            continue  # PySpark may be missing
+        module = importlib.import_module(name)
+        missing = [each for each in names if not hasattr(module, each)]
+        assert (name, missing) == (name, [])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def timeout(self) -> int: ...", "def timeout(self, unit: str) -> int: ..."),
+        ("def timeout(self) -> int: ...", "async def timeout(self) -> int: ..."),
+        ("def timeout(self) -> int: ...", ""),
+        ("limit: int = 3", "limit: int | None = 3"),
+    ],
+)
+def test_a_change_of_the_listing_is_noticed(before: str, after: str) -> None:
+    source = "__all__ = ['A']\nclass A:\n    limit: int = 3\n    def timeout(self) -> int: ...\n"
+
+    def lines(text: str) -> list[str]:
+        with griffe.temporary_visited_module(text, module_name="aioproducer") as module:
+            return Listing(module).lines("aioproducer", module)
+
+    assert lines(source) == ["class A", "    limit: int", "    timeout() -> int"]
+    assert lines(source.replace(before, after or "pass")) != lines(source)
+
+
+def test_the_version_stands_in_one_place() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert "version" in project["project"]["dynamic"]
+    [attribute] = project["tool"]["setuptools"]["dynamic"]["version"].values()
+    assert attribute == "aioproducer.version.__version__"
+    assert str(Version(aioproducer.__version__)) == aioproducer.__version__
+    assert f"version\n{aioproducer.__version__} " in (ROOT / "README.md").read_text("utf-8")
 
 
 def test_the_package_is_typed() -> None:

@@ -16,6 +16,7 @@ from aioproducer.errors import document as codes
 from aioproducer.metrics import names as metric_names
 from aioproducer.observability.series import document as series
 from aioproducer.transactions.states import diagram
+from tests.documentation import public_api
 from tests.documentation.pages import DOCS
 
 __all__ = ["COMMAND", "PARTS", "Part"]
@@ -55,6 +56,7 @@ PARTS: Final = (
     Part(DOCS / "reference" / "metrics.md", "series", series.markdown),
     Part(DOCS / "reference" / "errors.md", "errors", codes.markdown),
     Part(DOCS / "reference" / "errors.md", "errors-tree", _tree),
+    Part(DOCS / "reference" / "public-names.md", "public-names", public_api.markdown),
     Part(
         DOCS / "explanation" / "architecture.md",
         "transactions",
