@@ -79,7 +79,7 @@ class RoundRobinPartitioner:
     """
 
     def __init__(self, random: Random | None = None) -> None:
-        self._random = random or Random()
+        self._random = random
         self._next: dict[str, int] = {}
 
     def partition(
@@ -88,6 +88,8 @@ class RoundRobinPartitioner:
         """The next partition in turn."""
         turn = self._next.get(topic)
         if turn is None:
+            if self._random is None:  # made late, so that forked processes differ
+                self._random = Random()
             turn = self._random.randrange(partitions.count)
         self._next[topic] = turn + 1
         if partitions.available:
@@ -120,12 +122,14 @@ class RandomPartitioner:
     """
 
     def __init__(self, random: Random | None = None) -> None:
-        self._random = random or Random()
+        self._random = random
 
     def partition(
         self, topic: str, key: bytes | None, value: bytes | None, partitions: Partitions
     ) -> int:
         """A random partition."""
+        if self._random is None:  # made late, so that forked processes differ
+            self._random = Random()
         return self._random.choice(partitions.available or range(partitions.count))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, Unpack, overload
 
 from aioproducer.client.environment import SYSTEM, Environment
 from aioproducer.config import (
@@ -24,6 +24,7 @@ from aioproducer.core.arguments import (
     checked_places,
     checked_topic,
     only_argument,
+    refuse_pickle,
 )
 from aioproducer.core.producer_core import ProducerCore
 from aioproducer.core.send_pipeline import RecordFields
@@ -197,6 +198,9 @@ class Producer(Generic[K_contra, V_contra]):
         core = getattr(self, "_core", None)  # None: in a traceback, with an error of the options
         return "<Producer that is being made>" if core is None else repr(core)
 
+    def __reduce__(self) -> NoReturn:
+        refuse_pickle(self.client_id)
+
     # --- life ------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -216,7 +220,8 @@ class Producer(Generic[K_contra, V_contra]):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        if not self._core.forked:  # a forked child leaves the block, and the producer to its parent
+            await self.close()
 
     async def close(self, timeout: float | None = None) -> int:
         """Refuse new records, deliver the buffered ones, and end.

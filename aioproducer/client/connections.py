@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
@@ -76,7 +77,10 @@ def network_client(
                 software_version=__version__,
                 request_timeout=config.request_timeout_ms / 1000,
                 socket=SocketSettings(
-                    config.send_buffer_bytes, config.receive_buffer_bytes, secured.tls
+                    config.send_buffer_bytes,
+                    config.receive_buffer_bytes,
+                    secured.tls,
+                    process=os.getpid(),
                 ),
                 mechanism=secured.mechanism,
             ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from aioproducer.client.arguments import check_partition as check_partition
 from aioproducer.client.arguments import check_timeout as check_timeout
@@ -22,6 +22,14 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
+
+
+def refuse_pickle(client_id: str) -> NoReturn:
+    """Refuse to pickle a producer: it has connections, tasks and buffered records."""
+    raise SerializationError(
+        f"the producer {client_id!r} can't be pickled: pass producer.config, which can, and make a "
+        "Producer of it in the other process"
+    )
 
 
 def check_timestamp(timestamp_ms: Any, topic: str) -> None:

@@ -246,6 +246,16 @@ class Engine:
             + handling
         )
 
+    def disown(self, error: ProducerError, *, runs_on: bool) -> None:
+        """Do nothing more in a forked child, where transactional calls raise ``error``.
+
+        ``runs_on``: the fork was in the event loop, so the child may run a copy of it.
+        """
+        if self.transactions is not None:
+            self.transactions.disown(error)
+        if runs_on:
+            self._owner.disown()
+
     def close_now(self) -> None:
         """End a :meth:`close` under way before its timeout."""
         if not self._closing_now.done():

@@ -82,7 +82,7 @@ class HealthSource:
 def health_of(client_id: str, lifecycle: Lifecycle, source: HealthSource | None) -> Health:
     """The health of a producer in any state; None: it has no parts."""
     state = str(lifecycle)
-    if lifecycle.forked and state != "not started":  # what was not started may start in the fork
+    if lifecycle.forked:
         state = "forked"
     if source is not None and state in ("started", "closing"):
         return source.health(client_id, state)

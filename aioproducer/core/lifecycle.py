@@ -24,7 +24,7 @@ class Lifecycle:
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
-        self._process = os.getpid()
+        self._process: int | None = None
         self._started = False
         self._closed = False
         self._closing: asyncio.Task[int] | None = None
@@ -49,8 +49,8 @@ class Lifecycle:
 
     @property
     def forked(self) -> bool:
-        """True in a process that is not the producer's own, but a fork of it."""
-        return os.getpid() != self._process
+        """True in a fork of the process that has started the producer."""
+        return self._process is not None and os.getpid() != self._process
 
     def __str__(self) -> str:
         if self._broken is not None:
@@ -90,13 +90,13 @@ class Lifecycle:
 
     def check_same_place(self) -> None:
         """Raise :class:`WrongLoopError` on another event loop, or in another process."""
-        self._check_process()
+        self.check_process()
         if asyncio.get_running_loop() is not self.loop:
             raise self._other_loop()
 
     def refuse(self) -> NoReturn:
         """Raise the reason if the producer can't be used here and now."""
-        self._check_process()
+        self.check_process()
         if self._broken is not None:
             raise anew(self._broken)
         if self._closed:
@@ -110,12 +110,18 @@ class Lifecycle:
             )
         raise self._other_loop()
 
-    def _check_process(self) -> None:
+    def check_process(self) -> None:
+        """Raise :class:`WrongLoopError` in a fork of the producer's process."""
         if self.forked:
-            raise WrongLoopError(
-                f"the producer {self._client_id!r} was made in another process (before a fork); "
-                "make a new one in each process"
-            )
+            raise self.other_process()
+
+    def other_process(self) -> WrongLoopError:
+        """The error of all calls in a fork of the producer's process."""
+        return WrongLoopError(
+            f"the producer {self._client_id!r} was made in another process (before a fork); "
+            "make a new one in each process, after the fork: in gunicorn's post_worker_init, or in "
+            "Celery's worker_process_init"
+        )
 
     def _other_loop(self) -> WrongLoopError:
         return WrongLoopError(

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import weakref
 from asyncio import current_task
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from aioproducer import logs
 from aioproducer.accumulator import RecordFuture
 from aioproducer.client.environment import Environment
 from aioproducer.config import ProducerConfig
+from aioproducer.core.back_pressure import BackPressure, Unavailable
 from aioproducer.core.engine import Engine
 from aioproducer.core.fast_path import FastPath
 from aioproducer.core.hooks import Hooks
@@ -28,6 +27,7 @@ from aioproducer.errors import (
     ProducerBrokenError,
     ProducerClosedError,
     ProducerError,
+    WrongLoopError,
 )
 from aioproducer.interceptors import close_hooks
 from aioproducer.metrics import Latencies, MetricsSnapshot
@@ -35,6 +35,7 @@ from aioproducer.model import PartitionInfo, TransactionHandle
 from aioproducer.observer import ObservedFuture, Observer, ObserverSlot
 from aioproducer.observer import default as default_observer
 from aioproducer.records.acceleration import RouteCache
+from aioproducer.runtime import forks
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -44,29 +45,6 @@ if TYPE_CHECKING:
     from aioproducer.core.transaction_api import TransactionApi
 
 _NUMBERS: Final = count(1)
-
-
-class BackPressure(Protocol):
-    """A view of the memory: is there room for more records?"""
-
-    is_full: bool
-    """True if some broker has no memory left: callers look closer then."""
-
-    def must_wait(self) -> bool:
-        """True if a caller may have to wait now."""
-
-
-class _Unavailable:
-    """A stand-in where there is no accumulator, or another process has it.
-
-    It makes callers wait, and the wait raises the reason.
-    """
-
-    is_full = True
-
-    def must_wait(self) -> bool:
-        """Always True."""
-        return True
 
 
 class ProducerCore:
@@ -92,7 +70,7 @@ class ProducerCore:
         """The traces of records and calls; None: there is no observer."""
         self.routes = RouteCache()
         """The routes of the fast path; empty if hooks rule it out."""
-        self.back_pressure: BackPressure = _Unavailable()
+        self.back_pressure: BackPressure = Unavailable()
         """A view of the memory, for callers that send more."""
         self.wall_clock_ns = environment.wall_clock_ns
         """The clock of records' timestamps, in nanoseconds since the epoch."""
@@ -174,8 +152,8 @@ class ProducerCore:
         engine.start()
         if not self.hooks:
             self.routes = engine.accumulator.routes
+        forks.owned(self)
         self.fast_path.open(life.loop, self.routes)
-        _LIVING.add(self)
         self._life_log.started(self.config)
         if engine.transactions is not None and initialize:
             try:
@@ -227,7 +205,7 @@ class ProducerCore:
 
     def _on_death(self, cause: BaseException) -> None:
         life = self._lifecycle
-        if life.broken is not None or life.closed or self._engine is None:
+        if life.broken is not None or life.closed or life.forked or self._engine is None:
             return
         self.fast_path.close()
         why = f"{type(cause).__name__}: {cause}"
@@ -361,12 +339,14 @@ class ProducerCore:
 
     def metrics(self) -> MetricsSnapshot:
         """All metrics as they are now."""
+        self._lifecycle.check_process()
         if self._engine is None:
             raise IllegalStateError("the producer was not started, so there are no metrics yet")
         return self._engine.snapshot_metrics()
 
     def latencies(self) -> Latencies:
         """The times of records since the start."""
+        self._lifecycle.check_process()
         if self._engine is None:
             raise IllegalStateError("the producer was not started, so there are no latencies yet")
         return self._engine.latencies()
@@ -381,19 +361,19 @@ class ProducerCore:
             self._health_source = source
         return health_of(self.client_id, self._lifecycle, source)
 
+    @property
+    def forked(self) -> bool:
+        """True if another process, of which this one is a fork, has started the producer."""
+        return self._lifecycle.forked
+
+    def other_process(self) -> WrongLoopError:
+        """The error of all calls in a forked child."""
+        return self._lifecycle.other_process()
+
     def disown(self) -> None:
         """Refuse every call: this process is a fork of the process that has the producer."""
+        here = self.fast_path.serves()
         self.fast_path.close()
-        self.back_pressure = _Unavailable()
-
-
-_LIVING: Final[weakref.WeakSet[ProducerCore]] = weakref.WeakSet()
-
-
-def _disown_after_fork() -> None:
-    for core in _LIVING:
-        core.disown()
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_disown_after_fork)
+        self.back_pressure = Unavailable()
+        if self._engine is not None:
+            self._engine.disown(self.other_process(), runs_on=here)

@@ -72,6 +72,8 @@ class TransactionApi:
         self._clock = clock
         self._waiters: list[asyncio.Future[None]] = []
         self._refusal: ProducerError | None = None
+        self._forked = False
+        """True in a forked child: the transaction is the parent's."""
         self._left_open = False
         self._bulks = 0
         """The number of ``send_many()`` under way."""
@@ -98,6 +100,10 @@ class TransactionApi:
         """Raise ``error`` in all waiting calls: the state will not change any more."""
         self._refusal = error
         self.changed()
+
+    def disown(self, error: ProducerError) -> None:
+        """End no transaction, and raise ``error`` in all calls: this process is a fork."""
+        self._refusal, self._forked = error, True
 
     async def _until(
         self,
@@ -343,10 +349,10 @@ class TransactionApi:
         try:
             yield
         except BaseException as error:
-            if self._is_to_be_ended(mine):
+            if self._is_to_be_ended(mine) and not self._forked:
                 await self._abort_after(error)
             raise
-        if self._left_open:
+        if self._left_open or self._forked:
             closed = ProducerClosedError(
                 f"{self.manager}: the producer was closed in the transaction, which is aborted"
             )

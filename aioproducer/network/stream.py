@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from aioproducer.network import frames
+from aioproducer.network.forked_sockets import leave_to_parent
 
 
 class ResponseReader(asyncio.StreamReader):
@@ -57,6 +58,12 @@ class ResponseProtocol(asyncio.StreamReaderProtocol):
     ) -> None:
         super().__init__(reader, loop=loop)
         self._on_written = on_written
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the event loop: the connection is open."""
+        super().connection_made(transport)
+        self.transport = transport
+        leave_to_parent(self)
 
     def resume_writing(self) -> None:
         """Called by the transport: its buffer is below its lower limit again."""

@@ -8,8 +8,9 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from aioproducer.errors import AuthenticationError, BrokerConnectionError
+from aioproducer.errors import AuthenticationError, BrokerConnectionError, WrongLoopError
 from aioproducer.model import Peer
+from aioproducer.network.forked_sockets import replace_socket
 from aioproducer.network.resolve import resolve
 from aioproducer.runtime.threads import ThreadForEach
 
@@ -31,6 +32,13 @@ class SocketSettings(NamedTuple):
     tls: TlsContexts | None = None
     resolve: Callable[[str, int], Awaitable[list[tuple[str, int]]]] = resolve
     """Returns every address of a host and port."""
+    process: int | None = None
+    """The process that may connect; None: any. A forked child may not."""
+
+    @property
+    def forked(self) -> bool:
+        """True in a forked child of the process that may connect."""
+        return self.process is not None and self.process != os.getpid()
 
 
 async def open_transport(
@@ -44,7 +52,9 @@ async def open_transport(
     Raises:
         BrokerConnectionError: no address accepts a connection.
         AuthenticationError: the TLS handshake failed, so another address would not help.
+        WrongLoopError: the client belongs to another process.
     """
+    _refuse_if_forked(settings)
     try:
         async with asyncio.timeout(timeout):
             addresses = await settings.resolve(peer.host, peer.port)
@@ -63,6 +73,13 @@ async def open_transport(
         except OSError as error:
             reasons.append(_explained(error, peer.host, host, settings.tls))
     raise BrokerConnectionError("; ".join(reasons))
+
+
+def _refuse_if_forked(settings: SocketSettings) -> None:
+    if settings.forked:
+        raise WrongLoopError(
+            "the connection belongs to the process that was forked; make a client in each process"
+        )
 
 
 def _explained(error: OSError, name: str, address: str, tls: TlsContexts | None) -> str:
@@ -97,6 +114,10 @@ async def _open(
             "ssl_shutdown_timeout": TLS_SHUTDOWN_TIMEOUT,
         }
     transport, protocol = await loop.create_connection(make_protocol, *address, **tls)
+    if settings.forked:  # meanwhile
+        replace_socket(transport)
+        transport.abort()
+        _refuse_if_forked(settings)
     _set_options(transport.get_extra_info("socket"), settings)
     return transport, protocol
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, Unpack
@@ -23,6 +22,7 @@ from aioproducer.observability.log_senders import (
     ThreadSender,
     is_quiet,
 )
+from aioproducer.runtime import forks
 
 __all__ = ["JsonFormatter", "KafkaHandler"]
 
@@ -265,5 +265,4 @@ def _begin_after_fork() -> None:
         handler.begin_after_fork()
 
 
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_begin_after_fork)
+forks.in_child(_begin_after_fork)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import os
 import sys
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from aioproducer import producer, sync
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import BufferExhaustedError, ProducerError
 from aioproducer.observability.log_queue import LogEntry, LogQueue
+from aioproducer.runtime.exits import AtExit
 
 _AT_ONCE: Final = 500
 """Records after which an event loop may run other tasks."""
@@ -58,24 +58,6 @@ def _untraced() -> AbstractContextManager[None]:
     return nullcontext() if utils is None else utils.suppress_instrumentation()
 
 
-class _Exit:
-    """A call at the exit of this process."""
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call = call
-        self._in_child: Any = None
-        atexit.register(call)
-        # A forked child of multiprocessing ends without atexit.
-        if (package := sys.modules.get("multiprocessing")) and package.parent_process():
-            self._in_child = package.util.Finalize(None, call, exitpriority=0)
-
-    def cancel(self) -> None:
-        """Don't call."""
-        atexit.unregister(self._call)
-        if self._in_child is not None:
-            self._in_child.cancel()
-
-
 class LogSender(Protocol):
     """Takes entries out of a queue and sends them."""
 
@@ -110,7 +92,7 @@ class ThreadSender:
         self._given = given
         self._own = None if config is None else sync.Producer(config)
         self._on_exit = on_exit
-        self._exit: _Exit | None = None
+        self._exit: AtExit | None = None
         self._thread: Thread | None = None
 
     @property
@@ -121,7 +103,7 @@ class ThreadSender:
         if self._thread is None:
             thread = Thread(target=self._run, name=f"{OWN_THREADS}log-handler", daemon=True)
             try:
-                self._exit = self._exit or _Exit(self._on_exit)
+                self._exit = self._exit or AtExit(self._on_exit)
                 thread.start()
             except RuntimeError:  # the interpreter exits
                 return

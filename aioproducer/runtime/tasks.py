@@ -67,6 +67,12 @@ class TaskOwner:
             self._reported = True
             self._on_death(cause)
 
+    def disown(self) -> None:
+        """End the tasks' copies in a forked child, where their event loop may run on."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+
     async def close(self, timeout: float | None = None) -> None:
         """Cancel the tasks that still run, and wait until all have ended.
 

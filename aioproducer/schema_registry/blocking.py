@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import CancelledError, Future
-from threading import Lock, Thread
+from threading import Thread
 from types import TracebackType
 from typing import Any, Final, Generic, Protocol, Self
 
@@ -13,6 +13,7 @@ from aioproducer.errors import (
     NotPreparedError,
     ProducerTimeoutError,
 )
+from aioproducer.runtime.locks import free_lock
 from aioproducer.schema_registry.wire_format import ReadHeaders
 from aioproducer.serialization import Field
 from aioproducer.type_parameters import V_co
@@ -45,7 +46,7 @@ class BlockingDeserializer(Generic[V_co]):
         self._deserializer = deserializer
         self._of_keys: _Deserializer[V_co] | None = None
         self._timeout = timeout
-        self._lock = Lock()
+        self._lock = free_lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: Thread | None = None
         self._closed = False

@@ -6,7 +6,6 @@ Source: ``InternalKafkaProducerPool`` of Spark's Kafka connector.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Final
 
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ProducerError
+from aioproducer.runtime import forks
 from aioproducer.sync import Producer
 
 logger = logging.getLogger(__name__)
@@ -37,8 +37,7 @@ class ProducerPool:
     def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
         self._idle_seconds = idle_seconds
         self._empty()
-        if hasattr(os, "register_at_fork"):  # Windows has no forks
-            os.register_at_fork(after_in_child=self._empty)
+        forks.in_child(self._empty)
 
     def _empty(self) -> None:
         self._lock = Lock()

@@ -8,9 +8,7 @@ records have to wait for a broker stalls alone.
 from __future__ import annotations
 
 import asyncio
-import atexit
 import os
-import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
@@ -19,8 +17,12 @@ from typing import Any, Final, TypeVar
 
 from aioproducer import errors
 from aioproducer.core.producer_core import ProducerCore
+from aioproducer.runtime import forks
+from aioproducer.runtime.exits import AtExit
+from aioproducer.sync import record_future
 from aioproducer.sync.inbox import Entry, Inbox, Marker
 from aioproducer.sync.pump import Pump
+from aioproducer.sync.standstill import stops_at_forks
 
 _Answer = TypeVar("_Answer")
 
@@ -35,7 +37,7 @@ class LoopThread:
 
     def __init__(self, core: ProducerCore) -> None:
         self._core = core
-        self._process = os.getpid()
+        self._process: int | None = None
         self._thread = Thread(target=self._run, name=f"aioproducer-{core.client_id}", daemon=True)
         self._ended: Future[int] = Future()
         self._inbox = Inbox(core.config.buffer_memory // 32)
@@ -43,13 +45,19 @@ class LoopThread:
         self.futures_lock = RLock()
         """The lock of all :class:`RecordFuture` objects."""
         self._pump = Pump(core, self._inbox, self.futures_lock)
+        self._at_exit: AtExit | None = None
         self._lock = self._inbox.lock
         """Guards the fields that follow, too."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open = False
         self._refusal: errors.ProducerError = errors.IllegalStateError(
-            f"the producer {core.client_id!r} was not started: use `with Producer(...)`"
+            f"the producer {core.client_id!r} was not started: use `with Producer(...)`, or start()"
         )
+
+    @property
+    def forked(self) -> bool:
+        """True in a fork of the process that has started the thread."""
+        return self._process is not None and os.getpid() != self._process
 
     @property
     def running(self) -> bool:
@@ -63,6 +71,7 @@ class LoopThread:
 
     def start(self, *, close_at_exit: bool) -> None:
         """Start the thread. Raises :class:`IllegalStateError` if it was started before."""
+        self._check(waits=False)
         with self._lock:
             if self._thread.ident or isinstance(self._refusal, errors.ProducerClosedError):
                 raise errors.IllegalStateError(
@@ -70,10 +79,11 @@ class LoopThread:
                 )
             self._process = os.getpid()
             self._loop = asyncio.new_event_loop()
+            forks.owned(self)
+            stops_at_forks(self)
             self._thread.start()
-        _LIVING.add(self)
         if close_at_exit:
-            atexit.register(self._close_at_exit)
+            self._at_exit = AtExit(self._close_at_exit)
         self.ask(self.catch_up)
         self._open = True
 
@@ -105,6 +115,20 @@ class LoopThread:
         with self._lock:
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(callback, *arguments)
+
+    def post(self, callback: Callable[[], object]) -> bool:
+        """Call ``callback`` on the event loop of another thread; False: there is none.
+
+        It takes no lock: a signal handler may have interrupted a call that holds one.
+        """
+        loop = self._loop
+        if loop is None or self.forked or get_ident() == self._thread.ident:
+            return False
+        try:
+            loop.call_soon_threadsafe(callback)
+        except RuntimeError:  # it was closed meanwhile
+            return False
+        return True
 
     # --- between the threads ---------------------------------------------------------------
 
@@ -171,8 +195,8 @@ class LoopThread:
         )
 
     def _check(self, *, waits: bool) -> None:
-        if os.getpid() != self._process:
-            raise errors.WrongLoopError(f"{self._core!r} was made before a fork; make another")
+        if self.forked:
+            raise self._core.other_process()
         if waits and get_ident() == self._thread.ident:
             raise errors.IllegalStateError(
                 f"a callback or hook of the producer {self._core.client_id!r} may call send() "
@@ -185,11 +209,12 @@ class LoopThread:
         Another thread may have held the locks at the fork.
         """
         self.futures_lock._at_fork_reinit()  # type: ignore[attr-defined]
+        record_future.disown(self.futures_lock, self._core.other_process())
         self._inbox = Inbox(self._inbox.capacity)
         self._lock = self._inbox.lock
 
     def _close_at_exit(self) -> None:
-        if os.getpid() == self._process:
+        if not self.forked:
             self.close(_AT_EXIT)
 
     # --- in the producer's own thread ------------------------------------------------------
@@ -246,7 +271,8 @@ class LoopThread:
             if future.set_running_or_notify_cancel():
                 undelivered += closing
                 future.set_exception(_undelivered(topic) if closing else error)
-        atexit.unregister(self._close_at_exit)
+        if self._at_exit is not None:
+            self._at_exit.cancel()
         self._ended.set_result(undelivered)
 
 
@@ -255,15 +281,3 @@ def _undelivered(topic: object) -> errors.ProducerClosedError:
         f"{topic!s:.249}: the producer was closed before this record was in a batch; give close() "
         "more time, or flush() first"
     )
-
-
-_LIVING: Final[weakref.WeakSet[LoopThread]] = weakref.WeakSet()
-
-
-def _disown_after_fork() -> None:
-    for thread in _LIVING:
-        thread.disown()
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_disown_after_fork)

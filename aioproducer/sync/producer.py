@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, Unpack, overload
 
 from aioproducer import producer
 from aioproducer.bulk.send_report import SendReport
@@ -17,7 +17,7 @@ from aioproducer.config import (
     hidden_mapping,
     hide_secrets,
 )
-from aioproducer.core.arguments import check_timeout, only_argument
+from aioproducer.core.arguments import check_timeout, only_argument, refuse_pickle
 from aioproducer.core.send_pipeline import RecordFields
 from aioproducer.core.tracing import end_refused
 from aioproducer.metrics import Latencies, MetricsSnapshot
@@ -174,6 +174,9 @@ class Producer(Generic[K_contra, V_contra]):
         self._wall_clock_ns = self._core.wall_clock_ns
         self._max_block = self.config.max_block_ms / 1000
 
+    def __reduce__(self) -> NoReturn:
+        refuse_pickle(self.client_id)
+
     def start(self, *, close_at_exit: bool = True) -> None:
         """Start the producer's thread. Raises :class:`IllegalStateError` the second time.
 
@@ -186,7 +189,10 @@ class Producer(Generic[K_contra, V_contra]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        if (
+            not self._thread.forked
+        ):  # a forked child leaves the block, and the producer to its parent
+            self.close()
 
     def close(self, timeout: float | None = None) -> int:
         """Close: see :meth:`aioproducer.Producer.close`. Ctrl-C gives up what is left at once."""
@@ -309,7 +315,8 @@ class Producer(Generic[K_contra, V_contra]):
             yield
         except BaseException as raised:
             error = raised
-            self._thread.ask(lambda: leave(error))
+            if not self._thread.forked:
+                self._thread.ask(lambda: leave(error))
             raise
         self._thread.ask(lambda: leave(None))
 

@@ -14,6 +14,14 @@ from aioproducer.records.acceleration import hide, show
 
 _DONE: Final = (FINISHED, CANCELLED, CANCELLED_AND_NOTIFIED)
 
+_DISOWNED: Final[dict[RLock, ProducerError]] = {}
+"""The locks of the parent's producers, in a forked child, and the error of their futures there."""
+
+
+def disown(lock: RLock, error: ProducerError) -> None:
+    """Fail the pending futures of ``lock`` when they are asked: only the parent gets outcomes."""
+    _DISOWNED[lock] = error
+
 
 class RecordFuture(Future[RecordMetadata]):
     """The outcome of one record; the records of a failed batch may share one error object.
@@ -47,14 +55,25 @@ class RecordFuture(Future[RecordMetadata]):
     def _condition(self) -> Condition:  # type: ignore[override]
         """The condition that the methods of ``Future`` and the functions beside it use."""
         with self._lock:
+            self._fail_if_disowned()
             if self._watch is None:
                 self._waiters: list[Any] = []
                 self._watch = Condition(self._lock)
                 show(self)
             return self._watch
 
+    def _fail_if_disowned(self) -> bool:
+        """Fail a pending future of the parent's, in a forked child; False: it is none."""
+        error = _DISOWNED.get(self._lock)
+        if error is None or self._state in _DONE:
+            return False
+        self._state, self._exception = FINISHED, error
+        return True
+
     def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
         with self._lock:
+            if _DISOWNED:
+                self._fail_if_disowned()
             if self._state not in _DONE:
                 self._done_callbacks = (*self._done_callbacks, fn)
                 show(self)
@@ -65,7 +84,7 @@ class RecordFuture(Future[RecordMetadata]):
         return self._state in (CANCELLED, CANCELLED_AND_NOTIFIED)
 
     def done(self) -> bool:
-        return self._state in _DONE
+        return self._state in _DONE or (bool(_DISOWNED) and self._fail_if_disowned())
 
     def set_running_or_notify_cancel(self) -> bool:
         with self._lock:
@@ -103,10 +122,12 @@ class RecordFuture(Future[RecordMetadata]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         if self._state == FINISHED:
             return self._exception
+        if _DISOWNED and self._fail_if_disowned():
+            return self._exception
         return super().exception(timeout)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        error = self._exception if self._state == FINISHED else super().exception(timeout)
+        error = self._exception if self._state == FINISHED else self.exception(timeout)
         if isinstance(error, ProducerError):
             raise anew(error)
         if error is not None or self._result is None:

@@ -63,6 +63,7 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
             "connection",
             "connection_log",
             "connection_states",
+            "forked_sockets",
             "login",
             "resolve",
             "round_trip",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import socket
 import threading
 import traceback
@@ -194,3 +195,11 @@ def test_no_frame_of_a_refusal_has_a_secret(
                 values = [each for name, each in frame.f_locals.items() if name != "self"]
                 assert "hunter2" not in repr(values), frame.f_code.co_qualname
         error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize("shell", [Producer, sync.Producer])
+def test_a_producer_is_not_pickled_and_its_configuration_is(shell: Any) -> None:
+    made = shell(bootstrap_servers=NOWHERE, client_id="shop")
+    with pytest.raises(TypeError, match=r"'shop' can't be pickled: pass producer\.config"):
+        pickle.dumps(made)
+    assert shell(pickle.loads(pickle.dumps(made.config))).config == made.config

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -257,3 +257,19 @@ def test_weights_are_exact(sizes: list[int]) -> None:
 def test_a_single_partition_is_always_chosen() -> None:
     assert next_sticky_partition(Random(0), [5], [9]) == 5
     assert next_sticky_partition(Random(0), [5]) == 5
+
+
+@pytest.mark.parametrize("partitioner", [RoundRobinPartitioner, ConsistentRandomPartitioner])
+def test_forked_processes_choose_differently(partitioner: Any, monkeypatch: Any) -> None:
+    """A configuration that was made before the fork has no generator, whose copies would agree."""
+    made: list[Random] = []
+
+    def generator() -> Random:
+        made.append(Random())
+        return made[0]
+
+    monkeypatch.setattr("aioproducer.partitioning.Random", generator)
+    before_the_fork = partitioner()
+    assert not made
+    before_the_fork.partition("orders", None, b"v", Partitions(3, (0, 1, 2)))
+    assert made

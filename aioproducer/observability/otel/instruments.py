@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from typing import Final, NamedTuple
 
@@ -14,6 +13,7 @@ from aioproducer.observability.otel.conventions import SCHEMA_URL
 from aioproducer.observability.otel.options import emits_old_names
 from aioproducer.observability.otel.producer_metrics import ProducerInstruments
 from aioproducer.observability.otel.tracers import SCOPE
+from aioproducer.runtime.locks import free_lock
 from aioproducer.version import __version__
 
 __all__ = ["Instruments", "instruments_of"]
@@ -26,7 +26,7 @@ class Instruments(NamedTuple):
     producers: ProducerInstruments
 
 
-_LOCK: Final = threading.Lock()
+_LOCK: Final = free_lock()
 _OF_PROVIDER: Final[weakref.WeakKeyDictionary[MeterProvider, Instruments]] = (
     weakref.WeakKeyDictionary()
 )

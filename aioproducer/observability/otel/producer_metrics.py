@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -19,6 +18,7 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from aioproducer.metrics.names import GROUPS
 from aioproducer.observability.otel.conventions import CLIENT_ID, DESTINATION, NODE_ID, Attributes
 from aioproducer.observer import ObservedProducer
+from aioproducer.runtime.locks import free_lock
 
 __all__ = ["ProducerInstruments", "Spec", "specs"]
 
@@ -87,7 +87,7 @@ class ProducerInstruments:
     """
 
     def __init__(self, meter: Meter) -> None:
-        self._lock = threading.Lock()
+        self._lock = free_lock()
         self._producers: dict[object, _Entry] = {}
         self._asked: set[Spec] = set()
         self._snapshots: list[tuple[_Entry, Mapping[str, Mapping[str, Any]]]] = []

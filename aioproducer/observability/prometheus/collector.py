@@ -22,6 +22,7 @@ from aioproducer.observability.series import (
 )
 from aioproducer.observability.series.producer import all_families
 from aioproducer.observability.watched import WatchedProducers
+from aioproducer.runtime import forks
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry
@@ -154,6 +155,5 @@ def _at_exit() -> None:
         collector._at_exit()
 
 
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_after_fork)
+forks.in_child(_after_fork)
 atexit.register(_at_exit)

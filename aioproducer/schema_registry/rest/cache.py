@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from threading import Lock
 from typing import Any, Final, NamedTuple
+
+from aioproducer.runtime.locks import free_lock
 
 __all__ = ["AnswerCache", "Awaited", "Key"]
 
@@ -36,7 +37,7 @@ class AnswerCache:
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
-        self._lock = Lock()
+        self._lock = free_lock()
         """Guards what follows."""
         self._answers: OrderedDict[Key, tuple[Any, float]] = OrderedDict()
         self._awaited: set[Awaited] = set()

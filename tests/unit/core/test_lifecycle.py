@@ -99,18 +99,29 @@ async def test_a_producer_starts_once(make: Callable[[], Lifecycle]) -> None:
         lifecycle.start()
 
 
-@pytest.mark.parametrize(("make", "name", "error"), STATES, ids=IDS)
-async def test_another_process_is_refused_in_every_state(
-    make: Callable[[], Lifecycle],
-    name: str,
-    error: type[Exception],
-    monkeypatch: pytest.MonkeyPatch,
+STARTED = [make for make, *_ in STATES if make not in (new, closed_before_its_start)]
+
+
+@pytest.mark.parametrize("make", STARTED)
+async def test_another_process_is_refused_in_every_state_after_the_start(
+    make: Callable[[], Lifecycle], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lifecycle = make()
     monkeypatch.setattr(os, "getpid", lambda: -1)
     for call in (lifecycle.refuse, lifecycle.check_same_place):
         with pytest.raises(WrongLoopError, match="another process"):
             call()
+
+
+@pytest.mark.parametrize("make", [new, closed_before_its_start])
+def test_another_process_sees_the_state_of_what_was_not_started(
+    make: Callable[[], Lifecycle], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lifecycle = make()
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert not lifecycle.forked
+    with pytest.raises((IllegalStateError, ProducerClosedError), match="payments"):
+        lifecycle.refuse()
 
 
 async def test_a_producer_made_before_a_fork_belongs_to_the_process_that_starts_it(

@@ -421,8 +421,8 @@ def test_a_forked_child_is_told_so(producer: Producer) -> None:
     assert producer.close(0) == 1
 
 
-def test_a_forked_child_may_ask_the_futures_of_the_parent(producer: Producer) -> None:
-    future = producer.send("orders", b"1")
+def test_the_futures_of_the_parent_fail_in_a_forked_child(producer: Producer) -> None:
+    future, other = producer.send("orders", b"1"), producer.send("orders", b"2")
     held, asked = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -437,11 +437,16 @@ def test_a_forked_child_may_ask_the_futures_of_the_parent(producer: Producer) ->
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(5)
+        told = 0
         try:
-            future.result(0)
-        except TimeoutError:
-            os._exit(7)
-        os._exit(1)
+            told += future.done() and future in concurrent.futures.wait([other]).done | {future}
+            told += isinstance(future.exception(), WrongLoopError) and not future.cancel()
+            told += "WrongLoopError" in repr(other)
+            future.result()
+        except WrongLoopError:
+            told += 4
+        finally:
+            os._exit(told)
     _, status = os.waitpid(child, 0)
     asked.set()
     holder.join()

@@ -1,0 +1,73 @@
+"""The threads of blocking producers stand still while the process forks.
+
+A child that is forked while such a thread imports a module finds the lock of that module held for
+ever, because it has no such thread. Its own producer would wait for it at the same import.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from threading import Event, local
+from time import monotonic
+from typing import Final, Protocol
+
+_LONGEST: Final = 1.0
+"""Seconds after which a fork goes on, though a thread is busy in a callback, or the thread does."""
+
+
+class Stoppable(Protocol):
+    """A thread with an event loop."""
+
+    def post(self, callback: Callable[[], object]) -> bool:
+        """Call ``callback`` in the thread soon; False: never. It takes no lock and never waits."""
+
+
+class _Standstill:
+    """Threads that stand still until the fork is over."""
+
+    def __init__(self) -> None:
+        self.over = Event()
+        self._reached: list[Event] = []
+        self._deadline = monotonic() + _LONGEST
+
+    def stop(self, thread: Stoppable) -> None:
+        reached = Event()
+
+        def stand() -> None:
+            reached.set()
+            self.over.wait(_LONGEST)
+
+        if thread.post(stand):
+            self._reached.append(reached)
+
+    def wait(self) -> None:
+        """Wait until all threads stand still, or the bound is over."""
+        for reached in self._reached:
+            reached.wait(max(0.0, self._deadline - monotonic()))
+
+
+_THREADS: Final[weakref.WeakSet[Stoppable]] = weakref.WeakSet()
+_present = local()
+"""The standstill of a thread that forks."""
+
+
+def stops_at_forks(thread: Stoppable) -> None:
+    """Have ``thread`` stand still during forks, as long as the object lives."""
+    _THREADS.add(thread)
+
+
+def _before() -> None:
+    _present.standstill = standstill = _Standstill()
+    for thread in list(_THREADS):
+        standstill.stop(thread)
+    standstill.wait()
+
+
+def _after() -> None:
+    _present.standstill.over.set()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_after)

@@ -1,0 +1,94 @@
+"""The threads of blocking producers stand still during a fork."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aioproducer.sync import Producer, standstill
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork()"),
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
+]
+
+
+@pytest.fixture
+def producer() -> Iterator[Producer]:
+    with Producer(bootstrap_servers="127.0.0.1:1") as producer:
+        yield producer
+        producer.close(0)
+
+
+def exit_code_of_child(module: str) -> int:
+    """The exit code of a forked child that imports ``module``."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        try:
+            importlib.import_module(module)
+        finally:
+            os._exit(0 if module in sys.modules else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_child_may_import_the_module_that_a_producer_imports(
+    producer: Producer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock of the module was held for ever, and the child hung."""
+    name = "imported_at_a_fork"
+    begun = tmp_path / "begun"
+    (tmp_path / f"{name}.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(0.3)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert producer._thread.post(lambda: importlib.import_module(name))
+    while not begun.exists():
+        time.sleep(0.001)
+    assert exit_code_of_child(name) == 0
+    producer.flush()  # the thread goes on
+
+
+def test_a_busy_thread_delays_a_fork_for_a_bounded_time(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standstill, "_LONGEST", 0.1)
+    busy, ends = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        busy.set()
+        ends.wait(30)
+
+    assert producer._thread.post(stay)
+    busy.wait(30)
+    began = time.monotonic()
+    assert exit_code_of_child("os") == 0
+    assert 0.1 <= time.monotonic() - began < 5
+    ends.set()
+
+
+def test_a_fork_in_the_thread_itself_does_not_wait(producer: Producer) -> None:
+    codes: list[int] = []
+    forked = threading.Event()
+
+    def fork() -> None:
+        assert not producer._thread.post(forked.set)
+        codes.append(exit_code_of_child("os"))
+        forked.set()
+
+    assert producer._thread.post(fork)
+    assert forked.wait(30)
+    assert codes == [0]
+
+
+def test_a_closed_producer_stops_nothing(producer: Producer) -> None:
+    producer.close(0)
+    assert not producer._thread.post(lambda: None)
