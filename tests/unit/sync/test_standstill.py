@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -32,11 +31,14 @@ def exit_code_of_child(module: str) -> int:
     """The exit code of a forked child that imports ``module``."""
     child = os.fork()
     if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(10)
+        code = 1
         try:
             importlib.import_module(module)
+            code = 0
         finally:
-            os._exit(0 if module in sys.modules else 1)
+            os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
