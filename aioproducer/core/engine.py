@@ -246,6 +246,11 @@ class Engine:
             + handling
         )
 
+    def close_called(self) -> None:
+        """Note that the present task waits for the end of :meth:`close`."""
+        if self._failures is not None:
+            self._failures.closing()
+
     def disown(self, error: ProducerError, *, runs_on: bool) -> None:
         """Do nothing more in a forked child, where transactional calls raise ``error``.
 

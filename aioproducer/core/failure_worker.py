@@ -45,6 +45,8 @@ class FailureWorker:
         self._owner = owner
         self._task: asyncio.Task[None] | None = None
         self._closed = False
+        self._let_go: asyncio.Future[None] | None = None
+        """Done once the handler itself has called ``close()``, which waits for no handler then."""
         self._handled = 0
         self._joined: list[tuple[int, asyncio.Future[None]]] = []
         """The callers of :meth:`join`: each waits until so many records were handled."""
@@ -77,6 +79,26 @@ class FailureWorker:
                 await asyncio.sleep(0)
         finally:
             self._task = None
+            if self._is_let_go:
+                self._tell_left()
+
+    @property
+    def _is_let_go(self) -> bool:
+        return self._let_go is not None and self._let_go.done()
+
+    def closing(self) -> None:
+        """Note a call of ``close()`` by the present task: if that is the handler, let it go.
+
+        The end of the producer does not wait for the handler then. The handler goes on afterwards.
+        """
+        task = self._task
+        if task is None or asyncio.current_task() is not task:
+            return
+        if self._let_go is None:
+            self._let_go = asyncio.get_running_loop().create_future()
+        if not self._let_go.done():
+            self._let_go.set_result(None)
+            self._owner.release(task)
 
     def _tell_joined(self, *, all_of_them: bool = False) -> None:
         joined, self._joined = self._joined, []
@@ -103,19 +125,25 @@ class FailureWorker:
     async def finish(self, timeout: float, cut_short: asyncio.Future[None]) -> None:
         """Let the handler run for ``timeout`` seconds, or until ``cut_short``; then end it.
 
-        It gets a tenth of a second in any case.
+        It gets a tenth of a second in any case. A handler that was let go is left to itself.
         """
         task = self._task
-        if task is not None:
-            await asyncio.wait({task, cut_short}, timeout=max(timeout, 0), return_when=_FIRST)
-            if not task.done():
-                await asyncio.wait({task}, timeout=_LEAST_TO_FINISH)
+        if self._let_go is None:
+            self._let_go = asyncio.get_running_loop().create_future()
+        if task is not None and not self._is_let_go:
+            ends = {task, self._let_go}
+            await asyncio.wait({*ends, cut_short}, timeout=max(timeout, 0), return_when=_FIRST)
+            if not task.done() and not self._is_let_go:
+                await asyncio.wait(ends, timeout=_LEAST_TO_FINISH, return_when=_FIRST)
         self._closed = True
-        left = self.left
-        if task is not None and not task.done():
-            self._owner.cancel(task)
+        if not self._is_let_go:
+            self._tell_left()
+            if task is not None and not task.done():
+                self._owner.cancel(task)
         self._tell_joined(all_of_them=True)
-        if left:
+
+    def _tell_left(self) -> None:
+        if left := self.left:
             logger.error(
                 "%d failed records were not handled by on_failed before the producer ended; give "
                 "close() more time",

@@ -173,6 +173,7 @@ class ProducerCore:
             await self.hooks.close()
             self._close_observer()
             return 0
+        engine.close_called()
         if life.closing is None:
             life.check_same_place()
             self.fast_path.close()

@@ -50,6 +50,10 @@ class TaskOwner:
             self._ours.add(task)
             task.cancel()
 
+    def release(self, task: asyncio.Task[None]) -> None:
+        """Neither cancel nor await ``task`` in :meth:`close`."""
+        self._tasks.discard(task)
+
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         on_purpose = self._closed or task in self._ours

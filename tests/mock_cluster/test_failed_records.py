@@ -288,6 +288,35 @@ async def test_close_does_not_wait_for_a_hook_that_hangs(
     assert "1 failed records were not handled by on_failed" in caplog.text
 
 
+@pytest.mark.parametrize("first", ["hook", "application"])
+async def test_a_hook_may_close_its_producer(orders: MockCluster, first: str) -> None:
+    seen, called, begun, done = Seen(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def hook(record: FailedRecord) -> None:
+        called.set()
+        await begun.wait()
+        await producer.close()
+        seen(record)
+        if len(seen) == 3:
+            done.set()
+
+    producer = await started(orders, on_failed=hook)
+    orders.push_request_errors(PRODUCE, POLICY_VIOLATION)
+    for value in (b"1", b"2", b"3"):
+        producer.send("orders", value, partition=0)
+    async with asyncio.timeout(PATIENCE):
+        await called.wait()
+        closing = None
+        if first == "application":
+            closing = asyncio.ensure_future(producer.close())
+            await asyncio.sleep(0.05)
+            assert not closing.done()
+        begun.set()
+        await done.wait()
+        await (closing or producer.close())
+    assert seen.values == [b"1", b"2", b"3"]
+
+
 async def test_flush_waits_for_the_hook_within_its_bound(orders: MockCluster) -> None:
     go = asyncio.Event()
 
