@@ -9,6 +9,7 @@ from typing import NamedTuple
 from aioproducer.cluster.snapshot import ClusterView
 from aioproducer.compat.aiokafka.bootstrap import bootstrap
 from aioproducer.compat.aiokafka.errors import translating
+from aioproducer.core.arguments import checked_topic
 from aioproducer.core.check import check
 from aioproducer.core.cluster_queries import ClusterQueries
 from aioproducer.errors import ProducerError
@@ -102,12 +103,14 @@ class AIOKafkaClient:
 
     def add_topic(self, topic: str) -> asyncio.Future[bool]:
         """Let :meth:`force_metadata_update` ask for ``topic`` as well."""
-        self._topics.add(topic)
+        with translating():
+            self._topics.add(checked_topic(topic))
         return _done()
 
     def set_topics(self, topics: Iterable[str]) -> asyncio.Future[bool]:
         """Let :meth:`force_metadata_update` ask for these topics."""
-        self._topics = set(topics)
+        with translating():
+            self._topics = set(map(checked_topic, topics))
         return _done()
 
     async def force_metadata_update(self) -> bool:

@@ -19,7 +19,7 @@ from aioproducer.compat.aiokafka.client import AIOKafkaClient
 from aioproducer.compat.aiokafka.errors import NoFieldsError, translating
 from aioproducer.compat.aiokafka.results import BatchToken, RecordFuture, UnacknowledgedFuture
 from aioproducer.compat.aiokafka.transaction import TransactionContext
-from aioproducer.core.arguments import checked_group, checked_offsets
+from aioproducer.core.arguments import checked_group, checked_offsets, checked_topic
 from aioproducer.core.producer_core import ProducerCore
 from aioproducer.errors import (
     BufferExhaustedError,
@@ -228,7 +228,7 @@ class AIOKafkaProducer:
 
     async def _topic(self, topic: str) -> TopicInfo:
         try:
-            return await self._core.engine.queries.topic(topic, self._timeout)
+            return await self._core.engine.queries.topic(checked_topic(topic), self._timeout)
         except NetworkError as error:
             raise MetadataTimeoutError(str(error)) from error
 

@@ -93,6 +93,25 @@ async def test_the_states_of_a_producer(orders: MockCluster) -> None:
             await call
 
 
+async def test_a_wrong_topic_is_the_callers_error_alone(orders: MockCluster) -> None:
+    wrong: list[Any] = [None, "", 5, b"orders", ["orders"], "two words", "x" * 250, "."]
+    async with producer_on(orders) as producer:
+        for topic in wrong:
+            for call in (
+                producer.send(topic, b"v"),
+                producer.send_and_wait(topic, b"v", headers=[("a", b"1")]),
+                producer.send_batch(producer.create_batch(), topic, partition=0),
+                producer.partitions_for(topic),
+            ):
+                with pytest.raises(theirs.InvalidTopicError):
+                    await call
+            with pytest.raises(theirs.InvalidTopicError):
+                producer.client.add_topic(topic)
+            with pytest.raises(theirs.InvalidTopicError):
+                producer.client.set_topics([topic])
+        assert (await producer.send_and_wait("orders", b"v", partition=0)).offset == 0
+
+
 async def test_a_producer_that_was_never_started_can_be_stopped() -> None:
     producer = AIOKafkaProducer()
     await producer.stop()
