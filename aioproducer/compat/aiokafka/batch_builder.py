@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aioproducer.errors import RecordTooLargeError, SerializationError
 from aioproducer.model import Header
 from aioproducer.records.acceleration import RecordsBuilder
 from aioproducer.records.builder import BATCH_OVERHEAD, batch_size_bound
+from aioproducer.serialization.headers import checked_headers
+
+_SENT_LATER: Final = "of send_batch()"
 
 
 class AppendedRecord(NamedTuple):
@@ -46,11 +50,11 @@ class BatchBuilder:
         self._closed = False
 
     def append(
-        self, *, timestamp: int | None, key: Any, value: Any, headers: Sequence[Header] = ()
+        self, *, timestamp: float | None, key: Any, value: Any, headers: Sequence[Header] = ()
     ) -> AppendedRecord | None:
         """Add a record; None: the batch is full or closed.
 
-        ``timestamp``: milliseconds since the epoch, None for now. A batch takes one record that is
+        ``timestamp``: milliseconds since the epoch, whose fraction is cut off; None for now. A batch takes one record that is
         larger than its size.
         """
         if self._closed:
@@ -61,13 +65,11 @@ class BatchBuilder:
             value = self._value_serializer(value)
         check_bytes(key, value)
         key, value = _bytes_of(key), _bytes_of(value)
-        headers = tuple(headers or ())
+        headers = checked_headers(headers or (), _SENT_LATER)
         if timestamp is None:
             timestamp = time.time_ns() // 1_000_000
-        elif type(timestamp) is not int:
-            raise SerializationError(
-                f"timestamp is an int, milliseconds since the epoch: {timestamp!r}"
-            )
+        else:
+            timestamp = _checked_timestamp(timestamp)
         size = self._sizes.append(None, timestamp, key, value, headers)
         if not size:
             if self._records:
@@ -124,6 +126,20 @@ def check_bytes(key: Any, value: Any) -> None:
                 f"Not supported type for {name}: {type(field)}. It is bytes, or {name}_serializer "
                 "makes bytes of it"
             )
+
+
+def whole(milliseconds: Any) -> Any:
+    """A timestamp without its fraction, as aiokafka sends it; others are for the core to refuse."""
+    if type(milliseconds) is float and math.isfinite(milliseconds):
+        return int(milliseconds)
+    return milliseconds
+
+
+def _checked_timestamp(given: Any) -> int:
+    timestamp = whole(given)
+    if type(timestamp) is not int or not 0 <= timestamp < 2**63:
+        raise SerializationError(f"timestamp is in milliseconds since the epoch, not {given!r}")
+    return timestamp
 
 
 def _bytes_of(field: Any) -> Any:

@@ -8,12 +8,12 @@ import traceback
 import warnings
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, Self, Unpack
+from typing import Any, Final, Self, Unpack
 
 from aioproducer.client.environment import SYSTEM
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.compat.aiokafka import options
-from aioproducer.compat.aiokafka.batch_builder import BatchBuilder, check_bytes
+from aioproducer.compat.aiokafka.batch_builder import BatchBuilder, check_bytes, whole
 from aioproducer.compat.aiokafka.bootstrap import bootstrap
 from aioproducer.compat.aiokafka.client import AIOKafkaClient
 from aioproducer.compat.aiokafka.errors import NoFieldsError, translating
@@ -31,6 +31,8 @@ from aioproducer.errors import (
 )
 from aioproducer.model import Header
 from aioproducer.records.acceleration import hide
+
+_NO_FIELDS: Final = "Need at least one: key or value"
 
 
 class AIOKafkaProducer:
@@ -127,6 +129,9 @@ class AIOKafkaProducer:
 
     async def flush(self) -> None:
         """Wait until every record sent before has its outcome."""
+        if self._closed:
+            await self._core.close(None)  # has no more records, or waits for the call in progress
+            return
         with translating():
             await self._core.flush(None)
 
@@ -143,7 +148,7 @@ class AIOKafkaProducer:
         value: Any = None,
         key: Any = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: float | None = None,
         headers: Iterable[Header] | None = None,
     ) -> asyncio.Future[Any]:
         """Put a record into memory to be sent; the future gets its outcome.
@@ -164,7 +169,7 @@ class AIOKafkaProducer:
         value: Any = None,
         key: Any = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: float | None = None,
         headers: Iterable[Header] | None = None,
     ) -> Any:
         """Send a record, and wait for its outcome: aiokafka's ``RecordMetadata``."""
@@ -181,7 +186,7 @@ class AIOKafkaProducer:
         value: Any,
         key: Any,
         partition: int | None,
-        timestamp_ms: int | None,
+        timestamp_ms: float | None,
         headers: Iterable[Header] | None,
     ) -> RecordFuture | None:
         """The future of a record that needs no step but the fast path; None: it goes on."""
@@ -209,21 +214,21 @@ class AIOKafkaProducer:
         value: Any,
         key: Any,
         partition: int | None,
-        timestamp_ms: int | None,
+        timestamp_ms: float | None,
         headers: Iterable[Header] | None,
     ) -> RecordFuture:
         """Send a record of bytes, after a wait for metadata and memory where needed."""
-        if value is None and key is None:
-            raise NoFieldsError("Need at least one: key or value")
+        if value is None and key is None and not self._serializes:
+            raise NoFieldsError(_NO_FIELDS)
         check_bytes(key, value)
-        pairs = None if headers is None else list(headers)
+        pairs = headers if headers is None or isinstance(headers, Mapping) else list(headers)
         core = self._core
         with translating():
             info = await self._topic(topic)
             partition = self._partition(info, partition, key)
             await self._wait_for_room()
             future = self._future(loop=self._loop)
-            core.send((topic, value, key, partition, pairs, timestamp_ms), future)
+            core.send((topic, value, key, partition, pairs, whole(timestamp_ms)), future)
         return future
 
     async def _topic(self, topic: str) -> TopicInfo:
@@ -248,6 +253,9 @@ class AIOKafkaProducer:
             ) from None
 
     def _serialized(self, key: Any, value: Any) -> tuple[Any, Any]:
+        """The fields as bytes; serializers may make None of both."""
+        if value is None and key is None:
+            raise NoFieldsError(_NO_FIELDS)
         if self._key_serializer is not None:
             key = self._key_serializer(key)
         if self._value_serializer is not None:
@@ -287,6 +295,8 @@ class AIOKafkaProducer:
         core = self._core
         with translating():
             chosen = self._partition(await self._topic(topic), partition, None)
+            if self._config.transactional_id is not None:
+                core.transactions.check_open()
             batch.check_records(self._options.max_request_size)
             await self._wait_for_room()
             batch.close()

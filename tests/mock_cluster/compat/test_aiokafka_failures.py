@@ -86,11 +86,32 @@ async def test_the_states_of_a_producer(orders: MockCluster) -> None:
         producer.send("orders", b"v"),
         producer.send_and_wait("orders", b"v", key=b"k"),
         producer.send_batch(producer.create_batch(), "orders", partition=0),
-        producer.flush(),
         producer.partitions_for("orders"),
     ):
         with pytest.raises(theirs.ProducerClosed):
             await call
+    await producer.flush()
+
+
+async def test_a_flush_beside_stop_waits_as_well(orders: MockCluster) -> None:
+    producer = producer_on(orders)
+    await producer.start()
+    await producer.send_and_wait("orders", b"first", partition=0)
+    orders.set_broker_rtt(ALL_BROKERS, 100)
+    future = await producer.send("orders", b"last", partition=0)
+    stopping = asyncio.create_task(producer.stop())
+    await asyncio.sleep(0)
+    await producer.flush()
+    assert future.done()
+    await stopping
+
+
+async def test_an_empty_batch_needs_a_transaction_as_well(orders: MockCluster) -> None:
+    async with producer_on(orders, transactional_id="t") as producer:
+        with pytest.raises(theirs.IllegalOperation):
+            await producer.send_batch(producer.create_batch(), "orders", partition=0)
+        async with producer.transaction():
+            await producer.send_batch(producer.create_batch(), "orders", partition=0)
 
 
 async def test_a_wrong_topic_is_the_callers_error_alone(orders: MockCluster) -> None:

@@ -120,6 +120,26 @@ async def test_bytes_alone_are_sent(orders: MockCluster) -> None:
     assert values(orders, "orders", 0) == [b"a", b"a"]
 
 
+async def test_a_fraction_of_a_millisecond_is_cut_off(orders: MockCluster) -> None:
+    async with producer_on(orders) as producer:
+        await producer.send_and_wait("orders", b"v", partition=0, timestamp_ms=1_700_000_000_123.9)
+        for wrong in (float("nan"), float("inf"), -1.5):
+            with pytest.raises(errors.InvalidTimestampError):
+                await producer.send("orders", b"v", partition=0, timestamp_ms=wrong)
+    assert [each.timestamp_ms for each in read_topic(orders, "orders")] == [1_700_000_000_123]
+
+
+async def test_fields_are_looked_at_before_serializers_are_called(orders: MockCluster) -> None:
+    async with producer_on(orders, value_serializer=lambda value: b"v") as producer:
+        for call in (producer.send("orders"), producer.send_and_wait("orders", partition=0)):
+            with pytest.raises(AssertionError, match="Need at least one"):
+                await call
+        await producer.send_and_wait("orders", 0, partition=0)
+    async with producer_on(orders, value_serializer=lambda value: None) as producer:
+        await producer.send_and_wait("orders", "gone", partition=0)
+    assert values(orders, "orders", 0) == [b"v", None]
+
+
 async def test_without_acknowledgement(orders: MockCluster) -> None:
     async with producer_on(orders, acks=0) as producer:
         futures = [await producer.send("orders", b"%d" % n, partition=0) for n in range(5)]

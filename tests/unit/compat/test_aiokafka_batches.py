@@ -66,9 +66,26 @@ def test_records_have_the_present_time_or_their_own() -> None:
     own = batch.append(timestamp=7, key=None, value=b"v", headers=None)  # type: ignore[arg-type]
     assert own is not None
     assert own.timestamp == 7
-    assert [each[3] for each in batch.records()] == [made.timestamp, 7]
-    with pytest.raises(TypeError, match="timestamp"):
-        batch.append(timestamp=1.5, key=None, value=b"v")  # type: ignore[arg-type]
+    cut = batch.append(timestamp=8.9, key=None, value=b"v")
+    assert cut is not None
+    assert cut.timestamp == 8
+    assert [each[3] for each in batch.records()] == [made.timestamp, 7, 8]
+    wrong: list[Any] = ["1", -1, 2**63, True, float("nan"), float("inf")]
+    for timestamp in wrong:
+        with pytest.raises(TypeError, match="timestamp"):
+            batch.append(timestamp=timestamp, key=None, value=b"v")
+    assert batch.record_count() == 3
+
+
+def test_wrong_headers_are_refused_as_they_are_added() -> None:
+    batch = BatchBuilder(1000)
+    wrong: list[Any] = [[("a", "text")], [(1, b"v")], [("a", b"v", 1)], ["ab"], 5]
+    for headers in wrong:
+        with pytest.raises(SerializationError, match="header"):
+            batch.append(timestamp=None, key=None, value=b"v", headers=headers)
+    assert batch.record_count() == 0
+    batch.append(timestamp=None, key=None, value=b"v", headers=[("é", bytearray(b"1"))])
+    assert batch.records()[0][2] == (("é", b"1"),)
 
 
 def test_serializers_make_the_bytes() -> None:
