@@ -92,7 +92,9 @@ class FailureWorker:
         The end of the producer does not wait for the handler then. The handler goes on afterwards.
         """
         task = self._task
-        if task is None or asyncio.current_task() is not task:
+        if task is None:
+            return
+        if asyncio.current_task() != task:
             return
         if self._let_go is None:
             self._let_go = asyncio.get_running_loop().create_future()

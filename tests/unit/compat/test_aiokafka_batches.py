@@ -84,7 +84,8 @@ def test_wrong_headers_are_refused_as_they_are_added() -> None:
         with pytest.raises(SerializationError, match="header"):
             batch.append(timestamp=None, key=None, value=b"v", headers=headers)
     assert batch.record_count() == 0
-    batch.append(timestamp=None, key=None, value=b"v", headers=[("é", bytearray(b"1"))])
+    mutable: Any = [("é", bytearray(b"1"))]
+    batch.append(timestamp=None, key=None, value=b"v", headers=mutable)
     assert batch.records()[0][2] == (("é", b"1"),)
 
 
