@@ -75,6 +75,8 @@ ORDER BY id
 LIMIT $3
 """
 
+HAS_NEXT_WINDOW = "SELECT EXISTS (SELECT FROM outbox_window WHERE number = $1::bigint + 1)"
+
 DELETE_SENT = """
 DELETE FROM outbox USING outbox_window AS sent
 WHERE sent.number = $1
@@ -125,7 +127,8 @@ async def send_next(
     rows = await connection.fetch(ROWS_OF_WINDOW, *position, ROWS)
     if len(rows) == ROWS:
         behind = Position(position.window, rows[-1]["id"])
-    elif rows or position.last_id:
+    elif await connection.fetchval(HAS_NEXT_WINDOW, position.window):
+        # It ends here, even if it has no rows any more because somebody has moved them away.
         behind = Position(position.window + 1, 0)
     else:
         return None
@@ -164,7 +167,13 @@ async def relay(producer: Producer, connection: asyncpg.Connection, news: asynci
 @contextlib.asynccontextmanager
 async def listening(news: asyncio.Event) -> AsyncIterator[asyncpg.Connection]:
     """A connection that sets ``news`` when a transaction with new rows commits, or when it ends."""
-    connection = await asyncpg.connect(DSN, timeout=QUIET, command_timeout=QUIET)
+    connection = await asyncpg.connect(
+        DSN,
+        timeout=QUIET,
+        command_timeout=QUIET,
+        # A window is on the disk before its rows are sent, and so are these rows.
+        server_settings={"synchronous_commit": "on"},
+    )
     try:
         connection.add_termination_listener(lambda _connection: news.set())
         await connection.add_listener("outbox", lambda *_: news.set())

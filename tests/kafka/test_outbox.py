@@ -20,7 +20,7 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from aioproducer import Producer
+from aioproducer import Producer, RecordTooLargeError
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.processes import ProcessSupervisor
 from tests.support.postgresql_server import PostgresqlServer
@@ -327,6 +327,37 @@ async def test_a_window_is_sent_in_pages(shop: Shop, example: Any) -> None:
         await relay.delete_sent(connection, position)
         assert await shop.waiting() == 0
         assert await shop.check() == 7
+
+
+async def test_a_window_whose_rows_were_moved_away_holds_nothing_up(
+    shop: Shop, example: Any
+) -> None:
+    async with parts(shop, example) as (relay, producer, connection, order):
+        await connection.execute(
+            "INSERT INTO outbox (topic, value) VALUES ($1, $2)", shop.topic, bytes(2_000_000)
+        )
+        position = await relay.read_position(producer, connection)
+        with pytest.raises(RecordTooLargeError):
+            await relay.send_next(producer, connection, position)
+        await connection.execute("DELETE FROM outbox")
+        await order(connection, "anna", "tea")
+        position = await relay.read_position(producer, connection)
+        while (behind := await relay.send_next(producer, connection, position)) is not None:
+            position = behind
+        await relay.delete_sent(connection, position)
+        assert await shop.waiting() == 0
+        assert await shop.check() == 1
+
+
+async def test_the_relay_sends_no_row_that_postgresql_may_forget(shop: Shop, example: Any) -> None:
+    relay = example("relay")
+    relay.DSN = shop.dsn
+    connection = await asyncpg.connect(shop.dsn)
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    await connection.close()
+    async with relay.listening(asyncio.Event()) as connection:
+        assert await connection.fetchval("SHOW synchronous_commit") == "on"
 
 
 async def test_a_position_of_another_database_is_refused(shop: Shop, example: Any) -> None:
