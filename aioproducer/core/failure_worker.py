@@ -94,7 +94,7 @@ class FailureWorker:
         task = self._task
         if task is None:
             return
-        if asyncio.current_task() != task:
+        if asyncio.current_task() is not self._task:
             return
         if self._let_go is None:
             self._let_go = asyncio.get_running_loop().create_future()

@@ -32,7 +32,6 @@ MODULES: Final = (
     "aioproducer.observability.prometheus",
     "aioproducer.auth.aws_msk_iam",
     "aioproducer.compat.aiokafka",
-    "aioproducer.compat.aiokafka.errors",
     "aioproducer.spark",
     "aioproducer.testing",
     "aioproducer.testing.fault_proxy",

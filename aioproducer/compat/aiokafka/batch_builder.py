@@ -54,8 +54,8 @@ class BatchBuilder:
     ) -> AppendedRecord | None:
         """Add a record; None: the batch is full or closed.
 
-        ``timestamp``: milliseconds since the epoch, whose fraction is cut off; None for now. A batch
-        takes one record that is larger than its size.
+        ``timestamp``: milliseconds since the epoch, whose fraction is cut off; None for now. A
+        batch takes one record that is larger than its size.
         """
         if self._closed:
             return None
