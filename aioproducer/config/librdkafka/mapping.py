@@ -87,7 +87,7 @@ def _is_replaced(row: Row, overridden: Collection[str]) -> bool:
 
 def _take(found: _Found, row: Row, name: str, value: Any) -> None:
     if not row.options:
-        if str(value).strip() not in row.harmless:
+        if str(value).strip().lower() not in map(str.lower, row.harmless):
             found.obstacles.append((name, f"no counterpart; {row.note}"))
         return
     try:

@@ -42,6 +42,8 @@ def text_of(value: Any) -> Any:
     """A value as confluent-kafka hands it to librdkafka; other types than numbers as they are."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     return str(value) if isinstance(value, int | float) else value
 
 

@@ -320,3 +320,18 @@ def test_options_without_counterpart_are_refused(row: Any) -> None:
             assert made({name: row.harmless[0]}) == made({})
         with pytest.raises(ConfigError, match=rf"'{name}': no counterpart; "):
             made({name: "something"})
+
+
+def test_whole_floats_and_capital_letters_are_taken_as_librdkafka_takes_them() -> None:
+    made = ProducerConfig.from_librdkafka(
+        {
+            "bootstrap.servers": "a:1",
+            "acks": 1.0,
+            "delivery.timeout.ms": 6e4,
+            "socket.keepalive.enable": "TRUE",
+            "enable.gapless.guarantee": "False",
+        }
+    )
+    assert (made.acks, made.delivery_timeout_ms) == ("1", 60_000)
+    with pytest.raises(ConfigError, match=r"delivery\.timeout\.ms"):
+        ProducerConfig.from_librdkafka({"bootstrap.servers": "a:1", "delivery.timeout.ms": 1.5})
