@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
@@ -10,6 +11,7 @@ from itertools import count
 from typing import Any, Final, Literal, TypedDict
 
 from aioproducer.config import ProducerConfig
+from aioproducer.config.options import ADAPTIVE_LINGER_MS
 from aioproducer.errors import ConfigError
 
 MISSING: Final = object()
@@ -41,8 +43,8 @@ class AIOKafkaOptions(TypedDict, total=False):
 
     bootstrap_servers: str | list[str]
     client_id: str | None
-    metadata_max_age_ms: int
-    request_timeout_ms: int
+    metadata_max_age_ms: float
+    request_timeout_ms: float
     api_version: str | None
     acks: Any
     key_serializer: Callable[[Any], bytes | None] | None
@@ -51,14 +53,14 @@ class AIOKafkaOptions(TypedDict, total=False):
     max_batch_size: int
     partitioner: PartitionFunction | None
     max_request_size: int
-    linger_ms: int
-    retry_backoff_ms: int
+    linger_ms: float
+    retry_backoff_ms: float
     security_protocol: str
     ssl_context: Any
-    connections_max_idle_ms: int | None
+    connections_max_idle_ms: float | None
     enable_idempotence: bool
     transactional_id: str | None
-    transaction_timeout_ms: int
+    transaction_timeout_ms: float
     sasl_mechanism: str
     sasl_plain_password: str | None
     sasl_plain_username: str | None
@@ -73,8 +75,8 @@ class Options:
 
     bootstrap_servers: str | list[str] = "localhost"
     client_id: str | None = None
-    metadata_max_age_ms: int = 300000
-    request_timeout_ms: int = 40000
+    metadata_max_age_ms: float = 300000
+    request_timeout_ms: float = 40000
     api_version: str | None = None
     acks: Any = MISSING
     key_serializer: Callable[[Any], Any] | None = None
@@ -83,14 +85,14 @@ class Options:
     max_batch_size: int = _BATCH_SIZE
     partitioner: PartitionFunction | None = None
     max_request_size: int = 1048576
-    linger_ms: int = 0
-    retry_backoff_ms: int = 100
+    linger_ms: float = 0
+    retry_backoff_ms: float = 100
     security_protocol: str = "PLAINTEXT"
     ssl_context: Any = None
-    connections_max_idle_ms: int | None = 540000
+    connections_max_idle_ms: float | None = 540000
     enable_idempotence: bool = False
     transactional_id: str | None = None
-    transaction_timeout_ms: int = 60000
+    transaction_timeout_ms: float = 60000
     sasl_mechanism: str = "PLAIN"
     sasl_plain_password: str | None = None
     sasl_plain_username: str | None = None
@@ -131,14 +133,16 @@ class Options:
     def _check_login(self) -> None:
         if self.sasl_mechanism not in _MECHANISMS:
             raise ConfigError(f"sasl_mechanism is one of {_MECHANISMS}")
-        if self.sasl_mechanism == "PLAIN" and (
-            self.sasl_plain_username is None or self.sasl_plain_password is None
-        ):
-            raise ConfigError("sasl_plain_username and sasl_plain_password required for PLAIN sasl")
+        by_password = self.sasl_mechanism not in ("GSSAPI", "OAUTHBEARER")
+        if by_password and not (self.sasl_plain_username and self.sasl_plain_password):
+            raise ConfigError(
+                "sasl_plain_username and sasl_plain_password required for "
+                f"{self.sasl_mechanism} sasl"
+            )
 
     @property
     def _idempotent(self) -> bool:
-        return self.enable_idempotence or self.transactional_id is not None
+        return bool(self.enable_idempotence) or self.transactional_id is not None
 
     @property
     def effective_acks(self) -> Literal["0", "1", "all"]:
@@ -151,29 +155,30 @@ class Options:
         Without idempotence one request is in flight to a broker at a time, as with aiokafka: a
         retry then never changes the order of records.
         """
-        timeout = self.request_timeout_ms
+        timeout, linger = _whole(self.request_timeout_ms), _whole(self.linger_ms)
+        backoff = _whole(self.retry_backoff_ms)
         return ProducerConfig(
             bootstrap_servers=addresses(self.bootstrap_servers),
             client_id=self.client_id or f"aiokafka-producer-{next(_NUMBERS)}",
-            metadata_max_age_ms=self.metadata_max_age_ms,
+            metadata_max_age_ms=_whole(self.metadata_max_age_ms),
             request_timeout_ms=timeout,
-            delivery_timeout_ms=min(2 * timeout + self.linger_ms, _INT_MAX),
+            delivery_timeout_ms=min(2 * timeout + max(linger, ADAPTIVE_LINGER_MS), _INT_MAX),
             max_block_ms=timeout,
             acks=self.effective_acks,
             enable_idempotence=self._idempotent,
             max_in_flight_requests_per_connection=5 if self._idempotent else 1,
             compression_type=self.compression_type or "none",
             batch_size=None if self.max_batch_size == _BATCH_SIZE else self.max_batch_size,
-            linger_ms=self.linger_ms or None,
+            linger_ms=linger or None,
             max_request_size=self.max_request_size,
             buffer_memory=max(_BUFFER_MEMORY, 4 * self.max_batch_size, 4 * self.max_request_size),
-            retry_backoff_ms=self.retry_backoff_ms,
-            retry_backoff_max_ms=max(_LONGEST_BACKOFF, self.retry_backoff_ms),
+            retry_backoff_ms=backoff,
+            retry_backoff_max_ms=max(_LONGEST_BACKOFF, backoff),
             connections_max_idle_ms=(
-                -1 if self.connections_max_idle_ms is None else self.connections_max_idle_ms
+                -1 if self.connections_max_idle_ms is None else _whole(self.connections_max_idle_ms)
             ),
             transactional_id=self.transactional_id,
-            transaction_timeout_ms=self.transaction_timeout_ms,
+            transaction_timeout_ms=_whole(self.transaction_timeout_ms),
             **self._security(),
         )
 
@@ -202,7 +207,7 @@ class Options:
 def addresses(servers: str | Iterable[str]) -> list[str]:
     """The addresses, with Kafka's port where one names none."""
     listed = servers.split(",") if isinstance(servers, str) else list(servers)
-    return [_with_port(each.strip()) for each in listed]
+    return [_with_port(each.strip()) for each in listed if each.strip()]
 
 
 def _with_port(address: str) -> str:
@@ -211,6 +216,13 @@ def _with_port(address: str) -> str:
     if address.count(":") > 1:  # an IPv6 address
         return f"[{address}]:{_PORT}"
     return address if ":" in address else f"{address}:{_PORT}"
+
+
+def _whole(milliseconds: Any) -> Any:
+    """aiokafka takes fractions; here a part of a millisecond is one. Others are as they were."""
+    if type(milliseconds) is float and math.isfinite(milliseconds):
+        return math.ceil(milliseconds)
+    return milliseconds
 
 
 def _tokens_of(provider: Any) -> Callable[[], Any]:

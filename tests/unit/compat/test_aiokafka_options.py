@@ -42,6 +42,8 @@ def test_the_signature_is_aiokafkas() -> None:
         ("[::1]", [("::1", 9092)]),
         ("[::1]:9093", [("::1", 9093)]),
         (["::1"], [("::1", 9092)]),
+        ("a:1, b:2,", [("a", 1), ("b", 2)]),
+        (["a:1", ""], [("a", 1)]),
     ],
 )
 def test_servers_are_a_text_or_a_list(given: Any, expected: list[tuple[str, int]]) -> None:
@@ -55,7 +57,7 @@ def test_the_defaults_are_aiokafkas() -> None:
     assert not made.enable_idempotence
     assert made.max_in_flight_requests_per_connection == 1
     assert (made.request_timeout_ms, made.max_block_ms) == (40_000, 40_000)
-    assert made.delivery_timeout_ms == 80_000
+    assert made.delivery_timeout_ms == 80_005
     assert made.compression_type == "none"
     assert (made.batch_size, made.linger_ms) == (None, None)
     assert made.max_request_size == 1_048_576
@@ -87,6 +89,16 @@ def test_the_defaults_are_aiokafkas() -> None:
         ({"metadata_max_age_ms": 5}, {"metadata_max_age_ms": 5}),
         ({"client_id": "me"}, {"client_id": "me"}),
         ({"max_request_size": 5}, {"max_request_size": 5}),
+        ({"enable_idempotence": 1}, {"enable_idempotence": True}),
+        ({"enable_idempotence": None}, {"enable_idempotence": False}),
+        ({"linger_ms": 0.5}, {"linger_ms": 1}),
+        ({"linger_ms": 0.0}, {"linger_ms": None}),
+        ({"request_timeout_ms": 1e3}, {"request_timeout_ms": 1000, "max_block_ms": 1000}),
+        ({"request_timeout_ms": 1}, {"request_timeout_ms": 1}),
+        ({"metadata_max_age_ms": 3e5}, {"metadata_max_age_ms": 300_000}),
+        ({"retry_backoff_ms": 1500.5}, {"retry_backoff_ms": 1501, "retry_backoff_max_ms": 1501}),
+        ({"connections_max_idle_ms": 1e5}, {"connections_max_idle_ms": 100_000}),
+        ({"transaction_timeout_ms": 1e4}, {"transaction_timeout_ms": 10_000}),
     ],
 )
 def test_options_have_their_counterparts(given: Any, expected: dict[str, Any]) -> None:
@@ -106,6 +118,11 @@ def test_options_have_their_counterparts(given: Any, expected: dict[str, Any]) -
         ({"security_protocol": "SASL_SSL"}, "`ssl_context` is mandatory"),
         ({"security_protocol": "SASL_PLAINTEXT"}, "sasl_plain_username"),
         ({"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "X"}, "sasl_mechanism"),
+        (
+            {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256"},
+            "sasl_plain_username and sasl_plain_password",
+        ),
+        ({"linger_ms": float("nan")}, "linger_ms"),
         ({"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}, "token"),
         ({"bootstrap_servers": ""}, "bootstrap_servers"),
     ],
