@@ -25,7 +25,11 @@ _RECORDS_PER_TURN: Final = 50
 
 
 class FailedRecordHandler(Protocol):
-    """Takes the failed records of one producer, on its event loop."""
+    """Takes the failed records of one producer, on its event loop.
+
+    A handler may also have a method ``hurry(timeout)``. The producer calls it when it closes in
+    ``timeout`` seconds, during a call of :meth:`handle` or between two; a later call has less time.
+    """
 
     async def handle(self, records: Sequence[FailedRecord]) -> None:
         """Handle ``records``, which are in the order in which they failed.
@@ -77,6 +81,13 @@ def handler_of(hook: Any, config: ProducerConfig) -> FailedRecordHandler:
         return FailureFunction(hook, config.delivery_timeout_ms / 1000)
     handler: FailedRecordHandler = make(config)
     return handler
+
+
+def hurry_up(handler: FailedRecordHandler, timeout: float) -> None:
+    """Tell ``handler`` that the producer ends in ``timeout`` seconds, if it has ``hurry()``."""
+    hurry = getattr(handler, "hurry", None)
+    if hurry is not None:
+        hurry(timeout)
 
 
 def tell_not_handled(hook: object, error: BaseException, topic: str, records: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from aioproducer.errors import ProducerError
-from aioproducer.failures import FailedRecordHandler, tell_not_handled
+from aioproducer.failures import FailedRecordHandler, hurry_up, tell_not_handled
 from aioproducer.logs import RoomLogger
 from aioproducer.runtime.tasks import TaskOwner, is_being_cancelled
 from aioproducer.sender.failed_records import FailedRecordQueue
@@ -92,9 +92,8 @@ class FailureWorker:
         The end of the producer does not wait for the handler then. The handler goes on afterwards.
         """
         task = self._task
-        if task is None:
-            return
-        if asyncio.current_task() is not self._task:
+        by_handler = asyncio.current_task() is task
+        if task is None or not by_handler:
             return
         if self._let_go is None:
             self._let_go = asyncio.get_running_loop().create_future()
@@ -134,8 +133,10 @@ class FailureWorker:
             self._let_go = asyncio.get_running_loop().create_future()
         if task is not None and not self._is_let_go:
             ends = {task, self._let_go}
+            hurry_up(self._handler, max(timeout, _LEAST_TO_FINISH))
             await asyncio.wait({*ends, cut_short}, timeout=max(timeout, 0), return_when=_FIRST)
             if not task.done() and not self._is_let_go:
+                hurry_up(self._handler, _LEAST_TO_FINISH)
                 await asyncio.wait(ends, timeout=_LEAST_TO_FINISH, return_when=_FIRST)
         self._closed = True
         if not self._is_let_go:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Unpack
 
 from aioproducer.client.arguments import checked_topic
 from aioproducer.config import ProducerConfig, ProducerOptions, hide_secrets
 from aioproducer.config.failure_hook import FailureHookOption
-from aioproducer.errors import ConfigError, ProducerError
+from aioproducer.errors import ConfigError, ProducerError, ProducerTimeoutError
 from aioproducer.failed_records.dead_letter import (
     DeadLetter,
     Uncertain,
@@ -18,7 +19,7 @@ from aioproducer.failed_records.dead_letter import (
     is_dead_letter,
     to_keep,
 )
-from aioproducer.failures import FailedRecordHandler, handler_of
+from aioproducer.failures import FailedRecordHandler, handler_of, hurry_up
 from aioproducer.model import FailedRecord
 from aioproducer.producer import Producer
 
@@ -44,7 +45,8 @@ class DeadLetterTopic:
     A dead letter has the record's key, value, timestamp and headers, and headers that begin with
     ``__aioproducer.errors.``: ``topic``, ``partition``, ``timestamp``, ``exception.class.name``,
     ``exception.message`` and ``may.have.been.written``. A record that can't be sent there goes to
-    ``fallback``. Dead letters whose delivery fails are never dead letters again.
+    ``fallback``, and so does one that is not acknowledged shortly before the end of ``close()``; it
+    may be in both places then. Dead letters whose delivery fails are never dead letters again.
 
     Args:
         topic: the topic, which must exist or be created by the brokers.
@@ -116,6 +118,10 @@ class _DeadLetterSender:
         self._producer = producer
         self._uncertain = uncertain
         self._fallback = fallback
+        self._end: float | None = None
+        """The time by the event loop from which the fallback gets the records; None: no such."""
+        self._bound: asyncio.Timeout | None = None
+        """The bound of the last call that sent records."""
 
     def __repr__(self) -> str:
         return repr(self._target)
@@ -125,6 +131,27 @@ class _DeadLetterSender:
         records = to_keep(records, self._uncertain)
         failed: dict[int, BaseException] = {}
         sent: dict[asyncio.Future[Any], int] = {}
+        end = self._end
+        if end is None or asyncio.get_running_loop().time() < end:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(end) as self._bound:
+                    await self._send_all(records, sent, failed)
+        for future, index in sent.items():
+            if future.done() and (outcome := _error_of(future)) is not None:
+                failed[index] = outcome
+        settled = {index for future, index in sent.items() if future.done()}
+        for index in set(range(len(records))) - settled - failed.keys():
+            failed[index] = ProducerTimeoutError("the producer ends before it was acknowledged")
+        if failed:
+            left = [records[index] for index in sorted(failed)]
+            await hand_on(left, failed[min(failed)], self, self._fallback)
+
+    async def _send_all(
+        self,
+        records: Sequence[FailedRecord],
+        sent: dict[asyncio.Future[Any], int],
+        failed: dict[int, BaseException],
+    ) -> None:
         for index, record in enumerate(records):
             try:
                 sent[await self._send(record)] = index
@@ -132,12 +159,17 @@ class _DeadLetterSender:
                 failed[index] = error
         if sent:
             await asyncio.wait(sent)
-        for future, index in sent.items():
-            if (outcome := _error_of(future)) is not None:
-                failed[index] = outcome
-        if failed:
-            left = [records[index] for index in sorted(failed)]
-            await hand_on(left, failed[min(failed)], self, self._fallback)
+
+    def hurry(self, timeout: float) -> None:
+        """Give the second half of ``timeout`` seconds to the fallback, if there is one."""
+        if self._fallback is None:
+            return
+        end = asyncio.get_running_loop().time() + timeout / 2
+        self._end = end if self._end is None else min(self._end, end)
+        if self._bound is not None and self._bound.when() != self._end:
+            with suppress(RuntimeError):  # it has passed, or is over
+                self._bound.reschedule(self._end)
+        hurry_up(self._fallback, timeout)
 
     async def _send(self, record: FailedRecord) -> asyncio.Future[Any]:
         # A dead letter of another producer, or a record that was sent to the topic itself.
