@@ -56,7 +56,7 @@ async def consumer_of(kafka: KafkaCluster, topic: str, **options: Any) -> AsyncI
 
 
 async def committed_values(kafka: KafkaCluster, topic: str) -> list[bytes]:
-    """The values that ``read_committed`` shows once no transaction is open."""
+    """What ``read_committed`` shows up to the end, once no transaction is open there."""
     await until(lambda: nothing_is_open(kafka, topic), f"the transactions in {topic} have ended")
     found: list[bytes] = []
     async with consumer_of(kafka, topic, isolation_level="read_committed") as consumer:
