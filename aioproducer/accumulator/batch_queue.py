@@ -6,7 +6,7 @@ Source: Kafka's ``IncompleteBatches``, and the calls of its ``Sender`` to the ``
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.dispatch import Dispatch
@@ -17,6 +17,7 @@ from aioproducer.accumulator.producer_batch import ProducerBatch, split_batch
 from aioproducer.accumulator.settings import AccumulatorSettings, BatchSizes
 from aioproducer.accumulator.topic import Topic
 from aioproducer.model import BatchOrder, TopicPartition
+from aioproducer.records.acceleration import RecordsBuilder
 from aioproducer.records.bulk_tokens import BulkToken
 
 _LONGEST_GATHERING: Final = 0.001
@@ -79,14 +80,52 @@ class BatchQueue:
         deadline: float,
     ) -> ProducerBatch:
         """A new batch in ``buffer``, the last of ``partition`` and open; ``growth`` follows it."""
-        batch = ProducerBatch(partition.topic_partition, buffer, len(buffer), now, deadline)
+        batch = self._begin(partition, buffer, now, deadline)
         batch.growth = growth
+        self._dispatch.enlist(partition, now)
+        return batch
+
+    def add_encoded(
+        self,
+        topic: str,
+        number: int,
+        encoded: RecordsBuilder,
+        tokens: list[Any],
+        sent_ns: int,
+        now: float,
+    ) -> ProducerBatch | None:
+        """Queue the records of a caller's builder as a closed batch; ``tokens`` get its outcome.
+
+        None: the partition is unknown or has pending records, or there is no memory. Nothing has
+        changed then. ``sent_ns``: the wall clock's time of the call that sends them.
+        """
+        known = self._topics.get(topic)
+        if known is None or not 0 <= number < len(known.partitions):
+            return None
+        partition = known.partitions[number]
+        if partition.first_pending is not None:
+            return None
+        buffer = self._memory_quota.allocate(partition, encoded.position, now)
+        if buffer is None:
+            return None
+        if partition.open_batch is not None:
+            self._count_futures(partition.open_batch)
+        batch = self._begin(partition, buffer, now, now + self.delivery_timeout)
+        batch.builder.mark(sent_ns)
+        batch.builder.copy_records(encoded, tokens)
+        self._dispatch.enlist(partition, now)
+        self.close_batch(partition)
+        return batch
+
+    def _begin(
+        self, partition: Partition, buffer: bytearray, now: float, deadline: float
+    ) -> ProducerBatch:
+        batch = ProducerBatch(partition.topic_partition, buffer, len(buffer), now, deadline)
         partition.open(batch)
         self._batches[batch] = None
         self._flushes.began(batch)
         if deadline < self._next_expiry:
             self._next_expiry = deadline
-        self._dispatch.enlist(partition, now)
         return batch
 
     def next_size(self, partition: Partition, topic: str, growth: BatchGrowth, least: int) -> int:
@@ -104,6 +143,9 @@ class BatchQueue:
         """A record did not fit into ``batch``, which others may still: count its futures anew."""
         if batch.growth is not None:
             self._sizes.filled(batch.growth, batch.count)
+        self._count_futures(batch)
+
+    def _count_futures(self, batch: ProducerBatch) -> None:
         tokens = batch.builder.tokens
         futures = len(tokens) - [*map(type, tokens)].count(BulkToken)
         self._memory_quota.count_futures(self._partition_of(batch), futures - batch.futures)

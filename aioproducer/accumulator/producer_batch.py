@@ -89,7 +89,7 @@ class ProducerBatch:
         self.partition: Any = None
         """The owner of the batch: its :class:`Partition`, set when it is queued."""
         self.growth: BatchGrowth | None = None
-        """The size of the batches after it; None: a part of a split batch."""
+        """The size of the batches after it; None: no records joined it, or it is a part."""
         self.node = -1
         """The node of the last attempt."""
         self.in_request = False

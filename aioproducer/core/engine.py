@@ -20,6 +20,7 @@ from aioproducer.logs import ClientLog
 from aioproducer.metrics import Latencies, MetricsSnapshot
 from aioproducer.model import TransactionHandle
 from aioproducer.observer import ObserverSlot
+from aioproducer.records.acceleration import RecordsBuilder
 from aioproducer.runtime.tasks import TaskOwner
 from aioproducer.sender.drain import drain
 
@@ -79,6 +80,7 @@ class Engine:
         self._wakeup = parts.wakeup
         self._waiters = parts.accumulator.waiters
         self._pending = parts.accumulator.pending
+        self._routes = parts.accumulator.routes
         self._failures = parts.failures
         self._sender_task: asyncio.Task[None] | None = None
         self._closing_now: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -119,6 +121,29 @@ class Engine:
             self._metadata.seek(record.topic, now)
         self._wakeup.wake()
         return pending
+
+    def send_encoded(
+        self,
+        topic: str,
+        partition: int,
+        encoded: RecordsBuilder,
+        tokens: list[Any],
+        sent_ns: int,
+    ) -> bool:
+        """Send a caller's records as one batch; False: none of them is sent.
+
+        See :meth:`BatchQueue.add_encoded`.
+        """
+        if self.transactions is not None:
+            self.transactions.check_open()
+        batches = self.accumulator.batches
+        batch = batches.add_encoded(topic, partition, encoded, tokens, sent_ns, self._clock())
+        if batch is None:
+            return False
+        self._routes.last = batch.builder
+        self._waiters.look_at(batches.leader_of(batch))
+        self._wakeup.wake()
+        return True
 
     def seek_awaited(self, topic: str) -> None:
         """Request the metadata of ``topic`` if records wait for it."""

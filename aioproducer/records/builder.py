@@ -13,7 +13,7 @@ error for error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from aioproducer.errors import SerializationError
 from aioproducer.model import Header
@@ -88,6 +88,21 @@ def check_fields(timestamp_ms: object, key: object, value: object) -> None:
         raise TypeError(f"a timestamp is an int, not {type(timestamp_ms).__name__}")
     if not 0 <= timestamp_ms < _TIMESTAMPS_END:
         raise OverflowError(f"a timestamp is from 0 to 2**63 - 1 ms, not {timestamp_ms}")
+
+
+class AppendedRecord(NamedTuple):
+    """A record of a builder, by its place."""
+
+    offset: int
+    """The number of records before it."""
+    size: int
+    """Its bytes."""
+    timestamp: int
+    """Milliseconds since the epoch."""
+
+    @property
+    def crc(self) -> None:
+        """Always None: a batch has one checksum, a record none."""
 
 
 class RecordsBuilder:
@@ -194,6 +209,40 @@ class RecordsBuilder:
             self._last_shape = shape
             self.runs.append((count, timestamp_ms, key_size, value_size))
         return size
+
+    def append_described(
+        self,
+        now_ns: int,
+        timestamp_ms: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header] = (),
+    ) -> AppendedRecord | None:
+        """Do :meth:`append` without a token; None: the record does not fit.
+
+        ``timestamp_ms`` None: that of ``now_ns``, nanoseconds since the epoch.
+        """
+        if timestamp_ms is None:
+            timestamp_ms = now_ns // 1_000_000
+        size = self.append(None, timestamp_ms, key, value, headers)
+        return AppendedRecord(self.count - 1, size, timestamp_ms) if size else None
+
+    def copy_records(self, other: RecordsBuilder, tokens: list[Any]) -> None:
+        """Copy all records of ``other`` into this empty builder, and take no more.
+
+        ``tokens``: one for each record. Raises ValueError if this builder has records or too small
+        a buffer, or if ``tokens`` are of another number.
+        """
+        if self.count or len(self.buffer) < other.position or len(tokens) != other.count:
+            raise ValueError("records are copied into an empty builder that has room for them")
+        self.buffer[BATCH_OVERHEAD : other.position] = other.records
+        self.position = other.position
+        self.count = other.count
+        self.base_timestamp_ms = other.base_timestamp_ms
+        self.max_record_size = other.max_record_size
+        self.tokens = tokens
+        self.runs = list(other.runs)
+        self.close()
 
     def append_values(
         self,

@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from time import time_ns
+from typing import Any, Final
 
 from aioproducer.errors import RecordTooLargeError, SerializationError
 from aioproducer.model import Header
 from aioproducer.records.acceleration import RecordsBuilder
-from aioproducer.records.builder import BATCH_OVERHEAD, batch_size_bound
+from aioproducer.records.builder import BATCH_OVERHEAD, AppendedRecord, batch_size_bound
 from aioproducer.serialization.headers import checked_headers
 
 _SENT_LATER: Final = "of send_batch()"
-
-
-class AppendedRecord(NamedTuple):
-    """A record in a batch."""
-
-    offset: int
-    """Its place in the batch, from 0."""
-    size: int
-    """Its bytes."""
-    timestamp: int
-    """Milliseconds since the epoch."""
-
-    @property
-    def crc(self) -> None:
-        """Always None: a batch has one checksum, a record none."""
+_FIRST_BUFFER: Final = 16_384
+"""The bytes of a batch's first buffer, which doubles when it is full."""
 
 
 class BatchBuilder:
-    """Collects records for one ``send_batch()``, up to ``max_batch_size`` bytes."""
+    """Collects records for one ``send_batch()``, up to ``max_batch_size`` bytes.
+
+    The records are encoded as they come, so that they are sent as a whole.
+    """
 
     def __init__(
         self,
@@ -43,11 +33,16 @@ class BatchBuilder:
         self._batch_size = batch_size
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
-        self._sizes = RecordsBuilder(bytearray(batch_size), batch_size)
-        self._records: list[tuple[Any, Any, Sequence[Header], int]] = []
-        self._size = BATCH_OVERHEAD
-        self._largest = 0
+        self._serializes = not (key_serializer is None and value_serializer is None)
         self._closed = False
+        self._hold(RecordsBuilder(bytearray(min(batch_size, _FIRST_BUFFER)), batch_size))
+
+    def _hold(self, encoded: RecordsBuilder) -> None:
+        self._encoded = encoded
+        self._append = encoded.append_described
+        self._append_bytes: Callable[..., AppendedRecord | None] = (
+            _nothing if self._serializes else self._append
+        )
 
     def append(
         self, *, timestamp: float | None, key: Any, value: Any, headers: Sequence[Header] = ()
@@ -57,6 +52,18 @@ class BatchBuilder:
         ``timestamp``: milliseconds since the epoch, whose fraction is cut off; None for now. A
         batch takes one record that is larger than its size.
         """
+        if not headers:
+            try:
+                made = self._append_bytes(time_ns(), timestamp, key, value)
+            except (TypeError, OverflowError):
+                made = None  # to be checked
+            if made is not None:
+                return made
+        return self._append_checked(timestamp, key, value, headers)
+
+    def _append_checked(
+        self, timestamp: float | None, key: Any, value: Any, headers: Sequence[Header]
+    ) -> AppendedRecord | None:
         if self._closed:
             return None
         if self._key_serializer is not None:
@@ -66,32 +73,37 @@ class BatchBuilder:
         check_bytes(key, value)
         key, value = _bytes_of(key), _bytes_of(value)
         headers = checked_headers(headers or (), _SENT_LATER)
-        if timestamp is None:
-            timestamp = time.time_ns() // 1_000_000
-        else:
-            timestamp = _checked_timestamp(timestamp)
-        size = self._sizes.append(None, timestamp, key, value, headers)
-        if not size:
-            if self._records:
-                self.close()
-                return None
-            size = self._enlarged(timestamp, key, value, headers)
-        self._records.append((key, value, headers, timestamp))
-        self._size += size
-        self._largest = max(self._largest, batch_size_bound(key, value, headers))
-        return AppendedRecord(len(self._records) - 1, size, timestamp)
-
-    def _enlarged(self, timestamp: int, key: Any, value: Any, headers: Sequence[Header]) -> int:
-        """Take a first record that is larger than the batch; the next one finds it full."""
+        at = None if timestamp is None else _checked_timestamp(timestamp)
+        now_ns = time_ns()
+        made = self._append(now_ns, at, key, value, headers)
         room = batch_size_bound(key, value, headers)
-        self._sizes = RecordsBuilder(bytearray(room), room)
-        size = self._sizes.append(None, timestamp, key, value, headers)
-        self._sizes.close()
-        return size
+        while made is None and self._grow(room):
+            made = self._append(now_ns, at, key, value, headers)
+        if made is None:
+            self.close()
+        elif self._encoded.position > self._batch_size:
+            self._encoded.close()
+        return made
+
+    def _grow(self, room: int) -> bool:
+        """Make the buffer larger, in which a record of ``room`` bytes at most finds no place.
+
+        The buffer gets larger than the batch for a first record alone; the next one finds it full.
+        """
+        encoded, size = self._encoded, len(self._encoded.buffer)
+        if size < self._batch_size:
+            more = min(max(2 * size, encoded.position + room), self._batch_size) - size
+            encoded.buffer.extend(bytes(more))
+            return True
+        if encoded.count or size >= room:
+            return False
+        self._hold(RecordsBuilder(bytearray(room), room))
+        return True
 
     def close(self) -> None:
         """Take no more records."""
         self._closed = True
+        self._encoded.close()
 
     def closed(self) -> bool:
         """True if the batch takes no more records."""
@@ -99,23 +111,29 @@ class BatchBuilder:
 
     def size(self) -> int:
         """The bytes of the batch, before compression."""
-        return self._size
+        return self._encoded.position
 
     def record_count(self) -> int:
         """The number of records."""
-        return len(self._records)
+        return self._encoded.count
 
     def check_records(self, most: int) -> None:
         """Raise RecordTooLargeError if a record is larger than ``most`` bytes."""
-        if self._largest > most:
+        largest = BATCH_OVERHEAD + self._encoded.max_record_size
+        if largest > most:
             raise RecordTooLargeError(
-                f"the batch has a record of up to {self._largest} bytes, and max_request_size is "
+                f"the batch has a record of up to {largest} bytes, and max_request_size is "
                 f"{most}: raise it (and the topic's max.message.bytes), or send smaller records"
             )
 
-    def records(self) -> Sequence[tuple[Any, Any, Sequence[Header], int]]:
-        """Key, value, headers and timestamp of each record."""
-        return self._records
+    @property
+    def encoded(self) -> RecordsBuilder:
+        """The records, encoded; a view."""
+        return self._encoded
+
+
+def _nothing(*_: object) -> None:
+    """Append nothing: the serializers come first."""
 
 
 def check_bytes(key: Any, value: Any) -> None:

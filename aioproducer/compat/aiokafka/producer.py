@@ -16,8 +16,9 @@ from aioproducer.compat.aiokafka import options
 from aioproducer.compat.aiokafka.batch_builder import BatchBuilder, check_bytes, whole
 from aioproducer.compat.aiokafka.bootstrap import bootstrap
 from aioproducer.compat.aiokafka.client import AIOKafkaClient
+from aioproducer.compat.aiokafka.encoded import send_encoded
 from aioproducer.compat.aiokafka.errors import NoFieldsError, translating
-from aioproducer.compat.aiokafka.results import BatchToken, RecordFuture, UnacknowledgedFuture
+from aioproducer.compat.aiokafka.results import RecordFuture, UnacknowledgedFuture
 from aioproducer.compat.aiokafka.transaction import TransactionContext
 from aioproducer.core.arguments import checked_group, checked_offsets, checked_topic
 from aioproducer.core.producer_core import ProducerCore
@@ -64,6 +65,7 @@ class AIOKafkaProducer:
         self._value_serializer = given.value_serializer
         self._serializes = not (given.key_serializer is None and given.value_serializer is None)
         self._partitioner = given.partitioner
+        self._random = SYSTEM.random()
         self._loop = _running_loop() if loop is None else loop
         if self._loop is not None and self._loop.get_debug():
             self._source_traceback = traceback.extract_stack(sys._getframe(1))
@@ -286,28 +288,36 @@ class AIOKafkaProducer:
         )
 
     async def send_batch(
-        self, batch: BatchBuilder, topic: str, *, partition: int
+        self, batch: BatchBuilder, topic: str, *, partition: int | None
     ) -> asyncio.Future[Any]:
         """Send the records of ``batch``, which is closed; the future gets the first one's metadata.
 
-        The call waits as :meth:`send` does.
+        ``partition`` None: the partitioner chooses for the whole batch, without a key; by default
+        at random. The call waits as :meth:`send` does.
         """
         core = self._core
         with translating():
-            chosen = self._partition(await self._topic(topic), partition, None)
+            chosen = self._partition_of_batch(await self._topic(topic), partition)
             if self._config.transactional_id is not None:
                 core.transactions.check_open()
             batch.check_records(self._options.max_request_size)
             await self._wait_for_room()
             batch.close()
             future = self._future(loop=self._loop)
-            token = BatchToken(future, batch.record_count())
-            for key, value, headers, timestamp_ms in batch.records():
-                fields = (topic, value, key, chosen, headers or None, timestamp_ms)
-                core.put(fields, token, over_capacity=True)
-        if not batch.record_count():
-            future.set_nothing()
+            if batch.record_count():
+                send_encoded(core, topic, chosen, batch.encoded, future)
+            else:
+                core.check_usable()
+                future.set_nothing()
         return future
+
+    def _partition_of_batch(self, info: TopicInfo, partition: int | None) -> int:
+        """The named partition, or else one at random, whatever keys the records have."""
+        chosen = self._partition(info, partition, None)
+        if chosen is None:
+            led = [each.partition for each in info.partitions if each.leader is not None]
+            chosen = self._random.choice(led or range(len(info.partitions)))
+        return chosen
 
     # --- transactions ----------------------------------------------------------------------
 

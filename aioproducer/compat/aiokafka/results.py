@@ -10,6 +10,7 @@ from aioproducer import model
 from aioproducer.compat.aiokafka.errors import translated
 from aioproducer.compat.aiokafka.structs import RecordMetadata, TopicPartition
 from aioproducer.records.acceleration import hide, show
+from aioproducer.records.bulk_tokens import BulkToken
 
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
@@ -120,6 +121,22 @@ class BatchToken:
                 token._first = result
                 token._facts = (is_log_append_time, log_start_offset)
             token._count(1)
+
+    def arrived(self, token: BulkToken, *_: object) -> None:
+        """Count the records of ``token``, which are in the log."""
+        self._count(token.count)
+
+    def one(self, _index: int) -> BatchToken:
+        """The token of one record, for a batch of the core that is split or fails."""
+        return self
+
+    def all(self) -> list[Any]:
+        """The tokens of all records, for a batch of the core that has no others.
+
+        The records behind the first one are counted at once.
+        """
+        rest = self._left - 1
+        return [self, *[BulkToken(self, 1, count=rest)] * rest]
 
     def _count(self, records: int) -> None:
         self._left -= records

@@ -8,22 +8,27 @@ have replaced the buffer. No Python code runs between that check and the last by
 from cpython.array cimport array
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromObject, PyBytes_GET_SIZE
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from aioproducer.records._speedups.arrays cimport check_type_code
 from aioproducer.records._speedups.columns cimport BinaryColumn, HeadersColumn, IntColumn
+from aioproducer.records._speedups.cpython_internals cimport new_tuple, untrack
 from aioproducer.records._speedups.varint cimport varint_size, write_field, write_varint
 
 from aioproducer.records.builder import (
     BATCH_OVERHEAD,
     MARK_GRANULE_NS,
+    AppendedRecord,
     check_fields,
     header_bytes,
 )
 
 cdef Py_ssize_t RECORDS_BEGIN = BATCH_OVERHEAD
 cdef int64_t GRANULE_NS = MARK_GRANULE_NS
+cdef type APPENDED = AppendedRecord
 
 
 cdef inline Py_ssize_t size_of(bytes field) noexcept:
@@ -68,17 +73,43 @@ cdef class RecordsBuilder:
         self.limit = 0
 
     def append(self, token, timestamp_ms, key, value, headers=()):
+        return self.append_checked(token, timestamp_ms, key, value, headers)
+
+    def append_described(self, int64_t now_ns, timestamp_ms, key, value, headers=()):
+        if timestamp_ms is None:
+            timestamp_ms = now_ns // 1_000_000
+        cdef Py_ssize_t size = self.append_checked(None, timestamp_ms, key, value, headers)
+        if not size:
+            return None
+        made = new_tuple(APPENDED, 3)
+        put(made, 0, self.count - 1)
+        put(made, 1, size)
+        put(made, 2, timestamp_ms)
+        untrack(made)
+        return made
+
+    def copy_records(self, RecordsBuilder other not None, list tokens not None):
+        cdef Py_ssize_t size = other.position - RECORDS_BEGIN
         if (
-            type(timestamp_ms) is not int
-            or (value is not None and type(value) is not bytes)
-            or (key is not None and type(key) is not bytes)
+            self.count
+            or len(self.buffer) < other.position
+            or len(other.buffer) < other.position
+            or len(tokens) != other.count
         ):
-            check_fields(timestamp_ms, key, value)
-        cdef int64_t timestamp = timestamp_ms
-        if timestamp < 0:
-            check_fields(timestamp_ms, key, value)
-        cdef bytes tail = header_bytes(headers) if headers else b"\0"
-        return self.write(token, timestamp, key, value, tail)
+            raise ValueError("records are copied into an empty builder that has room for them")
+        runs = list(other.runs)
+        memcpy(
+            PyByteArray_AS_STRING(self.buffer) + RECORDS_BEGIN,
+            PyByteArray_AS_STRING(other.buffer) + RECORDS_BEGIN,
+            size,
+        )
+        self.position = other.position
+        self.count = other.count
+        self.base_timestamp_ms = other.base_timestamp_ms
+        self.max_record_size = other.max_record_size
+        self.tokens = tokens
+        self.runs = runs
+        self.limit = 0
 
     def append_values(
         self, token, timestamp_ms, list values not None, Py_ssize_t start=0, headers=()
@@ -137,6 +168,19 @@ cdef class RecordsBuilder:
             ):
                 break
         return self.count - before
+
+    cdef Py_ssize_t append_checked(self, token, timestamp_ms, key, value, headers) except -1:
+        if (
+            type(timestamp_ms) is not int
+            or (value is not None and type(value) is not bytes)
+            or (key is not None and type(key) is not bytes)
+        ):
+            check_fields(timestamp_ms, key, value)
+        cdef int64_t timestamp = timestamp_ms
+        if timestamp < 0:
+            check_fields(timestamp_ms, key, value)
+        cdef bytes tail = header_bytes(headers) if headers else b"\0"
+        return self.write(token, timestamp, key, value, tail)
 
     cdef Py_ssize_t write(self, token, int64_t timestamp, key, value, bytes tail) except -1:
         cdef bytes key_bytes = None if key is None else PyBytes_FromObject(key)
@@ -228,3 +272,8 @@ cdef int64_t checked_time(timestamp_ms) except -1:
     if timestamp < 0:
         check_fields(timestamp_ms, None, None)
     return timestamp
+
+
+cdef inline void put(made, Py_ssize_t place, field) noexcept:
+    Py_INCREF(field)
+    PyTuple_SET_ITEM(made, place, field)

@@ -237,6 +237,77 @@ async def test_many_batches_keep_their_order(orders: MockCluster) -> None:
     assert values(orders, "orders", 0) == [b"%d" % number for number in range(300)]
 
 
+async def send_records(producer: AIOKafkaProducer, count: int, partition: int | None) -> Any:
+    batch = producer.create_batch()
+    for number in range(count):
+        assert batch.append(timestamp=None, key=b"%d" % number, value=b"%d" % number)
+    return await producer.send_batch(batch, "orders", partition=partition)
+
+
+async def test_a_batch_without_partition_goes_to_one_as_a_whole(orders: MockCluster) -> None:
+    async with producer_on(orders) as producer:
+        futures = [await send_records(producer, 20, None) for _ in range(20)]
+        found = [await future for future in futures]
+    assert {each.partition for each in found} == {0, 1}
+    counts = [len(values(orders, "orders", each)) for each in (0, 1)]
+    assert sum(counts) == 400
+    assert not any(count % 20 for count in counts)
+
+
+async def test_a_batch_may_be_sent_again(orders: MockCluster) -> None:
+    async with producer_on(orders, enable_idempotence=True) as producer:
+        batch = producer.create_batch()
+        batch.append(timestamp=None, key=None, value=b"1")
+        batch.append(timestamp=None, key=None, value=b"2")
+        sent = [await producer.send_batch(batch, "orders", partition=0) for _ in range(3)]
+        assert [(await each).offset for each in sent] == [0, 2, 4]
+    assert values(orders, "orders", 0) == [b"1", b"2"] * 3
+
+
+async def test_batches_of_a_transaction(orders: MockCluster) -> None:
+    async with producer_on(orders, transactional_id="t") as producer:
+        with pytest.raises(errors.IllegalOperation):
+            await send_records(producer, 2, 0)
+        async with producer.transaction():
+            future = await send_records(producer, 5, 0)
+            last = await producer.send("orders", b"last", partition=0)
+        assert (await future).offset == 0
+        assert (await last).offset == 5
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+async def test_a_batch_that_is_too_large_for_the_broker_is_split(
+    orders: MockCluster, acks: int
+) -> None:
+    async with producer_on(orders, acks=acks) as producer:
+        await producer.partitions_for("orders")
+        if acks:
+            orders.push_request_errors(PRODUCE, TOO_LARGE)
+        future = await send_records(producer, 500, 0)
+        last = await producer.send("orders", b"last", partition=0)
+        if acks:
+            assert ((await future).offset, (await last).offset) == (0, 500)
+        else:
+            assert (await future) is (await last) is None
+    assert values(orders, "orders", 0) == [*(b"%d" % number for number in range(500)), b"last"]
+
+
+async def test_batches_wait_for_memory_in_their_order(orders: MockCluster) -> None:
+    options = {"max_batch_size": 1_000_000, "max_request_size": 1_200_000}
+    async with producer_on(orders, **options) as producer:
+        await producer.partitions_for("orders")
+        orders.set_broker_rtt(ALL_BROKERS, 20)
+        futures = []
+        for number in range(60):
+            batch = producer.create_batch()
+            while batch.append(timestamp=None, key=b"%d" % number, value=bytes(100_000)):
+                pass
+            futures.append(await producer.send_batch(batch, "orders", partition=0))
+            await producer.send("orders", b"between", partition=0)
+        count = batch.record_count()
+        assert [(await each).offset for each in futures] == [n * (count + 1) for n in range(60)]
+
+
 async def test_an_empty_batch_sends_nothing(orders: MockCluster) -> None:
     async with producer_on(orders) as producer:
         assert (

@@ -16,6 +16,7 @@ from aiokafka.producer.message_accumulator import (  # type: ignore[import-untyp
 from aioproducer import RecordTooLargeError, SerializationError, errors, model
 from aioproducer.compat.aiokafka.batch_builder import BatchBuilder
 from aioproducer.compat.aiokafka.results import BatchToken, RecordFuture, UnacknowledgedFuture
+from aioproducer.records.reader import read_records
 
 RECORDS: list[tuple[Any, Any, Any]] = [
     (None, b"v", ()),
@@ -69,8 +70,9 @@ def test_records_have_the_present_time_or_their_own() -> None:
     cut = batch.append(timestamp=8.9, key=None, value=b"v")
     assert cut is not None
     assert cut.timestamp == 8
-    assert [each[3] for each in batch.records()] == [made.timestamp, 7, 8]
-    wrong: list[Any] = ["1", -1, 2**63, True, float("nan"), float("inf")]
+    read = [each.timestamp_ms for each in read_records(batch.encoded)]
+    assert read == [made.timestamp, 7, 8]
+    wrong: list[Any] = ["1", -1, 2**63, float("nan"), float("inf")]
     for timestamp in wrong:
         with pytest.raises(TypeError, match="timestamp"):
             batch.append(timestamp=timestamp, key=None, value=b"v")
@@ -86,13 +88,15 @@ def test_wrong_headers_are_refused_as_they_are_added() -> None:
     assert batch.record_count() == 0
     mutable: Any = [("é", bytearray(b"1"))]
     batch.append(timestamp=None, key=None, value=b"v", headers=mutable)
-    assert batch.records()[0][2] == (("é", b"1"),)
+    [read] = read_records(batch.encoded)
+    assert list(read.headers) == [("é", b"1")]
 
 
 def test_serializers_make_the_bytes() -> None:
     batch = BatchBuilder(1000, lambda key: key.upper().encode(), lambda value: b"%d" % value)
     batch.append(timestamp=None, key="k", value=7)
-    assert [each[:2] for each in batch.records()] == [(b"K", b"7")]
+    [made] = read_records(batch.encoded)
+    assert (made.key, made.value) == (b"K", b"7")
     with pytest.raises(SerializationError, match="Not supported type for key"):
         BatchBuilder(1000).append(timestamp=None, key="text", value=b"")
 
@@ -102,7 +106,7 @@ def test_a_buffer_may_be_used_again() -> None:
     batch = BatchBuilder(1000)
     batch.append(timestamp=None, key=None, value=buffer)
     buffer[:] = b"two"
-    assert batch.records()[0][1] == b"one"
+    assert [each.value for each in read_records(batch.encoded)] == [b"one"]
 
 
 # --- futures -------------------------------------------------------------------------------
@@ -181,3 +185,26 @@ async def test_cancelling_the_future_of_a_batch_takes_no_record_back() -> None:
     token.set_exception(errors.ProducerClosedError("closed"))
     with pytest.raises(asyncio.CancelledError):
         await future
+
+
+async def test_the_records_behind_the_first_one_are_counted_at_once() -> None:
+    future = RecordFuture()
+    first, *rest = BatchToken(future, 4).all()
+    assert len(rest) == 3
+    assert len(set(rest)) == 1
+    rest[0].deliver("orders", 3, 11)
+    assert not future.done()
+    BatchToken.set_results([first], [metadata(10)], False, 4)
+    assert (await future).offset == 10
+    assert BatchToken(RecordFuture(), 1).all()[1:] == []
+
+
+def test_a_batch_grows_to_its_size() -> None:
+    own, known = BatchBuilder(100_000), TheirBuilder(100_000, 0)
+    for number in range(3_000):
+        made = own.append(timestamp=5, key=b"k", value=b"v" * (number % 90))
+        expected = known.append(timestamp=5, key=b"k", value=b"v" * (number % 90))
+        assert (made is None) == (expected is None)
+        assert own.size() == known.size()
+    assert own.closed()
+    assert own.record_count() == known.record_count()

@@ -245,3 +245,43 @@ def test_the_bound_is_above_the_batch_of_one_record_and_not_far(
     bound = batch_size_bound(key, value, headers)
     assert size <= bound <= size + MAX_RECORD_OVERHEAD
     assert put(RecordsBuilder(bytearray(bound), bound), record)
+
+
+def test_an_appended_record_is_described() -> None:
+    builder = RecordsBuilder(bytearray(100), 100)
+    first = builder.append_described(5_999_999, None, None, b"v")
+    second = builder.append_described(0, 9, b"k", None, [("h", b"1")])
+    assert first is not None
+    assert (first, first.crc) == ((0, 8, 5), None)
+    assert second is not None
+    assert (second.offset, second.timestamp, second.size) == (1, 9, 12)
+    assert builder.append_described(0, 1, None, b"x" * 20) is None
+    assert builder.tokens == [None, None]
+    for wrong in (1.5, "1"):
+        with pytest.raises(TypeError):
+            builder.append_described(0, wrong, None, b"v")  # type: ignore[arg-type]
+    with pytest.raises(OverflowError):
+        builder.append_described(0, -1, None, b"v")
+
+
+def test_records_are_copied_as_a_whole() -> None:
+    source = RecordsBuilder(bytearray(500), 500)
+    for number in range(20):
+        put(source, Rec(NOW + number // 7, b"k", b"v" * number))
+    copy = RecordsBuilder(bytearray(source.position), source.position)
+    copy.mark(3)
+    tokens = [object()] * 20
+    copy.copy_records(source, tokens)
+    assert bytes(copy.records) == bytes(source.records)
+    assert (copy.count, copy.runs, copy.tokens) == (20, source.runs, tokens)
+    assert copy.runs is not source.runs
+    assert (copy.base_timestamp_ms, copy.max_record_size) == (NOW, source.max_record_size)
+    assert put(copy, A) == 0
+    assert put(source, A)
+    for builder, count in (
+        (RecordsBuilder(bytearray(source.position - 1), 1), 21),
+        (RecordsBuilder(bytearray(500), 500), 20),
+        (copy, 21),
+    ):
+        with pytest.raises(ValueError, match="empty"):
+            builder.copy_records(source, [None] * count)
