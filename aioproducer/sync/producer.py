@@ -60,8 +60,9 @@ class Producer(Generic[K_contra, V_contra]):
     must not block: a call that would wait raises :class:`IllegalStateError` there. Records on their
     way to that thread take up to a sixteenth of ``buffer_memory`` in addition.
 
-    Close every producer. The interpreter's exit closes the remaining ones, within 10 s each, but
-    ``os._exit`` and signals do not. A forked child makes its own producer.
+    Close every producer. The exit of the interpreter, or of a process of multiprocessing, closes
+    the remaining ones, within 10 s each, but ``os._exit`` and signals do not. A forked child starts
+    its own producer.
     """
 
     _make_producer: Callable[..., producer.Producer[Any, Any]] = producer.Producer

@@ -1,0 +1,38 @@
+"""A WSGI application that sends each request's body to Kafka.
+
+    gunicorn --chdir examples/workers --preload -c examples/workers/gunicorn_conf.py wsgi_app:app
+
+With --preload gunicorn imports this module once, and forks the workers afterwards. So the producer
+is made here, where it opens nothing, and gunicorn_conf.py starts and closes it in each worker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from aioproducer import ProducerError
+from aioproducer.sync import Producer
+
+producer = Producer(
+    bootstrap_servers=os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
+    delivery_timeout_ms=10_000,  # a request waits no longer
+    request_timeout_ms=5_000,
+)
+
+
+def app(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
+    """Answer when the record is in Kafka, or when it is not."""
+    body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    answer: dict[str, object]
+    try:
+        record = producer.send("orders", body).result()
+    except ProducerError as error:
+        status, answer = "503 Service Unavailable", {"error": str(error)}
+    else:
+        status = "201 Created"
+        answer = {"partition": record.partition, "offset": record.offset, "worker": os.getpid()}
+    start_response(status, [("Content-Type", "application/json")])
+    return [json.dumps(answer).encode()]
