@@ -224,6 +224,8 @@ class RecordsBuilder:
         """
         if timestamp_ms is None:
             timestamp_ms = now_ns // 1_000_000
+        elif type(timestamp_ms) is bool:
+            raise TypeError("a timestamp is an int, not a bool")
         size = self.append(None, timestamp_ms, key, value, headers)
         return AppendedRecord(self.count - 1, size, timestamp_ms) if size else None
 

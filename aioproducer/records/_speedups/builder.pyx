@@ -78,6 +78,8 @@ cdef class RecordsBuilder:
     def append_described(self, int64_t now_ns, timestamp_ms, key, value, headers=()):
         if timestamp_ms is None:
             timestamp_ms = now_ns // 1_000_000
+        elif type(timestamp_ms) is bool:
+            raise TypeError("a timestamp is an int, not a bool")
         cdef Py_ssize_t size = self.append_checked(None, timestamp_ms, key, value, headers)
         if not size:
             return None

@@ -72,7 +72,7 @@ def test_records_have_the_present_time_or_their_own() -> None:
     assert cut.timestamp == 8
     read = [each.timestamp_ms for each in read_records(batch.encoded)]
     assert read == [made.timestamp, 7, 8]
-    wrong: list[Any] = ["1", -1, 2**63, float("nan"), float("inf")]
+    wrong: list[Any] = ["1", -1, 2**63, True, float("nan"), float("inf")]
     for timestamp in wrong:
         with pytest.raises(TypeError, match="timestamp"):
             batch.append(timestamp=timestamp, key=None, value=b"v")
