@@ -32,6 +32,7 @@ MODULES: Final = (
     "aioproducer.observability.prometheus",
     "aioproducer.auth.aws_msk_iam",
     "aioproducer.compat.aiokafka",
+    "aioproducer.compat.faststream",
     "aioproducer.spark",
     "aioproducer.testing",
     "aioproducer.testing.fault_proxy",
