@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from aioproducer.cli.signals import EndSignals
+
+
+@pytest.fixture(autouse=True)
+def _default_sigterm() -> Iterator[None]:
+    """Whatever other tests of this process have set: an event loop sets the default again."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 async def both_arrive(seen: list[str]) -> Callable[..., Any] | int | None:
