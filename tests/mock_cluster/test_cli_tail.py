@@ -86,6 +86,19 @@ async def test_positions(cluster: MockCluster, options: list[str], numbers: rang
     assert done.stdout == b"".join(b"%d\n" % number for number in numbers)
 
 
+@pytest.mark.parametrize("options", [["-e"], ["--until", "5"], []])
+async def test_a_position_beyond_the_end_is_one_line(
+    cluster: MockCluster, options: list[str]
+) -> None:
+    await send(cluster, 0, 10)
+    ended = tail(cluster, "-o", "99999", *options)
+    assert (ended.returncode, ended.stdout) == (1, b"")
+    (line,) = ended.stderr.decode().splitlines()
+    assert "t-0: the log has no offset 99999: it begins at 0 and ends at 10" in line
+    reset = tail(cluster, "-o", "99999", *options, "-X", "auto.offset.reset=earliest", "-c", "3")
+    assert (reset.returncode, reset.stdout) == (0, b"0\n1\n2\n")
+
+
 async def test_new_records_come_as_they_are_written(cluster: MockCluster) -> None:
     await send(cluster, 0, 5)
     with following(cluster) as process:
