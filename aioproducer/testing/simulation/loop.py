@@ -1,6 +1,6 @@
 """An event loop in virtual time: nothing waits, and every run of it is the same.
 
-The world outside of the process (the network, the brokers) lives by the same clock. It goes on while
+The world outside of the process (the network, the brokers) has the same clock. It goes on while
 the process computes, holds its loop, or is stopped: what arrives meanwhile waits in the sockets.
 """
 
@@ -13,16 +13,16 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from itertools import count
-from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
+from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, Unpack
 from weakref import WeakSet
 
 from aioproducer.testing.simulation.agenda import Agenda
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-MOST_STEPS = 2_000_000
-BEGIN = 1_000.0
-"""The clock's seconds at the start."""
+MOST_STEPS: Final = 2_000_000
+BEGIN: Final = 1_750_000_000.0
+"""The clock's seconds at the start: those of Unix, so that it is the clock of records as well."""
 
 
 class NothingHappensAnyMoreError(Exception):
@@ -39,7 +39,7 @@ class Network(Protocol):
 
     def listen(
         self, protocol_factory: Callable[[], Any], host: str, port: int
-    ) -> asyncio.AbstractServer:
+    ) -> Any:
         """Accept connections of this process, in this process."""
 
 
@@ -67,7 +67,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     """Runs what asyncio code needs, except for threads and sockets of the machine.
 
     An iteration polls the sockets, finds the timers that are due, and runs all callbacks that are
-    ready then. ``timers_first``: due timers run before what the sockets have, as with libuv; asyncio
+    ready then. ``timers_first``: due timers run before what the sockets have, as in libuv; asyncio
     runs them behind it.
     """
 
@@ -90,6 +90,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Seconds that a call takes in an executor."""
         self.step_seconds = 0.0
         """Seconds that a callback takes."""
+        self.stopped = 0.0
+        """Seconds for which the process was stopped, or a callback held it, until now."""
         self._timers_first = timers_first
         self._due: deque[asyncio.Handle] = deque()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
@@ -117,7 +119,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _iterate(self) -> None:
         if self._due:
-            self.pass_time(0.0)
+            self.outside.run_until(self.outside.now)
         else:
             self._sleep()
         ready = self._poll()
@@ -139,7 +141,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if not handle.cancelled():
             handle._run()
         if self.step_seconds:
-            self.pass_time(self.step_seconds)
+            self.outside.run_until(self.outside.now + self.step_seconds)
 
     def _sleep(self) -> None:
         """Let time pass until a socket or a timer is due."""
@@ -188,6 +190,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         A callback that calls this holds the loop. Called from the world outside or between
         callbacks, it stops the process.
         """
+        self.stopped += seconds
         self.outside.run_until(self.outside.now + seconds)
 
     def stop_at_poll(self, seconds: float) -> None:
@@ -258,7 +261,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Task[T]:
         number = next(self._ticket)
         given = f"Task-{number}" if name is None else str(name)
-        task = _Task(number, coro, loop=self, name=given, context=context)
+        task: _Task[T] = _Task(number, coro, loop=self, name=given, context=context)
         self.tasks.add(task)
         return task
 
@@ -288,7 +291,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     async def create_server(  # type: ignore[override]
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: Any, port: int, **_: Any
-    ) -> asyncio.AbstractServer:
+    ) -> Any:
         return self.network.listen(protocol_factory, host, port)
 
     async def create_connection(  # type: ignore[override]

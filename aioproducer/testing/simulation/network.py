@@ -39,6 +39,8 @@ class Direction:
     def __init__(self, agenda: Agenda, delay: Callable[[], float]) -> None:
         self.on_room: Callable[[], object] = lambda: None
         """Called when bytes have left it."""
+        self.on_put: Callable[[bytes], object] = lambda _: None
+        """Called with the bytes that are put into it."""
         self._agenda = agenda
         self._delay = delay
         self._arrives_at = 0.0
@@ -58,6 +60,7 @@ class Direction:
     def put(self, data: bytes) -> None:
         """Send bytes; they arrive after a delay, and behind what was sent before."""
         if data and not self._over and not self._closing:
+            self.on_put(data)
             self._under_way.append(data)
             self._size += len(data)
             self._schedule(self._arrive)
@@ -157,6 +160,8 @@ class SimulatedNetwork:
         """The connections that have not ended."""
         self.silent: set[tuple[str, int]] = set()
         """The addresses that do not answer who connects."""
+        self.on_connection: Callable[[Connection], object] = lambda _: None
+        """Called with each connection of a client, before any byte is put into it."""
         self._loop = loop
         self._listeners: dict[tuple[str, int], Accepting] = {}
         self._ports = count(FIRST_PORT)
@@ -186,6 +191,7 @@ class SimulatedNetwork:
         transport.on_end = lambda: self.connections.pop(connection, None)
         connection.requests.receiver = self._listeners[address](connection)
         self.connections[connection] = None
+        self.on_connection(connection)
         protocol = protocol_factory()
         transport.open(protocol)
         return transport, protocol
@@ -199,7 +205,7 @@ class SimulatedNetwork:
 
     def listen(
         self, protocol_factory: Callable[[], Any], host: str, port: int
-    ) -> asyncio.AbstractServer:
+    ) -> Listener:
         """Accept connections in the process itself."""
         address = host, port or next(self._ports)
 
@@ -227,7 +233,7 @@ class _Answer:
             self._answer.set_result(None)
 
 
-class Listener(asyncio.AbstractServer):
+class Listener:
     """The value of :func:`asyncio.start_server`; also its only socket."""
 
     def __init__(self, address: tuple[str, int], close: Callable[[], object]) -> None:
@@ -238,6 +244,9 @@ class Listener(asyncio.AbstractServer):
     def close(self) -> None:
         """Accept no more connections."""
         self._close()
+
+    async def wait_closed(self) -> None:
+        """It is closed at once."""
 
     def getsockname(self) -> tuple[str, int]:
         """The address."""
