@@ -35,7 +35,7 @@ class Application:
         self.name = name
         self.producer = producer
         self.life = life
-        self.numbers = count()
+        self.sent = 0
         self.transactions = count()
         self.ended: BaseException | None = None
         """The reason that it can send no more: it was closed or fenced."""
@@ -46,7 +46,7 @@ class Application:
 
     def record(self, topic: str, size: int, random: Random, how: str) -> Sent:
         """A record with a value that no other has."""
-        number = next(self.numbers)
+        number, self.sent = self.sent, self.sent + 1
         value = f"{self.name}{number}/".encode()
         value += random.randbytes(size) if size < 1_000 else bytes(size)
         sent = Sent(
@@ -147,13 +147,14 @@ class Caller:
         partition = self.random.randrange(TOPICS[topic]) if how == "named" else None
         batch = [self.app.record(topic, size, self.random, "sticky") for _ in range(records)]
         for sent in batch:
-            sent.bulk, sent.headers, sent.partition = True, (), partition
+            sent.bulk, sent.headers, sent.partition = batch[0].number, (), partition
             sent.transaction = self.transaction
         report = await self.app.producer.send_many(
             topic, [sent.value for sent in batch], partition=partition
         )
         for sent in batch:
             sent.resolved_at, sent.stopped_until = self.life.loop.time(), self.life.stopped
+            sent.until = self.app.sent
         self.life.journal.bulk_reports.append((batch, report))
 
     async def cancel(self, seconds: float, topic: str, how: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from aioproducer.testing.simulation.kafka.faults import RequestFaults
 from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.simulation.plan import Event
 
@@ -18,6 +19,7 @@ _BASE_DELAYS = {
     "far": (0.1, 0.13),
 }
 _SLOW_TAIL = 0.02
+PRODUCE = 0
 
 
 class Network:
@@ -48,10 +50,13 @@ class Faults:
         self.cluster = life.world.cluster
         self.model = life.world.cluster.model
         self.network = network
+        self._at_peace = False
         self._repairs: dict[Callable[[], object], None] = {}
 
     def begin(self, event: Event) -> None:
-        """Let it happen."""
+        """Let it happen, unless there is peace already."""
+        if self._at_peace:
+            return
         self.life.tell(f"{event.kind}{event.args}")
         getattr(self, event.kind)(*event.args)
 
@@ -64,11 +69,12 @@ class Faults:
         self.world.loop.outside.call_later(seconds, end)
 
     def end_all(self) -> None:
-        """Make peace: everything is repaired."""
+        """Make peace: everything is repaired, and nothing more goes wrong."""
+        self._at_peace = True
         for repair in list(self._repairs):
             del self._repairs[repair]
             repair()
-        self.model.make_peace()
+        self.model.faults = RequestFaults()
 
     def nothing(self) -> None:
         """An event that was left out."""
@@ -163,7 +169,7 @@ class Faults:
 
     def lose_response(self, times: int) -> None:
         """The next batches are written, but their responses are lost with the connection."""
-        self.model.write_but_cut(times)
+        self.model.lose_next_response(PRODUCE, times=times)
 
     def delete_records(self, topic: str, partition: int, records: int) -> None:
         """The oldest records are deleted."""
@@ -174,8 +180,5 @@ class Faults:
         self.model.expire_producer_ids(self.world.loop.time())
 
     def fence(self) -> None:
-        """Another producer starts with the transactional id."""
-        self.life.fenced = True
-        for options in self.life.plan.producers.values():
-            self.model.fence(options["transactional_id"], self.world.loop.time())
-        self.cluster.moved_on()
+        """Other producers start with the transactional ids."""
+        self.life.fence()

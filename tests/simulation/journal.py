@@ -16,7 +16,7 @@ class Sent:
     """A record that was passed to a producer, or was refused at the call."""
 
     number: int
-    """The place of its ``send()`` among all records of its producer."""
+    """The place of its ``send()`` among those of its producer."""
     producer: str
     topic: str
     partition: int | None
@@ -31,7 +31,10 @@ class Sent:
     """None: the record has no future of its own (``send_many``), or the call raised."""
     raised: BaseException | None = None
     """The error of the call."""
-    bulk: bool = False
+    until: int | None = None
+    """The number of the next record when the ``send_many()`` of this one had returned."""
+    bulk: int | None = None
+    """The number of the first record of its ``send_many()``; None: it was sent alone."""
     resolved_at: float | None = None
     stopped_at: float = 0.0
     """The seconds for which the process had been stopped or held until the call."""
@@ -64,7 +67,7 @@ class Sent:
     @property
     def name(self) -> str:
         """The record in words."""
-        return f"record {self.value[:12].decode()!r} of producer {self.producer}"
+        return f"record {self.producer}{self.number}"
 
 
 @dataclass

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from aioproducer import (
+    BootstrapError,
     BufferExhaustedError,
     DeliveryTimeoutError,
     IllegalStateError,
@@ -43,6 +44,14 @@ MURMUR2: Final = {
 }
 """The hashes of the callers' keys, by kafka-python."""
 HARMLESS: Final = frozenset({"freeze", "nothing"})
+
+
+_TIMEOUTS: Final = (
+    DeliveryTimeoutError,
+    BufferExhaustedError,
+    MetadataTimeoutError,
+    BootstrapError,
+)
 
 
 class Judge:
@@ -203,17 +212,24 @@ class Judge:
 
     def nothing_out_of_order(self) -> Iterator[str]:
         """The records of a producer in a partition are in the order of their sends."""
-        numbers = {sent.value: sent for sent in self.journal.sent}
+        by_value = {sent.value: sent for sent in self.journal.sent}
         for (topic, partition), log in self.logs.items():
-            last: dict[str, Sent] = {}
+            latest: dict[str, Sent] = {}
+            in_bulk: dict[tuple[str, int], Sent] = {}
             for record in log:
-                sent = numbers.get(record.value)
+                sent = by_value.get(record.value)
                 if sent is None or not self._keeps_order(sent.producer):
                     continue
-                before = last.get(sent.producer)
-                if before is not None and before.number > sent.number:
+                before = latest.setdefault(sent.producer, sent)
+                if _begin(before) >= _end(sent) and before is not sent:
                     yield f"{topic}-{partition}: {before.name} lies before {sent.name}"
-                last[sent.producer] = sent
+                if _begin(sent) > _begin(before):
+                    latest[sent.producer] = sent
+                if sent.bulk is not None:
+                    before = in_bulk.get((sent.producer, sent.bulk), sent)
+                    if before.number > sent.number:
+                        yield f"{topic}-{partition}: {before.name} lies before {sent.name}"
+                    in_bulk[sent.producer, sent.bulk] = sent
 
     def _keeps_order(self, producer: str) -> bool:
         one = self._options(producer).get("max_in_flight_requests_per_connection") == 1
@@ -255,9 +271,7 @@ class Judge:
                     yield f"{sent.name} failed by {error!r} before close()"
             elif isinstance(error, KafkaError | TransactionError | IllegalStateError):
                 self._expect_refusals(error)
-            elif not isinstance(
-                error, DeliveryTimeoutError | BufferExhaustedError | MetadataTimeoutError
-            ):
+            elif not isinstance(error, _TIMEOUTS):
                 yield f"{sent.name} failed by {error!r}"
 
     def _expect_refusals(self, error: ProducerError) -> None:
@@ -277,7 +291,7 @@ class Judge:
     def failures_come_in_time(self) -> Iterator[str]:
         """A record has its outcome within ``delivery_timeout_ms`` and ``max_block_ms``."""
         for sent in self.journal.sent:
-            if sent.resolved_at is None or sent.bulk:
+            if sent.resolved_at is None or sent.bulk is not None:
                 continue
             options = self._options(sent.producer)
             bound = (options["delivery_timeout_ms"] + options.get("max_block_ms", 60_000)) / 1000
@@ -406,3 +420,15 @@ class Judge:
         for call in self.journal.calls:
             if call.error is not None:
                 yield f"{call.what} failed without any fault: {call.error!r}"
+
+
+def _begin(sent: Sent) -> int:
+    """The number of the first record that may have been sent after this one."""
+    return sent.number if sent.bulk is None else sent.bulk
+
+
+def _end(sent: Sent) -> float:
+    """The number of the first record that was surely sent after this one."""
+    if sent.bulk is None:
+        return sent.number + 1
+    return float("inf") if sent.until is None else sent.until

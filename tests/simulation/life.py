@@ -12,10 +12,9 @@ from functools import partial
 from itertools import count
 from typing import Any, Final
 
-from aioproducer.testing.simulation.kafka import ClusterOptions
-
 from aioproducer import Producer, ProducerError
 from aioproducer.reader import Reader
+from aioproducer.testing.simulation.kafka import ClusterOptions
 from aioproducer.testing.simulation.network import Connection
 from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.simulation.callers import Application, Caller
@@ -26,6 +25,8 @@ from tests.simulation.plan import TOPICS, Plan, Step
 PATIENCE: Final = 2_000.0
 """Seconds of the virtual clock after which a call that should have ended has not."""
 MOST_STEPS: Final = 400_000
+TRANSACTIONS_END: Final = 70.0
+"""Seconds in which coordinators abort transactions that nobody ends."""
 HEAL: Final = 30.0
 """Seconds in which the brokers come to rest."""
 
@@ -50,8 +51,9 @@ class Life:
         self.applications: dict[str, Application] = {}
         self.down: set[int] = set()
         """The brokers that are down."""
-        self.fenced = False
-        """Another producer has started with the transactional ids."""
+        self.fenced: set[str] = set()
+        """The producers whose transactional id another producer has taken, or tried to."""
+        self._fencing: list[asyncio.Task[None]] = []
         self.story: list[str] = []
         """The events as they happened, in words."""
         self.trace = hashlib.sha256()
@@ -114,6 +116,29 @@ class Life:
         finally:
             call.ended, call.stopped = self.loop.time(), self.stopped - call.stopped
 
+    def fence(self) -> None:
+        """Start other producers with the transactional ids, and close them."""
+        for name in self.plan.producers:
+            task = self.loop.create_task(self._fence(name), name=f"fences {name}")
+            self._fencing.append(task)
+
+    async def _fence(self, name: str) -> None:
+        self.fenced.add(name)
+        other = self._make_producer(f"{name}-2", self.plan.producers[name])
+        try:
+            await other.start()
+        except ProducerError as error:
+            self.tell(f"producer {name} was not fenced: {error}")
+        await other.close(5.0)
+
+    def _make_producer(self, client_id: str, options: dict[str, Any]) -> Producer[Any, Any]:
+        return Producer(
+            bootstrap_servers=self.world.cluster.bootstrap_servers,
+            client_id=client_id,
+            enable_metrics_push=False,
+            **options,
+        )
+
     def closing(self, producer: str) -> bool:
         """True if a producer is closed in the midst of it all."""
         return self.journal.closed == producer
@@ -138,12 +163,7 @@ class Life:
         for event in self.plan.events:
             self.world.at(event.at, _begin(self._faults, event))
         for name, options in self.plan.producers.items():
-            producer: Producer[Any, Any] = Producer(
-                bootstrap_servers=self.world.cluster.bootstrap_servers,
-                client_id=name,
-                enable_metrics_push=False,
-                **options,
-            )
+            producer = self._make_producer(name, options)
             self.applications[name] = Application(name, producer, self)
         reading = self.loop.create_task(self._read_along()) if self.plan.reads else None
         tasks = [
@@ -154,10 +174,13 @@ class Life:
             tasks.append(self.loop.create_task(self._close_midway(), name="closes midway"))
         await self._bounded("the callers", asyncio.gather(*tasks))
         self._faults.end_all()
+        if self._fencing:
+            await self._bounded("the fencing", asyncio.gather(*self._fencing))
         self.tell("peace")
         await asyncio.sleep(HEAL)
         for application in self.applications.values():
             await self._bounded("the end", self._end(application))
+        await asyncio.sleep(TRANSACTIONS_END)
         await self._bounded("reading back", self._read_back())
         if reading is not None:
             reading.cancel()
@@ -220,7 +243,7 @@ class Life:
     async def _goes_on(self, application: Application) -> None:
         """Nothing is left of it all: memory is whole, and the next records are delivered."""
         producer = application.producer
-        metrics = producer.metrics()
+        metrics = producer.metrics()["producer-metrics"]
         free, total = metrics["buffer-available-bytes"], metrics["buffer-total-bytes"]
         if free != total:
             self.journal.violations.append(

@@ -315,9 +315,9 @@ def _event(random: Random, brokers: int, mood: str, kind: str) -> tuple[str, tup
     broker = random.randint(1, brokers)
     seconds = random.choice([0.05, 0.5, 3.0, 8.0, 35.0])
     kinds = ["cut", "cut", "stall", "stall", "crash", "move", "fail", "fail", "throttle"]
-    kinds += ["lose_response", "lose_response", "slow", "silent", "freeze", "shrink", "forget"]
+    kinds += ["lose_response", "lose_response", "slow", "silent", "freeze", "forget"]
     if mood == "hostile":
-        kinds += ["refuse", "refuse", "expire_ids", "lossy_crash", "delete_records"]
+        kinds += ["refuse", "refuse", "lossy_crash"]
         kinds += ["fence"] * (kind == "transactional")
     match random.choice(kinds):
         case "freeze":

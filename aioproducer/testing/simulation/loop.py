@@ -21,6 +21,8 @@ from aioproducer.testing.simulation.agenda import Agenda
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 MOST_STEPS: Final = 2_000_000
+STEPS_TO_CANCEL: Final = 10_000
+"""Callbacks that tasks have to end when they are cancelled, because the main one has ended."""
 BEGIN: Final = 1_750_000_000.0
 """The clock's seconds at the start: those of Unix, so that it is the clock of records as well."""
 
@@ -112,10 +114,24 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                     raise TimeoutError(f"no end after {most_steps} steps")
                 self._iterate()
         finally:
+            self._cancel_all()
             _set_running_loop(None)
             self._runs = False
             self.close()
         return task.result()
+
+    def _cancel_all(self) -> None:
+        """End the tasks that are left, as :func:`asyncio.run` does, with patience for most."""
+        self.before_step = lambda: None
+        left = [task for task in self.tasks if not task.done()]
+        for task in left:
+            task.cancel()
+        last = self.steps + STEPS_TO_CANCEL
+        while self.steps < last and not all(task.done() for task in left):
+            try:
+                self._iterate()
+            except NothingHappensAnyMoreError:
+                break
 
     def _iterate(self) -> None:
         if self._due:
@@ -145,7 +161,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _sleep(self) -> None:
         """Let time pass until a socket or a timer is due."""
-        while not self._pollable:
+        while not (self._pollable or self._due):
             timers = self._timers
             while timers and timers[0][2].cancelled():
                 heapq.heappop(timers)
