@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 import time
 from collections.abc import Iterable
 from typing import Final
@@ -14,7 +15,8 @@ from tests.simulation.mutations import MUTATIONS, mutated
 from tests.simulation.plan import Plan, make_plan
 from tests.simulation.shrinking import shrink, violations
 
-MOST_LINES: Final = 12
+MOST_LINES: Final = 3
+MOST_CHARACTERS: Final = 400
 
 
 def main(arguments: list[str]) -> int:
@@ -60,15 +62,28 @@ def report(
 ) -> str:
     """A failing life in words, with the command that lives it again."""
     lines = [f"life {plan.seed} broke {len(found)} promises:"]
-    lines += [f"  {each}" for each in found[:MOST_LINES]]
+    lines += _shown(found)
     lines.append(f"again: {command(plan.seed, gone, mutation)}")
     if shrunk:
         gone = gone + [each for each in shrink(plan, found) if each not in gone]
         smallest = make_plan(plan.seed).without(gone)
         lines += ["the smallest one:", *smallest.lines()]
-        lines += [f"  {each}" for each in violations(smallest)[:MOST_LINES]]
+        lines += _shown(violations(smallest))
         lines.append(f"again: {command(plan.seed, gone, mutation)}")
     return "\n".join(lines)
+
+
+def _shown(found: list[str]) -> list[str]:
+    """The first violations of each promise."""
+    shown: dict[str, list[str]] = {}
+    for each in found:
+        shown.setdefault(each.partition(":")[0], []).append(each)
+    lines: list[str] = []
+    for these in shown.values():
+        lines += [f"  {textwrap.shorten(each, MOST_CHARACTERS)}" for each in these[:MOST_LINES]]
+        if len(these) > MOST_LINES:
+            lines.append(f"  … and {len(these) - MOST_LINES} more")
+    return lines
 
 
 def command(seed: int, gone: list[str], mutation: str | None) -> str:

@@ -111,9 +111,10 @@ class Faults:
         self._later(seconds, release)
 
     def forget(self, broker: int) -> None:
-        """A firewall forgets the connections."""
+        """A firewall forgets the connections, until there is peace."""
         for connection in self.cluster.connections(broker):
             connection.stall()
+            self._repairs[connection.cut] = None
 
     def slow(self, factor: float, seconds: float) -> None:
         """The network is slow."""

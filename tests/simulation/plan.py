@@ -46,6 +46,10 @@ class Event:
         return f"at {self.at:.3f} s: {self.kind}({', '.join(map(repr, self.args))})"
 
 
+NO_STEP: Final = Step("nothing")
+NO_EVENT: Final = Event(0.0, "nothing")
+
+
 @dataclass(frozen=True)
 class Plan:
     """A life before it is lived."""
@@ -86,9 +90,12 @@ class Plan:
             yield from (f"    {name}.{key} = {value!r}" for key, value in options.items())
         for name, (producer, steps) in self.callers.items():
             yield f"  caller {name}, of producer {producer}:"
-            yield from (f"    {name}.{place}: {step}" for place, step in enumerate(steps))
+            for place, step in enumerate(steps):
+                if step != NO_STEP:
+                    yield f"    {name}.{place}: {step}"
         for place, event in enumerate(self.events):
-            yield f"  e{place} {event}"
+            if event != NO_EVENT:
+                yield f"  e{place} {event}"
         if self.closes_after is not None:
             yield f"  close: after {self.closes_after} s, with timeout={self.close_timeout}"
         if self.reads:
@@ -111,7 +118,6 @@ class Plan:
     def without(self, labels: Collection[str]) -> Plan:
         """The plan without some of its parts. The others keep their labels."""
         gone = set(labels)
-        nothing = Event(0.0, "nothing")
         return replace(
             self,
             timers_first=self.timers_first and "order" not in gone,
@@ -141,7 +147,7 @@ KIND: Final = ("acks", "enable_idempotence", "transactional_id")
 
 def _kept(caller: str, steps: tuple[Step, ...], gone: set[str]) -> Iterator[Step]:
     for place, step in enumerate(steps):
-        yield Step("nothing") if f"{caller}.{place}" in gone else step
+        yield NO_STEP if f"{caller}.{place}" in gone else step
 
 
 # --- drawing ---------------------------------------------------------------------------------
