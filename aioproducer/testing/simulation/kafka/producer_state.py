@@ -89,10 +89,12 @@ class ProducerStates:
 
     # --- verification ----------------------------------------------------------------------
 
-    def needs_verification(self, producer_id: int) -> bool:
-        """True if the producer has no transaction here, so the coordinator must know of one."""
+    def needs_verification(self, producer_id: int, epoch: int) -> bool:
+        """True if the producer has no transaction of this epoch here, so the coordinator must know
+        of one. Source: ``UnifiedLog.hasOngoingTransaction``.
+        """
         entry = self.entries.get(producer_id)
-        return entry is None or entry.transaction_start is None
+        return entry is None or entry.transaction_start is None or entry.epoch != epoch
 
     def start_verification(self, batch: Batch, *, adds_partitions: bool) -> Verification:
         """Source: ``maybeCreateVerificationStateEntry``."""

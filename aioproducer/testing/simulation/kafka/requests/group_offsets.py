@@ -44,7 +44,7 @@ def _verified(call: Call) -> ErrorCode:
     """Source: ``CoordinatorRuntime.scheduleTransactionalWriteOperation``."""
     body = call.body
     partition = call.coordinators.groups.partition_of(str(body.group_id))
-    if not partition.producers.needs_verification(body.producer_id):
+    if not partition.producers.needs_verification(body.producer_id, body.producer_epoch):
         return ErrorCode.none
     code = call.coordinators.transactions.verify(
         str(body.transactional_id),

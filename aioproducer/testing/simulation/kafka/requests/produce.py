@@ -129,7 +129,7 @@ class _Produce:
             batch, partition = part.batch, part.partition
             if part.code or batch is None or partition is None or not batch.transactional:
                 continue
-            if partition.producers.needs_verification(batch.producer_id):
+            if partition.producers.needs_verification(batch.producer_id, batch.producer_epoch):
                 part.verified = partition.producers.start_verification(
                     batch, adds_partitions=self._adds
                 )
