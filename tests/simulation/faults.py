@@ -164,6 +164,10 @@ class Faults:
         """The next requests are answered by an error."""
         self.model.fail_next(api, code, times=times)
 
+    def refuse(self, api: int, code: int, times: int) -> None:
+        """The next requests are refused for good."""
+        self.fail(api, code, times)
+
     def throttle(self, milliseconds: int, requests: int) -> None:
         """The next responses tell the client to wait."""
         self.model.throttle(milliseconds, requests)
