@@ -66,12 +66,12 @@ class Partition:
 
     # --- the leader's work -----------------------------------------------------------------
 
-    def append(
-        self, batch: Batch, acks: int, verified: Verification | None, now_ms: int
-    ) -> Appended:
+    def lacks_replicas(self, acks: int) -> bool:
+        """True if a write with these ``acks`` is refused for want of replicas in sync."""
+        return acks == -1 and len(self.isr) < self.min_isr
+
+    def append(self, batch: Batch, verified: Verification | None, now_ms: int) -> Appended:
         """Append what a client sent. Source: ``Partition.appendRecordsToLeader``."""
-        if acks == -1 and len(self.isr) < self.min_isr:
-            return Appended(ErrorCode.not_enough_replicas)
         log_append_time = None
         if self.config["message.timestamp.type"] == "LogAppendTime":
             log_append_time = now_ms

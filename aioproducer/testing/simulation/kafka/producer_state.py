@@ -89,10 +89,10 @@ class ProducerStates:
 
     # --- verification ----------------------------------------------------------------------
 
-    def needs_verification(self, producer_id: int) -> bool:
-        """True if the producer has no transaction here, so the coordinator must know of one."""
+    def has_transaction(self, producer_id: int, epoch: int) -> bool:
+        """True if the producer has an open transaction here; else the coordinator is asked."""
         entry = self.entries.get(producer_id)
-        return entry is None or entry.transaction_start is None
+        return entry is not None and entry.transaction_start is not None and entry.epoch == epoch
 
     def start_verification(self, batch: Batch, *, adds_partitions: bool) -> Verification:
         """Source: ``maybeCreateVerificationStateEntry``."""
@@ -128,7 +128,7 @@ class ProducerStates:
         entry = self.entries.get(batch.producer_id) or ProducerEntry()
         if (
             batch.transactional
-            and entry.transaction_start is None
+            and not self.has_transaction(batch.producer_id, batch.producer_epoch)
             and (verified is None or verified is not verification)
         ):
             return ErrorCode.invalid_txn_state

@@ -44,7 +44,7 @@ def _verified(call: Call) -> ErrorCode:
     """Source: ``CoordinatorRuntime.scheduleTransactionalWriteOperation``."""
     body = call.body
     partition = call.coordinators.groups.partition_of(str(body.group_id))
-    if not partition.producers.needs_verification(body.producer_id):
+    if partition.producers.has_transaction(body.producer_id, body.producer_epoch):
         return ErrorCode.none
     code = call.coordinators.transactions.verify(
         str(body.transactional_id),
@@ -121,7 +121,9 @@ def offset_fetch(call: Call) -> Fields:
     stable = bool(getattr(body, "require_stable", False))
     if call.version >= _FIRST_FETCH_OF_MANY:
         return {"groups": [_group(call, each, stable=stable) for each in body.groups]}
-    return _group(call, body, stable=stable)
+    found = dict(_group(call, body, stable=stable))
+    del found["group_id"]
+    return found
 
 
 def _group(call: Call, asked: Any, *, stable: bool) -> Fields:
