@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, Final
 from uuid import UUID, uuid4
 
-from kio.schema.errors import ErrorCode
+from kio.schema.errors import ErrorCode as ErrorCode
 
 from aioproducer.model import TopicPartition
 from aioproducer.records.encoded_batch import batches_in
@@ -23,6 +23,8 @@ from tests.support.encoded_batches import NOW, batch, record
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
 API_VERSIONS, INIT_PRODUCER_ID, EPOCH_ENDS = 18, 22, 23
+DESCRIBE_GROUPS, CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS = 15, 19, 20, 21
+DESCRIBE_CONFIGS, CREATE_PARTITIONS, ALTER_CONFIGS = 32, 37, 44
 ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_OFFSETS = 24, 25, 26, 28
 
 TRANSACTIONAL: Final = 0x10
@@ -42,6 +44,9 @@ _HIDDEN: Final = frozenset(
         "name",
         "topic",
         "group_id",
+        "config_type",
+        "synonyms",
+        "documentation",
     )
 )
 """Fields that no two clusters have in common."""

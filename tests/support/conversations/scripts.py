@@ -392,6 +392,131 @@ def ends_of_epochs(chat: Chat) -> None:
             )
 
 
+# --- administration ----------------------------------------------------------------------------
+
+
+def _create(chat: Chat, name: str, *, partitions: int = 1, replicas: int = 1, **more: Any) -> None:
+    topic = {
+        "name": name,
+        "num_partitions": partitions,
+        "replication_factor": replicas,
+        "assignments": [],
+        "configs": [{"name": key, "value": value} for key, value in more.pop("config", ())],
+    }
+    body = chat.ask(
+        c.CREATE_TOPICS, 7, heard=False, topics=[topic], timeout=10_000, validate_only=False, **more
+    )
+    [row] = body.topics
+    chat.note((c.ErrorCode(row.error_code).name, row.num_partitions, row.replication_factor))
+
+
+@any_protocol
+def creating_topics(chat: Chat) -> None:
+    name = f"{chat.topic}-more"
+    _create(chat, chat.topic)
+    _create(chat, "no topic")
+    _create(chat, "..")
+    _create(chat, "")
+    _create(chat, name, partitions=0)
+    _create(chat, name, replicas=0)
+    _create(chat, name, replicas=4)
+    _create(chat, name, config=[("min.insync.replica", "1")])
+    _create(chat, name, partitions=2, replicas=3)
+    _create(chat, name)
+
+
+@any_protocol
+def adding_partitions_and_deleting_topics(chat: Chat) -> None:
+    for count in (1, 3, 2):
+        chat.ask(
+            c.CREATE_PARTITIONS,
+            3,
+            topics=[{"name": chat.topic, "count": count, "assignments": None}],
+            timeout=10_000,
+            validate_only=False,
+        )
+    for asked in (chat.topic, "no"):
+        topic = {"name": asked, "topic_id": None}
+        chat.ask(c.DELETE_TOPICS, 6, topics=[topic], timeout=10_000)
+    unknown = {"name": None, "topic_id": UUID(int=7)}
+    chat.ask(c.DELETE_TOPICS, 6, topics=[unknown], timeout=10_000)
+    chat.ask(c.DELETE_TOPICS, 5, topic_names=("no",), timeout=10_000)
+    chat.ask(
+        c.CREATE_PARTITIONS,
+        3,
+        topics=[{"name": "no", "count": 2, "assignments": None}],
+        timeout=10_000,
+        validate_only=False,
+    )
+
+
+def _configs(chat: Chat, topic: str) -> None:
+    resource = {
+        "resource_type": 2,
+        "resource_name": topic,
+        "configuration_keys": ("min.insync.replicas", "max.message.bytes", "cleanup.policy"),
+    }
+    body = chat.ask(
+        c.DESCRIBE_CONFIGS,
+        4,
+        heard=False,
+        resources=[resource],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    [found] = body.results
+    rows = sorted((each.name, each.value, each.config_source == 1) for each in found.configs)
+    chat.note((c.ErrorCode(found.error_code).name, rows))
+
+
+def _alter(chat: Chat, topic: str, name: str, operation: int, value: str | None) -> None:
+    change = {"name": name, "config_operation": operation, "value": value}
+    resource = {"resource_type": 2, "resource_name": topic, "configs": [change]}
+    body = chat.ask(c.ALTER_CONFIGS, 1, heard=False, resources=[resource], validate_only=False)
+    chat.note(c.ErrorCode(body.responses[0].error_code).name)
+    chat.line.wait(0.3)
+
+
+@conversation(2, min_insync_replicas="2")
+def settings_of_a_topic(chat: Chat) -> None:
+    _configs(chat, chat.topic)
+    _configs(chat, "no")
+    _alter(chat, chat.topic, "max.message.bytes", 0, "1000")
+    _alter(chat, chat.topic, "min.insync.replicas", 1, None)
+    _alter(chat, chat.topic, "cleanup.policy", 2, "compact")
+    _configs(chat, chat.topic)
+    _alter(chat, chat.topic, "cleanup.policy", 3, "delete")
+    _configs(chat, chat.topic)
+    _alter(chat, chat.topic, "no.setting", 0, "1")
+    _alter(chat, "no", "retention.ms", 0, "1")
+
+
+def _delete_records(chat: Chat, offset: int) -> None:
+    row = {"partition_index": 0, "offset": offset}
+    chat.ask(
+        c.DELETE_RECORDS, 2, topics=[{"name": chat.topic, "partitions": [row]}], timeout=10_000
+    )
+
+
+@any_protocol
+def deleting_records(chat: Chat) -> None:
+    producer = chat.init()
+    chat.produce(0, 2, producer=producer)
+    chat.produce(2, 3, producer=producer)
+    chat.until_stable(5)
+    _delete_records(chat, 9)
+    _delete_records(chat, 3)
+    chat.list_offsets(-1, -2, NOW)
+    for offset in (0, 2, 3, 5):
+        chat.fetch(offset)
+    _delete_records(chat, 1)
+    _delete_records(chat, -1)
+    chat.list_offsets(-1, -2)
+    chat.produce(2, 3, producer=producer)
+    chat.produce(5, producer=producer)
+    chat.fetch(5)
+
+
 # --- groups ------------------------------------------------------------------------------------
 
 
@@ -447,6 +572,52 @@ def offsets_of_a_group(chat: Chat) -> None:
 def _commit_elsewhere(chat: Chat, group: str, other: int) -> None:
     asked = {"group_id": group, "topics": [{"name": chat.topic, "partition_indexes": (0,)}]}
     chat.ask(c.OFFSET_FETCH, 8, to=other, groups=[asked], require_stable=True)
+
+
+@any_protocol
+def groups_that_are_described(chat: Chat) -> None:
+    group = f"{chat.topic}-group"
+    at = chat.coordinator(group, 0)
+    _committed(chat, group, to=at, patient=True)
+    for version in (5, 6):
+        for _ in range(2):
+            chat.ask(
+                c.DESCRIBE_GROUPS,
+                version,
+                to=at,
+                groups=(group,),
+                include_authorized_operations=False,
+            )
+            _commit(chat, group, 7, to=at)
+
+
+@any_protocol
+def offsets_by_topic_ids(chat: Chat) -> None:
+    group = f"{chat.topic}-group"
+    at = chat.coordinator(group, 0)
+    _committed(chat, group, to=at, patient=True)
+    for topic_id in (chat.topic_id, UUID(int=7)):
+        row = {
+            "partition_index": 0,
+            "committed_offset": 4,
+            "committed_leader_epoch": 0,
+            "committed_metadata": "",
+        }
+        chat.ask(
+            c.OFFSET_COMMIT,
+            10,
+            to=at,
+            group_id=group,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            group_instance_id=None,
+            topics=[{"topic_id": topic_id, "partitions": [row]}],
+        )
+        topics = [{"topic_id": topic_id, "partition_indexes": (0,)}]
+        asked = {"group_id": group, "member_id": None, "member_epoch": -1, "topics": topics}
+        chat.ask(c.OFFSET_FETCH, 10, to=at, groups=[asked], require_stable=True)
+    asked = {"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}
+    chat.ask(c.OFFSET_FETCH, 10, to=at, groups=[asked], require_stable=True)
 
 
 @any_protocol

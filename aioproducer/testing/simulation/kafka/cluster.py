@@ -5,7 +5,7 @@ Sources: Kafka's ``ReplicationControlManager``, ``ProducerIdControlManager``, ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -82,14 +82,24 @@ class Cluster:
         config: Mapping[str, str],
         *,
         internal: bool = False,
+        assigned: Sequence[Sequence[int]] = (),
     ) -> Topic:
-        """Add a topic that does not exist."""
+        """Add a topic that does not exist; ``assigned``: the brokers of each partition."""
         settings = {**TOPIC_DEFAULTS, **self.options.topic_config, **config}
         topic = Topic(name, UUID(int=self.random.getrandbits(128), version=4), settings, internal)
         topic.altered = set(config)
         self.topics[name] = topic
+        for number, brokers in enumerate(assigned):
+            where = TopicPartition(name, number)
+            topic.partitions.append(Partition(where, brokers, topic.config))
         self.add_partitions(topic, partitions, replicas)
         return topic
+
+    def delete_topic(self, topic: Topic) -> None:
+        """Remove a topic with its records."""
+        del self.topics[topic.name]
+        for partition in topic.partitions:
+            partition.elect(NO_LEADER)
 
     def add_partitions(self, topic: Topic, partitions: int, replicas: int) -> None:
         """Let ``topic`` have so many partitions. Leaders go round."""

@@ -8,7 +8,7 @@ from random import Random
 
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.testing.simulation.kafka.batch import StoredRecord
-from aioproducer.testing.simulation.kafka.calls import Answer, Call, Coordinators, Login
+from aioproducer.testing.simulation.kafka.calls import Answer, Call, Coordinators, Login, Silence
 from aioproducer.testing.simulation.kafka.cluster import Cluster
 from aioproducer.testing.simulation.kafka.connection import ModelConnection
 from aioproducer.testing.simulation.kafka.faults import RequestFaults
@@ -17,6 +17,7 @@ from aioproducer.testing.simulation.kafka.messages import Request
 from aioproducer.testing.simulation.kafka.options import ClusterOptions
 from aioproducer.testing.simulation.kafka.partition import Partition
 from aioproducer.testing.simulation.kafka.requests.apis import APIS
+from aioproducer.testing.simulation.kafka.requests.logins import admits
 from aioproducer.testing.simulation.kafka.transaction_coordinator import TransactionCoordinator
 
 
@@ -75,6 +76,8 @@ class KafkaModel:
 
     def begin(self, connection: ModelConnection, request: Request, now: float) -> Answer:
         """Begin a request."""
+        if not admits(connection.login, request.api, now):
+            return Silence.CLOSED
         injected = self.faults.error_of(request.api, connection.broker)
         call = Call(
             self.cluster,
