@@ -145,6 +145,7 @@ class Cluster:
             lags = follower not in partition.isr or partition.end_offsets[follower] < end
             if (
                 lags
+                and partition.stalled_until.get(follower, now) <= now
                 and follower != partition.leader
                 and follower in self.alive & self.registered
                 and key not in self._fetching
@@ -158,11 +159,18 @@ class Cluster:
         def fetched(time: float) -> None:
             self._fetching.discard((partition.where, follower))
             runs = partition.leader in self.alive and follower in self.alive & self.registered
-            if runs and partition.leader_epoch == epoch:
+            stalled = partition.stalled_until.get(follower, time) > time
+            if runs and not stalled and partition.leader_epoch == epoch:
                 partition.replicated(follower, offset)
             self.replicate(partition, time)
 
         self.schedule.at(now + self.drawn(self.options.replication), fetched)
+
+    def stall(self, partition: Partition, follower: int, seconds: float, now: float) -> None:
+        """Let a follower fetch nothing for a while, out of the ISR until it has caught up."""
+        partition.stalled_until[follower] = now + seconds
+        partition.shrink_isr(follower)
+        self.schedule.at(now + seconds, lambda time: self.replicate(partition, time))
 
     # --- brokers ---------------------------------------------------------------------------
 
@@ -182,9 +190,11 @@ class Cluster:
 
     def restarted(self, broker: int, now: float) -> None:
         """``broker`` has started anew, and knows what is in its logs."""
+        if broker in self.registered:
+            self.fence(broker, now)  # it registers anew before anyone has missed it
         self.alive.add(broker)
         for partition in self.partitions():
-            if partition.leader == broker:
+            if partition.leader == NO_LEADER:
                 partition.forget_memory()
         self.unfence(broker, now)
 

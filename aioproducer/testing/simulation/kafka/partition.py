@@ -49,6 +49,8 @@ class Partition:
         self.end_offsets = dict.fromkeys(replicas, 0)
         self.epoch_start = 0
         """The end of the log when the present leader was elected."""
+        self.stalled_until: dict[int, float] = {}
+        """The followers that fetch nothing before a time."""
         self.loaded_at = 0.0
         """The time from which the leader can coordinate what the partition is about."""
         self.log.begin_epoch(0)
@@ -174,6 +176,12 @@ class Partition:
         for replica, end in self.end_offsets.items():
             self.end_offsets[replica] = min(end, offset)
         self.high_watermark = min(self.high_watermark, offset)
+
+    def lose(self, offset: int) -> None:
+        """Lose what stands at ``offset`` and later, as after an unclean election."""
+        for replica, end in self.end_offsets.items():
+            self.end_offsets[replica] = min(end, offset)
+        self.elect(self.leader)
 
     def forget_memory(self) -> None:
         """The leader has started anew, and knows of producers only what the log tells."""

@@ -50,8 +50,6 @@ class ProducerEntry:
     epoch: int = NO_PRODUCER_EPOCH
     batches: deque[BatchMetadata] = field(default_factory=lambda: deque(maxlen=BATCHES_TO_RETAIN))
     coordinator_epoch: int = -1
-    last_timestamp_ms: int = -1
-    """Of the newest batch or marker."""
     transaction_start: int | None = None
     """The first offset of the open transaction."""
 
@@ -173,7 +171,6 @@ class ProducerStates:
                 batch.max_timestamp_ms,
             )
         )
-        entry.last_timestamp_ms = batch.max_timestamp_ms
         if batch.transactional and entry.transaction_start is None:
             entry.transaction_start = batch.base_offset
         self._verifications.pop(batch.producer_id, None)
@@ -197,7 +194,6 @@ class ProducerStates:
         entry = self.entries.setdefault(marker.producer_id, ProducerEntry())
         entry.take_epoch(marker.producer_epoch)
         entry.coordinator_epoch = coordinator_epoch
-        entry.last_timestamp_ms = marker.max_timestamp_ms
         if (start := entry.transaction_start) is not None:
             entry.transaction_start = None
             self._unreplicated.append((start, marker.base_offset))
@@ -229,10 +225,10 @@ class ProducerStates:
 
     # --- forgetting ------------------------------------------------------------------------
 
-    def expire(self, before_ms: int) -> None:
-        """Forget producers that wrote nothing since. Source: ``removeExpiredProducers``."""
+    def expire(self) -> None:
+        """Forget producers without an open transaction. Source: ``removeExpiredProducers``."""
         for producer_id, entry in list(self.entries.items()):
-            if entry.transaction_start is None and entry.last_timestamp_ms <= before_ms:
+            if entry.transaction_start is None:
                 del self.entries[producer_id]
         self._verifications.clear()
 

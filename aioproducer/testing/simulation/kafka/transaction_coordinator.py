@@ -261,6 +261,12 @@ class TransactionCoordinator:
         known.prepare(TransactionState.PREPARE_ABORT, version, NO_PRODUCER_ID)
         self._write_markers(known, now)
 
+    def time_out(self, transactional_id: str, now: float) -> None:
+        """Abort an open transaction as if it had reached its time."""
+        known = self.transactions.get(transactional_id)
+        if known is not None and known.state is TransactionState.ONGOING:
+            self._fence(known, now)
+
     def _expire_later(self, known: TransactionMetadata) -> None:
         """Source: ``abortTimedOutTransactions``, which runs every now and then."""
         started = known.started_at
