@@ -5,7 +5,7 @@ Sources: Kafka's ``DefaultRecordBatch``, ``LogValidator``, ``UnifiedLog.analyzeA
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
@@ -35,6 +35,9 @@ _BASE_OFFSET: Final = Struct(">q")
 _LEADER_EPOCH: Final = Struct(">i")
 _LEADER_EPOCH_AT: Final = 12
 _MAX_SEQUENCE: Final = 2**31 - 1
+_MAGIC_AT: Final = 16
+_LEAST_LENGTH: Final = 14
+"""Of a batch of any magic. Source: ``LegacyRecord.RECORD_OVERHEAD_V0``."""
 _ZSTD: Final = 4
 _FIRST_PRODUCE_WITH_ZSTD: Final = 7
 _MOST_BYTES: Final = 100 * 1024 * 1024
@@ -51,9 +54,11 @@ NO_TIMESTAMP: Final = -1
 class RecordsError(ValueError):
     """Bytes that a broker takes for no batch; ``code`` is its answer."""
 
-    def __init__(self, code: ErrorCode, message: str) -> None:
+    def __init__(self, code: ErrorCode, message: str, records: Sequence[int] = ()) -> None:
         super().__init__(message)
         self.code = code
+        self.records = records
+        """The places of the records that are wrong in themselves."""
 
 
 class StoredRecord(NamedTuple):
@@ -182,58 +187,68 @@ def increment_sequence(sequence: int, by: int) -> int:
     return (sequence + by) % (_MAX_SEQUENCE + 1)
 
 
-def read_batch(records: bytes | None, version: int, max_bytes: int) -> Batch:
+def only_batch(records: bytes | None, version: int) -> Batch:
     """The one batch of a partition in a produce request of ``version``. Raises RecordsError.
 
-    Sources: ``ProduceRequest.validateRecords``, ``UnifiedLog.analyzeAndValidateRecords`` and
-    ``LogValidator.validateBatch``, in this order.
+    Source: ``ProduceRequest.validateRecords``, which comes before the log is looked at.
     """
-    if not records:
-        raise RecordsError(
-            ErrorCode.invalid_record, "a produce request must have exactly one batch"
-        )
-    size = _size_of_first(records)
-    if size != len(records):
-        raise RecordsError(
-            ErrorCode.invalid_record, "a produce request must have exactly one batch"
-        )
-    batch = _parsed(records)
+    size = _size_of_first(records or b"")
+    if not records or not 0 < size <= len(records):
+        raise RecordsError(ErrorCode.invalid_record, "a produce request must have one batch")
+    if 0 < _size_of_first(records[size:]) <= len(records) - size:
+        raise RecordsError(ErrorCode.invalid_record, "a produce request must have one batch")
+    if records[_MAGIC_AT] != MAGIC:
+        raise RecordsError(ErrorCode.invalid_record, "only batches of magic 2 may be written")
+    batch = _parsed(records[:size])
     if batch.attributes & COMPRESSION_MASK == _ZSTD and version < _FIRST_PRODUCE_WITH_ZSTD:
         raise RecordsError(ErrorCode.unsupported_compression_type, "this version has no zstd")
-    if batch.base_offset != 0:
-        raise RecordsError(ErrorCode.invalid_record, "the base offset of a new batch is 0")
-    if size > max_bytes:
-        raise RecordsError(
-            ErrorCode.message_too_large,
-            f"a batch of {size} bytes exceeds max.message.bytes={max_bytes}",
-        )
-    stored = BEFORE_CHECKSUM.unpack_from(records)[4]
-    if stored != crc32c(memoryview(records)[BEFORE_CHECKSUM.size :]):
-        raise RecordsError(ErrorCode.corrupt_message, "the checksum is wrong")
-    _check(batch)
     return batch
 
 
-def _check(batch: Batch) -> None:
-    """Source: ``LogValidator.validateBatch`` and ``validateRecord``."""
-    if batch.last_offset_delta < 0:
-        raise RecordsError(ErrorCode.invalid_record, "the batch has an invalid offset range")
-    if batch.count <= 0 or batch.count != batch.last_offset_delta + 1:
-        raise RecordsError(
-            ErrorCode.invalid_record, "the number of records contradicts the offsets"
-        )
+def check_batch(batch: Batch, config: Mapping[str, str], now_ms: int) -> None:
+    """Raise RecordsError for a batch that a leader does not append.
+
+    Sources: ``UnifiedLog.analyzeAndValidateRecords``, ``LogValidator``. Kafka counts the offsets of
+    records anew that don't count up, here they are an error.
+    """
+    if batch.base_offset != 0:
+        raise RecordsError(ErrorCode.invalid_record, "the base offset of a new batch is 0")
+    if len(batch.data) > int(config["max.message.bytes"]):
+        raise RecordsError(ErrorCode.message_too_large, f"a batch of {len(batch.data)} bytes")
+    stored = BEFORE_CHECKSUM.unpack_from(batch.data)[4]
+    if stored != crc32c(memoryview(batch.data)[BEFORE_CHECKSUM.size :]):
+        raise RecordsError(ErrorCode.corrupt_message, "the checksum is wrong")
+    if batch.last_offset_delta < 0 or batch.count != batch.last_offset_delta + 1:
+        raise RecordsError(ErrorCode.invalid_record, "the number of records and the offsets differ")
     if batch.control:
         raise RecordsError(ErrorCode.invalid_record, "clients may not write control records")
     if batch.has_producer and batch.base_sequence < 0:
-        raise RecordsError(
-            ErrorCode.invalid_record, "a batch with a producer id has a sequence number"
-        )
+        raise RecordsError(ErrorCode.invalid_record, "a producer id without a sequence number")
+    _check_records(batch, config, now_ms)
+
+
+def _check_records(batch: Batch, config: Mapping[str, str], now_ms: int) -> None:
+    """Source: ``LogValidator.validateRecord``."""
     try:
-        found = sum(1 for _ in batch.records(None))
+        records = list(batch.records(None))
     except CorruptRecordsError as error:
-        raise RecordsError(ErrorCode.corrupt_message, str(error)) from error
-    if found != batch.count:
-        raise RecordsError(ErrorCode.invalid_record, f"{found} records, not {batch.count}")
+        raise RecordsError(ErrorCode.invalid_record, str(error)) from error
+    if len(records) != batch.count:
+        raise RecordsError(ErrorCode.invalid_record, f"there are {len(records)} records")
+    if config["message.timestamp.type"] == "CreateTime":
+        earliest = now_ms - int(config["message.timestamp.before.max.ms"])
+        latest = now_ms + int(config["message.timestamp.after.max.ms"])
+        times = [record.timestamp_ms for record in records]
+        late = [
+            place
+            for place, time in enumerate(times)
+            if time != NO_TIMESTAMP and not earliest <= time <= latest
+        ]
+        if late:
+            raise RecordsError(ErrorCode.invalid_timestamp, "timestamps are out of range", late)
+    lacking = [place for place, record in enumerate(records) if record.key is None]
+    if lacking and "compact" in config["cleanup.policy"]:
+        raise RecordsError(ErrorCode.invalid_record, "compacted topics want keys", lacking)
 
 
 def control_batch(
@@ -273,14 +288,17 @@ def transactional_batch(producer_id: int, producer_epoch: int, key: bytes, now_m
 
 
 def _size_of_first(data: bytes) -> int:
-    """Source: ``ByteBufferLogInputStream.nextBatchSize``."""
+    """The size of the batch that begins here, more than there is if its end is missing; 0: none.
+
+    Source: ``ByteBufferLogInputStream.nextBatchSize``.
+    """
     if len(data) < _UP_TO_MAGIC.size:
-        raise RecordsError(ErrorCode.corrupt_message, "the records end within their first header")
+        return 0
     _, length, _, magic = _UP_TO_MAGIC.unpack_from(data)
-    if length < HEADER_BYTES - LENGTH_COUNTS_FROM:
+    if length < _LEAST_LENGTH or not 0 <= magic <= MAGIC:
+        raise RecordsError(ErrorCode.corrupt_message, f"{length} bytes of magic {magic}")
+    if magic == MAGIC and length < HEADER_BYTES - LENGTH_COUNTS_FROM:
         raise RecordsError(ErrorCode.corrupt_message, f"a batch can't have {length} bytes")
-    if magic != MAGIC:
-        raise RecordsError(ErrorCode.invalid_record, f"the magic number is {magic}, not {MAGIC}")
     return int(length) + LENGTH_COUNTS_FROM
 
 

@@ -21,6 +21,9 @@ class Login:
 
     required: bool = False
     mechanism: str | None = None
+    """Of the login that is under way."""
+    said: tuple[str, str, str] | None = None
+    """Between two steps of SCRAM: the password, the nonce, and the messages so far."""
     authenticated: bool = False
     ends_at: float | None = None
     """The end of the session (KIP-368)."""
@@ -84,6 +87,12 @@ class Parked(NamedTuple):
     """Times at which something changes for it, without an event of the cluster."""
 
 
+class Closing(NamedTuple):
+    """A response after which the broker ends the connection."""
+
+    fields: Fields
+
+
 class Silence(Enum):
     """Answers without a response."""
 
@@ -91,5 +100,5 @@ class Silence(Enum):
     CLOSED = "the broker ends the connection"
 
 
-Answer: TypeAlias = Fields | Parked | Silence
+Answer: TypeAlias = Fields | Parked | Closing | Silence
 Handler: TypeAlias = Callable[[Call], Answer]

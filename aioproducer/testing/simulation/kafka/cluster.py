@@ -5,7 +5,7 @@ Sources: Kafka's ``ReplicationControlManager``, ``ProducerIdControlManager``, ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -82,14 +82,24 @@ class Cluster:
         config: Mapping[str, str],
         *,
         internal: bool = False,
+        assigned: Sequence[Sequence[int]] = (),
     ) -> Topic:
-        """Add a topic that does not exist."""
+        """Add a topic that does not exist; ``assigned``: the brokers of each partition."""
         settings = {**TOPIC_DEFAULTS, **self.options.topic_config, **config}
         topic = Topic(name, UUID(int=self.random.getrandbits(128), version=4), settings, internal)
         topic.altered = set(config)
         self.topics[name] = topic
+        for number, brokers in enumerate(assigned):
+            where = TopicPartition(name, number)
+            topic.partitions.append(Partition(where, brokers, topic.config))
         self.add_partitions(topic, partitions, replicas)
         return topic
+
+    def delete_topic(self, topic: Topic) -> None:
+        """Remove a topic with its records."""
+        del self.topics[topic.name]
+        for partition in topic.partitions:
+            partition.elect(NO_LEADER)
 
     def add_partitions(self, topic: Topic, partitions: int, replicas: int) -> None:
         """Let ``topic`` have so many partitions. Leaders go round."""
@@ -135,6 +145,7 @@ class Cluster:
             lags = follower not in partition.isr or partition.end_offsets[follower] < end
             if (
                 lags
+                and partition.stalled_until.get(follower, now) <= now
                 and follower != partition.leader
                 and follower in self.alive & self.registered
                 and key not in self._fetching
@@ -148,11 +159,18 @@ class Cluster:
         def fetched(time: float) -> None:
             self._fetching.discard((partition.where, follower))
             runs = partition.leader in self.alive and follower in self.alive & self.registered
-            if runs and partition.leader_epoch == epoch:
+            stalled = partition.stalled_until.get(follower, time) > time
+            if runs and not stalled and partition.leader_epoch == epoch:
                 partition.replicated(follower, offset)
             self.replicate(partition, time)
 
         self.schedule.at(now + self.drawn(self.options.replication), fetched)
+
+    def stall(self, partition: Partition, follower: int, seconds: float, now: float) -> None:
+        """Let a follower fetch nothing for a while, out of the ISR until it has caught up."""
+        partition.stalled_until[follower] = now + seconds
+        partition.shrink_isr(follower)
+        self.schedule.at(now + seconds, lambda time: self.replicate(partition, time))
 
     # --- brokers ---------------------------------------------------------------------------
 
@@ -172,9 +190,11 @@ class Cluster:
 
     def restarted(self, broker: int, now: float) -> None:
         """``broker`` has started anew, and knows what is in its logs."""
+        if broker in self.registered:
+            self.fence(broker, now)  # it registers anew before anyone has missed it
         self.alive.add(broker)
         for partition in self.partitions():
-            if partition.leader == broker:
+            if partition.leader == NO_LEADER:
                 partition.forget_memory()
         self.unfence(broker, now)
 

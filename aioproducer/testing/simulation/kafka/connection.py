@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from kio.schema.errors import ErrorCode
 
-from aioproducer.testing.simulation.kafka.calls import Answer, Login, Parked, Silence
+from aioproducer.testing.simulation.kafka.calls import Answer, Closing, Login, Parked, Silence
 from aioproducer.testing.simulation.kafka.faults import RequestFaults
 from aioproducer.testing.simulation.kafka.messages import (
     SIZE_BYTES,
@@ -139,10 +139,7 @@ class ModelConnection:
             return min(
                 each for each in (self._parked.deadline, *self._parked.retries_at) if each > now
             )
-        times = [self._muted_until] if self._frames else []
-        if self.open and self.login.ends_at is not None:
-            times.append(self.login.ends_at)
-        return min(times, default=None)
+        return self._muted_until if self._frames else None
 
     def _begin(self, frame: bytes, now: float) -> None:
         try:
@@ -176,6 +173,9 @@ class ModelConnection:
             self.end()
         elif answer is Silence.UNANSWERED:
             self._unanswered.popleft()
+        elif isinstance(answer, Closing):
+            self._answer(request, answer.fields, now)
+            self.end()
         else:
             self._answer(request, answer, now)
 

@@ -8,7 +8,7 @@ from random import Random
 
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.testing.simulation.kafka.batch import StoredRecord
-from aioproducer.testing.simulation.kafka.calls import Answer, Call, Coordinators, Login
+from aioproducer.testing.simulation.kafka.calls import Answer, Call, Coordinators, Login, Silence
 from aioproducer.testing.simulation.kafka.cluster import Cluster
 from aioproducer.testing.simulation.kafka.connection import ModelConnection
 from aioproducer.testing.simulation.kafka.faults import RequestFaults
@@ -17,7 +17,9 @@ from aioproducer.testing.simulation.kafka.messages import Request
 from aioproducer.testing.simulation.kafka.options import ClusterOptions
 from aioproducer.testing.simulation.kafka.partition import Partition
 from aioproducer.testing.simulation.kafka.requests.apis import APIS
+from aioproducer.testing.simulation.kafka.requests.logins import admits
 from aioproducer.testing.simulation.kafka.transaction_coordinator import TransactionCoordinator
+from aioproducer.testing.simulation.kafka.transaction_state import TransactionMetadata
 
 
 class KafkaModel:
@@ -75,6 +77,8 @@ class KafkaModel:
 
     def begin(self, connection: ModelConnection, request: Request, now: float) -> Answer:
         """Begin a request."""
+        if not admits(connection.login, request.api, now):
+            return Silence.CLOSED
         injected = self.faults.error_of(request.api, connection.broker)
         call = Call(
             self.cluster,
@@ -157,6 +161,52 @@ class KafkaModel:
             self.cluster.lead(found, to, now)
         self.run(now)
 
+    def shrink_isr(
+        self, topic: str, partition: int, broker: int, now: float, seconds: float = 1.0
+    ) -> None:
+        """Let a follower fetch nothing for ``seconds``, which takes it out of the ISR."""
+        found = self._partition(topic, partition)
+        if broker != found.leader:
+            self.cluster.stall(found, broker, seconds, now)
+        self.run(now)
+
+    def truncate(self, topic: str, partition: int, offset: int, now: float) -> None:
+        """Lose the records from ``offset`` on, in a new epoch of the leader."""
+        self._partition(topic, partition).lose(offset)
+        self.run(now)
+
+    def delete_records(self, topic: str, partition: int, before: int, now: float) -> None:
+        """Delete the records before an offset, as retention does; those of all replicas only."""
+        found = self._partition(topic, partition)
+        found.delete_records(min(before, found.high_watermark))
+        self.run(now)
+
+    def recreate_topic(self, topic: str, now: float) -> None:
+        """Delete a topic, and create it anew with the same settings and another id."""
+        old = self.cluster.topics[topic]
+        self.cluster.delete_topic(old)
+        settings = {name: old.config[name] for name in old.altered}
+        replicas = len(old.partitions[0].replicas)
+        self.cluster.create_topic(topic, len(old.partitions), replicas, settings)
+        self.run(now)
+
+    def expire_producer_ids(self, now: float) -> None:
+        """Let all partitions forget the producers that have no open transaction there."""
+        for partition in self.cluster.partitions():
+            partition.producers.expire()
+        self.run(now)
+
+    def fence(self, transactional_id: str, now: float) -> None:
+        """Do as if another producer had started with the transactional id."""
+        known = self.coordinators.transactions.transactions[transactional_id]
+        self.coordinators.transactions.initialize(transactional_id, known.timeout_ms, None, now)
+        self.run(now)
+
+    def time_out_transaction(self, transactional_id: str, now: float) -> None:
+        """Abort an open transaction as if it had reached its time."""
+        self.coordinators.transactions.time_out(transactional_id, now)
+        self.run(now)
+
     def fail_next(self, api: int, code: int, *, broker: int | None = None, times: int = 1) -> None:
         """Answer the next requests of one kind with an error code instead of doing the work."""
         self.faults.fail_next(api, code, broker, times)
@@ -188,6 +238,10 @@ class KafkaModel:
     def committed_offsets(self, group: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
         """The offsets that count, without those of open transactions."""
         return dict(self.coordinators.groups.offsets.get(group, {}))
+
+    def transactions(self) -> Mapping[str, TransactionMetadata]:
+        """What the coordinators know, by transactional id. Read it, and change nothing."""
+        return self.coordinators.transactions.transactions
 
     def most_in_flight(self, api: int) -> int:
         """The most requests of one kind that were unanswered on a connection at once."""

@@ -49,6 +49,8 @@ class Partition:
         self.end_offsets = dict.fromkeys(replicas, 0)
         self.epoch_start = 0
         """The end of the log when the present leader was elected."""
+        self.stalled_until: dict[int, float] = {}
+        """The followers that fetch nothing before a time."""
         self.loaded_at = 0.0
         """The time from which the leader can coordinate what the partition is about."""
         self.log.begin_epoch(0)
@@ -66,12 +68,12 @@ class Partition:
 
     # --- the leader's work -----------------------------------------------------------------
 
-    def append(
-        self, batch: Batch, acks: int, verified: Verification | None, now_ms: int
-    ) -> Appended:
+    def lacks_replicas(self, acks: int) -> bool:
+        """True if a write with these ``acks`` is refused for want of replicas in sync."""
+        return acks == -1 and len(self.isr) < self.min_isr
+
+    def append(self, batch: Batch, verified: Verification | None, now_ms: int) -> Appended:
         """Append what a client sent. Source: ``Partition.appendRecordsToLeader``."""
-        if acks == -1 and len(self.isr) < self.min_isr:
-            return Appended(ErrorCode.not_enough_replicas)
         log_append_time = None
         if self.config["message.timestamp.type"] == "LogAppendTime":
             log_append_time = now_ms
@@ -174,6 +176,12 @@ class Partition:
         for replica, end in self.end_offsets.items():
             self.end_offsets[replica] = min(end, offset)
         self.high_watermark = min(self.high_watermark, offset)
+
+    def lose(self, offset: int) -> None:
+        """Lose what stands at ``offset`` and later, as after an unclean election."""
+        for replica, end in self.end_offsets.items():
+            self.end_offsets[replica] = min(end, offset)
+        self.elect(self.leader)
 
     def forget_memory(self) -> None:
         """The leader has started anew, and knows of producers only what the log tells."""

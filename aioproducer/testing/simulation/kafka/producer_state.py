@@ -50,8 +50,6 @@ class ProducerEntry:
     epoch: int = NO_PRODUCER_EPOCH
     batches: deque[BatchMetadata] = field(default_factory=lambda: deque(maxlen=BATCHES_TO_RETAIN))
     coordinator_epoch: int = -1
-    last_timestamp_ms: int = -1
-    """Of the newest batch or marker."""
     transaction_start: int | None = None
     """The first offset of the open transaction."""
 
@@ -89,12 +87,10 @@ class ProducerStates:
 
     # --- verification ----------------------------------------------------------------------
 
-    def needs_verification(self, producer_id: int, epoch: int) -> bool:
-        """True if the producer has no transaction of this epoch here, so the coordinator must know
-        of one. Source: ``UnifiedLog.hasOngoingTransaction``.
-        """
+    def has_transaction(self, producer_id: int, epoch: int) -> bool:
+        """True if the producer has an open transaction here; else the coordinator is asked."""
         entry = self.entries.get(producer_id)
-        return entry is None or entry.transaction_start is None or entry.epoch != epoch
+        return entry is not None and entry.transaction_start is not None and entry.epoch == epoch
 
     def start_verification(self, batch: Batch, *, adds_partitions: bool) -> Verification:
         """Source: ``maybeCreateVerificationStateEntry``."""
@@ -130,7 +126,7 @@ class ProducerStates:
         entry = self.entries.get(batch.producer_id) or ProducerEntry()
         if (
             batch.transactional
-            and entry.transaction_start is None
+            and not self.has_transaction(batch.producer_id, batch.producer_epoch)
             and (verified is None or verified is not verification)
         ):
             return ErrorCode.invalid_txn_state
@@ -175,7 +171,6 @@ class ProducerStates:
                 batch.max_timestamp_ms,
             )
         )
-        entry.last_timestamp_ms = batch.max_timestamp_ms
         if batch.transactional and entry.transaction_start is None:
             entry.transaction_start = batch.base_offset
         self._verifications.pop(batch.producer_id, None)
@@ -199,7 +194,6 @@ class ProducerStates:
         entry = self.entries.setdefault(marker.producer_id, ProducerEntry())
         entry.take_epoch(marker.producer_epoch)
         entry.coordinator_epoch = coordinator_epoch
-        entry.last_timestamp_ms = marker.max_timestamp_ms
         if (start := entry.transaction_start) is not None:
             entry.transaction_start = None
             self._unreplicated.append((start, marker.base_offset))
@@ -231,10 +225,10 @@ class ProducerStates:
 
     # --- forgetting ------------------------------------------------------------------------
 
-    def expire(self, before_ms: int) -> None:
-        """Forget producers that wrote nothing since. Source: ``removeExpiredProducers``."""
+    def expire(self) -> None:
+        """Forget producers without an open transaction. Source: ``removeExpiredProducers``."""
         for producer_id, entry in list(self.entries.items()):
-            if entry.transaction_start is None and entry.last_timestamp_ms <= before_ms:
+            if entry.transaction_start is None:
                 del self.entries[producer_id]
         self._verifications.clear()
 

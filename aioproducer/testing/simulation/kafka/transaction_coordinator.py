@@ -70,10 +70,6 @@ class TransactionCoordinator:
 
         ``expected``: the id and epoch that the producer has (KIP-360).
         """
-        if not transactional_id:
-            return Identity(ErrorCode.invalid_request)
-        if not 0 < timeout_ms <= self._cluster.options.transaction_max_timeout_ms:
-            return Identity(ErrorCode.invalid_transaction_timeout)
         known = self.transactions.get(transactional_id)
         if known is None:
             known = TransactionMetadata(
@@ -259,13 +255,17 @@ class TransactionCoordinator:
 
     def _fence(self, known: TransactionMetadata, now: float) -> None:
         """Abort an open transaction, and fence its producer."""
-        known.fence()
-        known.prepare(
-            TransactionState.PREPARE_ABORT,
-            self._cluster.options.transaction_version,
-            NO_PRODUCER_ID,
-        )
+        version = self._cluster.options.transaction_version
+        if version < 2:
+            known.fence()
+        known.prepare(TransactionState.PREPARE_ABORT, version, NO_PRODUCER_ID)
         self._write_markers(known, now)
+
+    def time_out(self, transactional_id: str, now: float) -> None:
+        """Abort an open transaction as if it had reached its time."""
+        known = self.transactions.get(transactional_id)
+        if known is not None and known.state is TransactionState.ONGOING:
+            self._fence(known, now)
 
     def _expire_later(self, known: TransactionMetadata) -> None:
         """Source: ``abortTimedOutTransactions``, which runs every now and then."""

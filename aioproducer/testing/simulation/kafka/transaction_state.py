@@ -114,7 +114,7 @@ class TransactionMetadata:
         self.version = version
 
     def fence(self) -> None:
-        """Take away the epoch of a producer with an open transaction.
+        """Take away the epoch of a producer; with version 2, :meth:`prepare` does it.
 
         Source: ``prepareFenceProducerEpoch``.
         """

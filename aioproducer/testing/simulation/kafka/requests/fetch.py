@@ -21,6 +21,7 @@ from aioproducer.testing.simulation.kafka.requests.leaders import (
 )
 
 _READ_COMMITTED: Final = 1
+_FIRST_FROM_FOLLOWERS: Final = 11
 _FIRST_HINT: Final = 16
 _HINTED: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 _MOST_BYTES: Final = 55 * 1024 * 1024
@@ -72,7 +73,11 @@ def _read(call: Call) -> _Read:
                 row = _failed(missing)
             else:
                 partition, code = led_partition(
-                    call, topic, each.partition, getattr(each, "current_leader_epoch", -1)
+                    call,
+                    topic,
+                    each.partition,
+                    getattr(each, "current_leader_epoch", -1),
+                    or_followed=call.version >= _FIRST_FROM_FOLLOWERS,
                 )
                 if partition is None or code:
                     row = _failed(code)
@@ -126,10 +131,12 @@ def _partition(
             row = _found(partition, b"", None)
             row["diverging_epoch"] = {"epoch": end.epoch, "end_offset": end.offset}
             return row
-    if not partition.log.start_offset <= offset <= partition.log.end_offset:
+    end_offset = partition.end_offsets[call.broker]
+    if not partition.log.start_offset <= offset <= end_offset:
         return _failed(ErrorCode.offset_out_of_range)
     committed = call.body.isolation_level == _READ_COMMITTED
-    before = partition.last_stable_offset if committed else partition.high_watermark
+    stable = partition.last_stable_offset if committed else partition.high_watermark
+    before = min(stable, end_offset)
     records = _records(partition, offset, before, min(asked.partition_max_bytes, left), first=first)
     aborted = None
     if committed:

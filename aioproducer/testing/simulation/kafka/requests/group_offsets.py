@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -9,7 +10,9 @@ from kio.schema.errors import ErrorCode
 from aioproducer.model import OffsetAndMetadata, TopicPartition
 from aioproducer.testing.simulation.kafka.batch import transactional_batch
 from aioproducer.testing.simulation.kafka.calls import Call
+from aioproducer.testing.simulation.kafka.cluster import Topic
 from aioproducer.testing.simulation.kafka.messages import Fields
+from aioproducer.testing.simulation.kafka.requests.leaders import topic_of
 
 _FIRST_FETCH_OF_MANY: Final = 8
 _FIRST_WITH_ABORTABLE: Final = 4
@@ -44,7 +47,7 @@ def _verified(call: Call) -> ErrorCode:
     """Source: ``CoordinatorRuntime.scheduleTransactionalWriteOperation``."""
     body = call.body
     partition = call.coordinators.groups.partition_of(str(body.group_id))
-    if not partition.producers.needs_verification(body.producer_id, body.producer_epoch):
+    if partition.producers.has_transaction(body.producer_id, body.producer_epoch):
         return ErrorCode.none
     code = call.coordinators.transactions.verify(
         str(body.transactional_id),
@@ -85,12 +88,13 @@ def _offsets(
 ) -> tuple[dict[TopicPartition, OffsetAndMetadata], dict[TopicPartition, ErrorCode]]:
     """The offsets of partitions that exist, and the codes of all."""
     offsets, codes = {}, {}
-    for topic in call.body.topics:
-        for each in topic.partitions:
-            where = TopicPartition(str(topic.name), each.partition_index)
+    for asked in call.body.topics:
+        topic, missing = topic_of(call, asked)
+        for each in asked.partitions:
+            where = TopicPartition(_name(asked, topic), each.partition_index)
             codes[where] = code
-            if call.cluster.partition(*where) is None:
-                codes[where] = ErrorCode.unknown_topic_or_partition
+            if topic is None or where.partition >= len(topic.partitions):
+                codes[where] = missing
                 continue
             epoch = getattr(each, "committed_leader_epoch", -1)
             offsets[where] = OffsetAndMetadata(
@@ -102,17 +106,32 @@ def _offsets(
 def _rows(call: Call, codes: dict[TopicPartition, ErrorCode]) -> list[Fields]:
     return [
         {
-            "name": topic.name,
+            **_named(asked),
             "partitions": [
                 {
                     "partition_index": each.partition_index,
-                    "error_code": codes[TopicPartition(str(topic.name), each.partition_index)],
+                    "error_code": codes[
+                        TopicPartition(_name(asked, topic_of(call, asked)[0]), each.partition_index)
+                    ],
                 }
-                for each in topic.partitions
+                for each in asked.partitions
             ],
         }
-        for topic in call.body.topics
+        for asked in call.body.topics
     ]
+
+
+def _name(asked: Any, topic: Topic | None) -> str:
+    """The name of a topic; what stands for it if there is none with the id that was asked for."""
+    if topic is not None:
+        return topic.name
+    return str(asked.topic_id if hasattr(asked, "topic_id") else asked.name)
+
+
+def _named(asked: Any) -> Fields:
+    """The topic as it was asked for."""
+    name = "topic_id" if hasattr(asked, "topic_id") else "name"
+    return {name: getattr(asked, name)}
 
 
 def offset_fetch(call: Call) -> Fields:
@@ -121,7 +140,9 @@ def offset_fetch(call: Call) -> Fields:
     stable = bool(getattr(body, "require_stable", False))
     if call.version >= _FIRST_FETCH_OF_MANY:
         return {"groups": [_group(call, each, stable=stable) for each in body.groups]}
-    return _group(call, body, stable=stable)
+    found = dict(_group(call, body, stable=stable))
+    del found["group_id"]
+    return found
 
 
 def _group(call: Call, asked: Any, *, stable: bool) -> Fields:
@@ -131,23 +152,38 @@ def _group(call: Call, asked: Any, *, stable: bool) -> Fields:
         return {"group_id": group, "topics": [], "error_code": code}
     known = groups.offsets.get(group, {})
     if asked.topics is None:
-        places: dict[str, list[int]] = {}
-        for where in known:
-            places.setdefault(where.topic, []).append(where.partition)
+        topics = _all_topics(call, known)
     else:
-        places = {str(each.name): list(each.partition_indexes) for each in asked.topics}
-    topics = []
-    for name, numbers in places.items():
-        rows = []
+        topics = []
+        for each in asked.topics:
+            topic, missing = topic_of(call, each)
+            code = ErrorCode.none if topic or "name" in _named(each) else missing
+            topics.append((_named(each), _name(each, topic), each.partition_indexes, code))
+    rows = []
+    for named, name, numbers, missing in topics:
+        partitions = []
         for number in numbers:
             where = TopicPartition(name, number)
-            found = known.get(where)
-            code = ErrorCode.none
+            found, code = known.get(where), missing
             if stable and groups.unstable(group, where):
                 found, code = None, ErrorCode.unstable_offset_commit
-            rows.append(_fetched(number, found, code))
-        topics.append({"name": name, "partitions": rows})
-    return {"group_id": group, "topics": topics, "error_code": ErrorCode.none}
+            partitions.append(_fetched(number, found, code))
+        rows.append({**named, "partitions": partitions})
+    return {"group_id": group, "topics": rows, "error_code": ErrorCode.none}
+
+
+def _all_topics(
+    call: Call, known: Mapping[TopicPartition, OffsetAndMetadata]
+) -> list[tuple[Fields, str, Sequence[int], ErrorCode]]:
+    """The topics that a group has offsets of."""
+    numbers: dict[str, list[int]] = {}
+    for where in known:
+        numbers.setdefault(where.topic, []).append(where.partition)
+    return [
+        ({"name": name, "topic_id": call.cluster.topics[name].id}, name, of_topic, ErrorCode.none)
+        for name, of_topic in numbers.items()
+        if name in call.cluster.topics
+    ]
 
 
 def _fetched(number: int, found: OffsetAndMetadata | None, code: ErrorCode) -> Fields:

@@ -22,9 +22,16 @@ def topic_of(call: Call, each: Any) -> tuple[Topic | None, ErrorCode]:
 
 
 def led_partition(
-    call: Call, topic: Topic, number: int, current_leader_epoch: int = -1
+    call: Call,
+    topic: Topic,
+    number: int,
+    current_leader_epoch: int = -1,
+    *,
+    or_followed: bool = False,
 ) -> tuple[Partition | None, ErrorCode]:
     """The partition, and the error that a broker answers that doesn't lead it.
+
+    ``or_followed``: followers are asked as well (KIP-392).
 
     Source: ``Partition.localLogWithEpochOrThrow``.
     """
@@ -37,7 +44,7 @@ def led_partition(
         return partition, ErrorCode.not_leader_or_follower
     if code := partition.epoch_error(current_leader_epoch):
         return partition, code
-    if partition.leader != call.broker:
+    if partition.leader != call.broker and not or_followed:
         return partition, ErrorCode.not_leader_or_follower
     return partition, ErrorCode.none
 

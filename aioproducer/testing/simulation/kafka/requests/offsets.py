@@ -15,8 +15,8 @@ from aioproducer.testing.simulation.kafka.requests.leaders import led_partition,
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL: Final = -4
-LATEST_TIERED: Final = -5
+_FIRST_VERSIONS: Final = {MAX_TIMESTAMP: 7, -4: 8, -5: 9}
+"""Of timestamps that mean something else: the greatest one, and two of tiered storage."""
 _READ_COMMITTED: Final = 1
 _UNKNOWN: Final = TimestampAndOffset(-1, -1, -1)
 
@@ -42,7 +42,9 @@ def _partition(call: Call, asked: Any, each: Any) -> Fields:
         partition, code = led_partition(call, topic, each.partition_index, epoch)
         if partition is not None and not code:
             committed = getattr(call.body, "isolation_level", 0) == _READ_COMMITTED
-            code, found = _look_up(partition, each.timestamp, committed=committed)
+            code = ErrorCode.unsupported_version
+            if _FIRST_VERSIONS.get(each.timestamp, 0) <= call.version and each.timestamp >= -5:
+                code, found = _look_up(partition, each.timestamp, committed=committed)
     return {
         "partition_index": each.partition_index,
         "error_code": code,

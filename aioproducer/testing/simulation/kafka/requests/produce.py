@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
 from aioproducer.model import TopicPartition
-from aioproducer.testing.simulation.kafka.batch import NO_TIMESTAMP, Batch, RecordsError, read_batch
+from aioproducer.testing.simulation.kafka.batch import (
+    NO_TIMESTAMP,
+    Batch,
+    RecordsError,
+    check_batch,
+    only_batch,
+)
 from aioproducer.testing.simulation.kafka.calls import Answer, Call, Parked, Silence
 from aioproducer.testing.simulation.kafka.messages import Fields
 from aioproducer.testing.simulation.kafka.partition import Partition
@@ -52,7 +59,7 @@ class _Part:
     required_offset: int = 0
     leader_epoch: int = -1
     message: str | None = None
-    errors: tuple[Fields, ...] = ()
+    errors: Sequence[Fields] = ()
 
     @property
     def where(self) -> TopicPartition:
@@ -105,19 +112,16 @@ class _Produce:
             part.fail(code)
             return part
         part.partition, code = led_partition(self.call, found, part.index)
-        if part.partition is None or code:
-            part.fail(code)
         if part.partition is None:
+            part.fail(code)
             return part
         try:
-            part.batch = read_batch(
-                data.records, self.call.version, int(found.config["max.message.bytes"])
-            )
+            part.batch = only_batch(data.records, self.call.version)
         except RecordsError as error:
-            if not part.code:
-                part.fail(error.code, str(error))
-        if not part.code and found.internal:
-            part.fail(ErrorCode.invalid_topic_exception)
+            part.fail(error.code, str(error))
+            return part
+        if code or found.internal:
+            part.fail(code or ErrorCode.invalid_topic_exception)
         return part
 
     # --- the coordinator's word ------------------------------------------------------------
@@ -129,7 +133,7 @@ class _Produce:
             batch, partition = part.batch, part.partition
             if part.code or batch is None or partition is None or not batch.transactional:
                 continue
-            if partition.producers.needs_verification(batch.producer_id, batch.producer_epoch):
+            if not partition.producers.has_transaction(batch.producer_id, batch.producer_epoch):
                 part.verified = partition.producers.start_verification(
                     batch, adds_partitions=self._adds
                 )
@@ -205,16 +209,9 @@ class _Produce:
             if not part.code and partition.leader != self.call.broker:
                 part.fail(ErrorCode.not_leader_or_follower)
             if not part.code:
-                assert part.batch is not None
-                done = partition.append(part.batch, body.acks, part.verified, int(now * 1000))
-                part.code = done.code
-                part.base_offset = done.base_offset
-                part.log_append_time_ms = done.log_append_time_ms
-                part.leader_epoch = partition.leader_epoch
-                part.required_offset = done.required_offset if body.acks == -1 else 0
-                self.call.cluster.replicate(partition, now)
-            if part.code not in _NO_LOG_START:
-                part.log_start_offset = partition.log.start_offset
+                self._append_to(part, partition, now)
+                if part.code not in _NO_LOG_START:
+                    part.log_start_offset = partition.log.start_offset
         if not any(part.pending for part in self.parts):
             return self._response()
         deadline = now + body.timeout / 1000
@@ -226,6 +223,26 @@ class _Produce:
             return None if any(part.pending for part in self.parts) else self._response()
 
         return complete(now) or Parked(complete, deadline)
+
+    def _append_to(self, part: _Part, partition: Partition, now: float) -> None:
+        assert part.batch is not None
+        acks, now_ms = self.call.body.acks, int(now * 1000)
+        if partition.lacks_replicas(acks):
+            part.fail(ErrorCode.not_enough_replicas)
+            return
+        try:
+            check_batch(part.batch, partition.config, now_ms)
+        except RecordsError as error:
+            part.fail(error.code, str(error) if error.records else None)
+            part.errors = [{"batch_index": place} for place in error.records]
+            return
+        done = partition.append(part.batch, part.verified, now_ms)
+        part.code = done.code
+        part.base_offset = done.base_offset
+        part.log_append_time_ms = done.log_append_time_ms
+        part.leader_epoch = partition.leader_epoch
+        part.required_offset = done.required_offset if acks == -1 else 0
+        self.call.cluster.replicate(partition, now)
 
     def _follow(self, part: _Part, *, expired: bool) -> None:
         assert part.partition is not None

@@ -32,18 +32,22 @@ def init_producer_id(call: Call) -> Fields:
         if not call.injected:
             answer = Identity(ErrorCode.none, call.cluster.new_producer_id(), 0)
     else:
-        transactional_id = str(body.transactional_id)
-        transactions = call.coordinators.transactions
-        code = call.transactions_error(transactional_id)
-        answer = Identity(code)
-        if not code:
-            answer = transactions.initialize(
-                transactional_id,
-                body.transaction_timeout,
-                None if expected == _NONE else expected,
-                call.now,
-            )
+        answer = _initialized(call, None if expected == _NONE else expected)
     return _identified(_for_version(call, answer.code, _FIRST_INIT_WITH_FENCED), answer)
+
+
+def _initialized(call: Call, expected: tuple[int, int] | None) -> Identity:
+    transactional_id = str(call.body.transactional_id)
+    timeout_ms = call.body.transaction_timeout
+    if not transactional_id:
+        return Identity(ErrorCode.invalid_request)
+    if not 0 < timeout_ms <= call.cluster.options.transaction_max_timeout_ms:
+        return Identity(ErrorCode.invalid_transaction_timeout)
+    if code := call.transactions_error(transactional_id):
+        return Identity(code)
+    return call.coordinators.transactions.initialize(
+        transactional_id, timeout_ms, expected, call.now
+    )
 
 
 def end_txn(call: Call) -> Fields:
