@@ -21,9 +21,9 @@ from aioproducer import (
     ProducerBrokenError,
     ProducerClosedError,
     ProducerError,
-    RequestTimeoutError,
     TransactionError,
 )
+from aioproducer.errors import RequestTimeoutError
 from aioproducer.testing.simulation.loop import BEGIN
 from tests.simulation.journal import Sent
 from tests.simulation.plan import GROUP, TOPICS
