@@ -116,8 +116,9 @@ class Caller:
                 await getattr(self, step.kind)(*step.args, *([step.steps] if step.steps else []))
             except ProducerClosedError:
                 if not self.life.closing(self.app.name):
-                    self.life.journal.violations.append(
-                        f"caller {self.name}: ProducerClosedError of a producer that is open"
+                    self.life.journal.broken(
+                        "errors_of_the_right_class",
+                        f"caller {self.name}: ProducerClosedError of a producer that is open",
                     )
                 return
 

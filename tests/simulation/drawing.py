@@ -22,6 +22,8 @@ _TIMEOUTS: Final = (
     (30_000, 120_000),
 )
 """Values of request_timeout_ms and delivery_timeout_ms."""
+_LONG_ENOUGH: Final = 3
+"""The first values that connections to distant brokers do not miss by themselves."""
 _VARIANTS: Final[tuple[dict[str, Any], ...]] = (
     {"buffer_memory": 24_000, "batch_size": 1_000},
     {"buffer_memory": 80_000, "batch_size": 500},
@@ -87,6 +89,7 @@ class _Drawing:
             ["calm", "frozen", "frozen", "troubled", "troubled", "troubled", "hostile", "hostile"]
         )
         self.pace = random.choice(_PACES)
+        self.delays = random.choice(["none", "even", "jitter", "jitter", "far"])
 
     def plan(self) -> Plan:
         random = self.random
@@ -102,7 +105,7 @@ class _Drawing:
             brokers=self.brokers,
             timers_first=random.random() < 0.5,
             step_seconds=random.choice([0.0, 0.0, 20e-6, 1e-3]),
-            delays=random.choice(["none", "even", "jitter", "jitter", "far"]),
+            delays=self.delays,
             transaction_version=random.choice([1, 2, 2]),
             producers={name: self._options(name) for name in names},
             callers=callers,
@@ -114,7 +117,9 @@ class _Drawing:
 
     def _options(self, name: str) -> dict[str, Any]:
         random = self.random
-        request_timeout, delivery_timeout = random.choice(_TIMEOUTS)
+        round_trips_take_long = self.delays in ("jitter", "far")
+        timeouts = _TIMEOUTS[_LONG_ENOUGH:] if round_trips_take_long else _TIMEOUTS
+        request_timeout, delivery_timeout = random.choice(timeouts)
         options: dict[str, Any] = {
             "request_timeout_ms": request_timeout,
             "delivery_timeout_ms": delivery_timeout,

@@ -123,3 +123,7 @@ class Journal:
     closed: str | None = None
     violations: list[str] = field(default_factory=list)
     """Broken promises that were seen at once."""
+
+    def broken(self, promise: str, how: str) -> None:
+        """Note a broken promise."""
+        self.violations.append(f"{promise}: {how}")

@@ -79,8 +79,8 @@ class Judge:
 
     def violations(self) -> list[str]:
         """Every broken promise, in words."""
-        found = [f"at once: {each}" for each in self.journal.violations]
-        if found and any("the life ended by" in each for each in found):
+        found = list(self.journal.violations)
+        if any(each.startswith("it_lives") for each in found):
             return found
         for promise in (
             self.no_future_without_end,
