@@ -190,7 +190,7 @@ class Caller:
 
     async def transact(self, ending: str, seconds: float, steps: tuple[Step, ...] = ()) -> None:
         """Do ``steps`` in a transaction, and end it after ``seconds``."""
-        mine = Transaction(self.app.name, next(self.app.transactions))
+        mine = Transaction(self.app.name, next(self.app.transactions), self.life.loop.time())
         self.life.journal.transactions.append(mine)
         self.transaction = mine
         committing = False
@@ -216,7 +216,7 @@ class Caller:
         else:
             mine.outcome = "committed"
         finally:
-            self.transaction = None
+            self.transaction, mine.ended = None, self.life.loop.time()
 
     async def _outcome_of_commit(self) -> str:
         """The outcome of a commit that was not confirmed in time."""

@@ -76,6 +76,9 @@ class Transaction:
 
     producer: str
     number: int
+    began: float
+    """The clock's seconds at its beginning."""
+    ended: float = 0.0
     outcome: str = "open"
     """committed, aborted, or unknown: the end was not reported."""
     offset: tuple[TopicPartition, int] | None = None

@@ -15,6 +15,7 @@ from aioproducer import (
     BrokerConnectionError,
     BufferExhaustedError,
     DeliveryTimeoutError,
+    FatalTransactionError,
     IllegalStateError,
     KafkaError,
     MetadataTimeoutError,
@@ -94,6 +95,7 @@ class Judge:
             self.healthy_records_do_not_fail,
             self.failures_come_in_time,
             self.transactions_are_atomic,
+            self.nobody_is_fenced_by_mistake,
             self.offsets_move_with_transactions,
             self.memory_is_bounded,
             self.calls_end_in_time,
@@ -343,6 +345,24 @@ class Judge:
                         yield f"{name} was committed, but {sent.name} is not visible"
             elif visible and len(visible) < len(delivered):
                 yield f"{name} is visible in part: {len(visible)} of {len(delivered)}"
+
+    def nobody_is_fenced_by_mistake(self) -> Iterator[str]:
+        """A transactional producer goes on, unless another one has its id.
+
+        With version 1 a coordinator also fences it if its transaction takes too long.
+        """
+        for name, application in self.life.applications.items():
+            if not isinstance(application.ended, FatalTransactionError):
+                continue
+            timeout = self._options(name).get("transaction_timeout_ms", 60_000) / 1000
+            longest = max(
+                (t.ended - t.began for t in self.journal.transactions if t.producer == name),
+                default=0.0,
+            )
+            too_long = self.plan.transaction_version == 1 and longest > timeout
+            refused = "refuse" in self.plan.kinds
+            if name not in self.life.fenced and not too_long and not refused:
+                yield f"producer {name} can't go on: {application.ended!r}"
 
     def _visible(self, sent: Sent) -> bool:
         return any(record.visible is True for *_, record in self.places.get(sent.value, []))

@@ -260,7 +260,7 @@ class Life:
         else:
             await caller.run(steps)
         for sent in self.journal.sent[last:]:
-            if sent.error is not None and application.name not in self.fenced:
+            if sent.error is not None and application.ended is None:
                 self.journal.broken("it_goes_on", f"{sent.name} failed at peace: {sent.error!r}")
 
     async def _read_along(self) -> None:
