@@ -19,8 +19,8 @@ class Environment(NamedTuple):
     clock: Callable[[], float] = monotonic
     """Seconds, for every deadline and duration."""
     wall_clock_ns: Callable[[], int] = time_ns
-    """Nanoseconds since the epoch, for timestamps of records and the expiry of tokens. The fast
-    path asks the system's clock by itself: it has no time for another call."""
+    """Nanoseconds since the epoch, for timestamps of records and the expiry of tokens. The
+    compiled fast path reads the system's clock without calling this one."""
     random: Callable[[], Random] = Random
     """Makes the generator for backoffs and the choice of partitions."""
     network: Callable[..., NetworkClient] = NetworkClient

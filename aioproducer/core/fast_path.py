@@ -35,6 +35,7 @@ class PythonFastPath:
     """
 
     __slots__ = (
+        "_clock",
         "_context_of",
         "_headers",
         "_loop",
@@ -48,11 +49,20 @@ class PythonFastPath:
         self.trace(None)
         self.close()
 
-    def open(self, loop: AbstractEventLoop, routes: RouteCache) -> None:
-        """Serve the calling thread, while ``loop`` runs there."""
+    def open(
+        self,
+        loop: AbstractEventLoop,
+        routes: RouteCache,
+        wall_clock_ns: Callable[[], int] = time_ns,
+    ) -> None:
+        """Serve the calling thread, while ``loop`` runs there.
+
+        ``wall_clock_ns``: nanoseconds since the epoch, for the timestamps of records.
+        """
         self._thread = get_ident()
         self._loop = loop
         self._routes = routes
+        self._clock = wall_clock_ns
 
     def close(self) -> None:
         """Serve no thread."""
@@ -100,7 +110,7 @@ class PythonFastPath:
             if builder is not None:
                 self._routes.last = builder
                 future = self._loop.create_future()
-                now_ns = time_ns()
+                now_ns = self._clock()
                 builder.mark(now_ns)
                 if builder.append(future, now_ns // 1_000_000, key, value, headers):
                     self._routes.taken += 1
@@ -112,7 +122,7 @@ class PythonFastPath:
         """Do :meth:`send` with the caller's ``token``; returns the record's size in bytes, or 0."""
         if self.serves():
             return self._routes.append(
-                token, time_ns(), None, topic, utf8(value), utf8(key), partition
+                token, self._clock(), None, topic, utf8(value), utf8(key), partition
             )
         return 0
 

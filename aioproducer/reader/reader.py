@@ -148,7 +148,7 @@ class Reader:
             state.from_beginning = starts[where] == "beginning"
             state.in_log = where not in beyond
             states.append(state)
-        leaders = Leaders({each.topic for each in self._assigned})
+        leaders = Leaders(dict.fromkeys(each.topic for each in self._assigned))
         leaders.take(cluster)
         return Fetcher(self._client, states, leaders, self._settings())
 

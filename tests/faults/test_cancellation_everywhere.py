@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from aioproducer import Producer, ProducerClosedError, ProducerError, RecordMetadata
-from tests.faults.simulated_loop import SimulatedLoop
+from aioproducer.testing.simulation.loop import SimulatedLoop
+from aioproducer.testing.simulation.network import SimulatedNetwork
 from tests.support.fake_kafka import FakeKafka
 from tests.support.inside import core_of, engine_of, lifecycle_of, running_engine
 from tests.support.simulated_producer import SimulatedProducer
@@ -509,6 +510,7 @@ async def end(world: SendingApplication) -> None:
 
 def run(scenario: Scenario, *moments: int) -> bool:
     loop = SimulatedLoop()
+    SimulatedNetwork(loop)
     try:
         cancelled = loop.run(play(scenario, loop, *moments))
     except BaseException as error:
@@ -539,6 +541,12 @@ def test_cancelled_twice(name: str, later: int) -> None:
 # --- start() -------------------------------------------------------------------------------
 
 
+def close_during_start(moment: int) -> bool:
+    loop = SimulatedLoop()
+    SimulatedNetwork(loop)
+    return loop.run(play_close_during_start(loop, moment))
+
+
 async def play_close_during_start(loop: SimulatedLoop, moment: int) -> bool:
     """``close()`` comes at ``moment`` of a ``start()``; whether this had not come to its end."""
     kafka = FakeKafka(1, {"orders": 2})
@@ -562,6 +570,6 @@ async def play_close_during_start(loop: SimulatedLoop, moment: int) -> bool:
 
 def test_close_at_every_moment_of_start() -> None:
     moment = 1
-    while (loop := SimulatedLoop()).run(play_close_during_start(loop, moment)):
+    while close_during_start(moment):
         moment += 1
     assert moment > 2

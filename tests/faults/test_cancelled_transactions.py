@@ -23,7 +23,8 @@ from aioproducer import (
     ProducerClosedError,
     TopicPartition,
 )
-from tests.faults.simulated_loop import SimulatedLoop
+from aioproducer.testing.simulation.loop import SimulatedLoop
+from aioproducer.testing.simulation.network import SimulatedNetwork
 from tests.support.fake_kafka import FakeKafka
 from tests.support.fake_kafka.transactions import (
     ADD_OFFSETS,
@@ -307,6 +308,7 @@ async def play(
 
 def run(caller: Caller, version: int, faults: str, *moments: int) -> bool:
     loop = SimulatedLoop()
+    SimulatedNetwork(loop)
     try:
         cancelled = loop.run(play(caller, version, faults, loop, *moments))
     except BaseException as error:

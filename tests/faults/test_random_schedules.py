@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from aioproducer import ProducerClosedError, ProducerError
-from tests.faults.simulated_loop import SimulatedLoop
+from aioproducer.testing.simulation.loop import SimulatedLoop
+from aioproducer.testing.simulation.network import SimulatedNetwork
 from tests.faults.test_cancellation_everywhere import (
     CANONICAL,
     PATIENCE,
@@ -224,7 +225,8 @@ class Schedule:
 def test_a_random_schedule(seed: int) -> None:
     print(f"AIOPRODUCER_SEED={seed}")
     random = Random(-1 - seed)
-    loop = SimulatedLoop(delay=lambda: random.choice([0, 0, 0, 0.001, 0.02]))
+    loop = SimulatedLoop()
+    SimulatedNetwork(loop, delay=lambda: random.choice([0, 0, 0, 0.001, 0.02]))
     loop.run(Schedule(seed, loop).play())
     gc.collect(0)
     assert not loop.complaints

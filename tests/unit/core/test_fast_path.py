@@ -27,14 +27,14 @@ FAST_PATHS: Final = [
 
 
 def opened(
-    make: tuple[Any, ...], loop: asyncio.AbstractEventLoop, size: int = 300
+    make: tuple[Any, ...], loop: asyncio.AbstractEventLoop, size: int = 300, *clock: Any
 ) -> tuple[PythonFastPath, RecordsBuilder]:
     """With a batch for keyless records of the topic "t"."""
     make_fast_path, make_routes, make_batches, make_builder = make
     fast_path, routes, batches = make_fast_path(), make_routes(), make_batches()
     batches.sticky = make_builder(bytearray(size), size)
     routes.topics["t"] = batches
-    fast_path.open(loop, routes)
+    fast_path.open(loop, routes, *clock)
     return fast_path, batches.sticky
 
 
@@ -54,6 +54,15 @@ async def test_a_record_that_comes_in_has_a_future_and_the_present_time(make: An
     assert not fast_path.append(token, "other", b"value", None, None)
     assert fast_path.send("t", bytes(300), None, None) is None
     assert len(builder.tokens) == 2
+
+
+@pytest.mark.parametrize("make", FAST_PATHS)
+async def test_records_get_the_time_of_another_clock(make: Any) -> None:
+    times = iter([7_000_000, 9_000_000])
+    fast_path, builder = opened(make, asyncio.get_running_loop(), 300, lambda: next(times))
+    assert fast_path.send("t", b"value", None, None) is not None
+    assert fast_path.append(object(), "t", b"value", None, None)
+    assert [run[1] for run in builder.runs] == [7, 9]
 
 
 @pytest.mark.parametrize("make", FAST_PATHS)

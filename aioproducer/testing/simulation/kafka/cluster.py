@@ -1,0 +1,235 @@
+"""The cluster that all brokers share: topics, brokers, producer ids, and what will happen later.
+
+Sources: Kafka's ``ReplicationControlManager``, ``ProducerIdControlManager``, ``MetadataImage``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+from uuid import UUID
+from zlib import crc32
+
+from aioproducer.model import TopicPartition
+from aioproducer.testing.simulation.kafka.options import TOPIC_DEFAULTS, ClusterOptions, Span
+from aioproducer.testing.simulation.kafka.partition import NO_LEADER, Partition
+from aioproducer.testing.simulation.kafka.schedule import Schedule
+
+CLUSTER_ID: Final = "simulated"
+CONTROLLER: Final = 1
+PORT: Final = 9092
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+GROUPS_TOPIC: Final = "__consumer_offsets"
+COORDINATOR_PARTITIONS: Final = 10
+
+
+@dataclass
+class Topic:
+    """A topic; ``config`` has every setting that the model knows."""
+
+    name: str
+    id: UUID
+    config: dict[str, str]
+    internal: bool = False
+    partitions: list[Partition] = field(default_factory=list)
+    altered: set[str] = field(default_factory=set)
+    """The settings that are not by default."""
+
+
+def advertised(broker: int) -> tuple[str, int]:
+    """The address of a broker, if nobody gives it another."""
+    return f"broker-{broker}.simulated", PORT
+
+
+class Cluster:
+    """State of the cluster as its controller has it."""
+
+    def __init__(self, brokers: int, random: Random, options: ClusterOptions) -> None:
+        self.options = options
+        self.random = random
+        self.schedule = Schedule()
+        self.brokers = tuple(range(1, brokers + 1))
+        self.alive = set(self.brokers)
+        """Those that run."""
+        self.registered = set(self.brokers)
+        """Those that the controller takes for alive."""
+        self.topics: dict[str, Topic] = {}
+        self.host: Callable[[int], tuple[str, int]] = advertised
+        self._next_producer_id = options.first_producer_id
+        self._next_replica = 0
+        self._fetching: set[tuple[TopicPartition, int]] = set()
+        for name in (GROUPS_TOPIC, TRANSACTIONS_TOPIC):
+            self.create_topic(name, COORDINATOR_PARTITIONS, min(3, brokers), {}, internal=True)
+
+    def drawn(self, span: Span) -> float:
+        """A number of seconds."""
+        return self.random.uniform(*span)
+
+    def new_producer_id(self) -> int:
+        """Source: ``ProducerIdManager.generateProducerId``."""
+        self._next_producer_id += 1
+        return self._next_producer_id - 1
+
+    # --- topics ----------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        replicas: int,
+        config: Mapping[str, str],
+        *,
+        internal: bool = False,
+        assigned: Sequence[Sequence[int]] = (),
+    ) -> Topic:
+        """Add a topic that does not exist; ``assigned``: the brokers of each partition."""
+        settings = {**TOPIC_DEFAULTS, **self.options.topic_config, **config}
+        topic = Topic(name, UUID(int=self.random.getrandbits(128), version=4), settings, internal)
+        topic.altered = set(config)
+        self.topics[name] = topic
+        for number, brokers in enumerate(assigned):
+            where = TopicPartition(name, number)
+            topic.partitions.append(Partition(where, brokers, topic.config))
+        self.add_partitions(topic, partitions, replicas)
+        return topic
+
+    def delete_topic(self, topic: Topic) -> None:
+        """Remove a topic with its records."""
+        del self.topics[topic.name]
+        for partition in topic.partitions:
+            partition.elect(NO_LEADER)
+
+    def add_partitions(self, topic: Topic, partitions: int, replicas: int) -> None:
+        """Let ``topic`` have so many partitions. Leaders go round."""
+        alive = sorted(self.registered)
+        for number in range(len(topic.partitions), partitions):
+            begin = self._next_replica
+            self._next_replica += 1
+            chosen = [alive[(begin + step) % len(alive)] for step in range(replicas)]
+            topic.partitions.append(
+                Partition(TopicPartition(topic.name, number), chosen, topic.config)
+            )
+
+    def topic_by_id(self, topic_id: UUID | None) -> Topic | None:
+        """The topic with this id."""
+        return next((each for each in self.topics.values() if each.id == topic_id), None)
+
+    def partition(self, topic: str, number: int) -> Partition | None:
+        """The partition, if it exists."""
+        known = self.topics.get(topic)
+        if known is None or not 0 <= number < len(known.partitions):
+            return None
+        return known.partitions[number]
+
+    def coordinator_partition(self, topic: str, key: str) -> Partition:
+        """The partition whose leader coordinates ``key``. Source: ``partitionFor``."""
+        partitions = self.topics[topic].partitions
+        return partitions[crc32(key.encode()) % len(partitions)]
+
+    def partitions(self) -> Iterator[Partition]:
+        """All partitions."""
+        for topic in self.topics.values():
+            yield from topic.partitions
+
+    # --- replication -----------------------------------------------------------------------
+
+    def replicate(self, partition: Partition, now: float) -> None:
+        """Let the followers that run fetch what they lack, after some time."""
+        if partition.leader not in self.alive:
+            return
+        end = partition.log.end_offset
+        for follower in partition.replicas:
+            key = (partition.where, follower)
+            lags = follower not in partition.isr or partition.end_offsets[follower] < end
+            if (
+                lags
+                and partition.stalled_until.get(follower, now) <= now
+                and follower != partition.leader
+                and follower in self.alive & self.registered
+                and key not in self._fetching
+            ):
+                self._fetching.add(key)
+                self._fetch_later(partition, follower, end, now)
+
+    def _fetch_later(self, partition: Partition, follower: int, offset: int, now: float) -> None:
+        epoch = partition.leader_epoch
+
+        def fetched(time: float) -> None:
+            self._fetching.discard((partition.where, follower))
+            runs = partition.leader in self.alive and follower in self.alive & self.registered
+            stalled = partition.stalled_until.get(follower, time) > time
+            if runs and not stalled and partition.leader_epoch == epoch:
+                partition.replicated(follower, offset)
+            self.replicate(partition, time)
+
+        self.schedule.at(now + self.drawn(self.options.replication), fetched)
+
+    def stall(self, partition: Partition, follower: int, seconds: float, now: float) -> None:
+        """Let a follower fetch nothing for a while, out of the ISR until it has caught up."""
+        partition.stalled_until[follower] = now + seconds
+        partition.shrink_isr(follower)
+        self.schedule.at(now + seconds, lambda time: self.replicate(partition, time))
+
+    # --- brokers ---------------------------------------------------------------------------
+
+    def crashed(self, broker: int, now: float, *, lose_unreplicated: bool) -> None:
+        """``broker`` has died, which the controller notices later."""
+        self.alive.discard(broker)
+        for partition in self.partitions():
+            if partition.leader == broker and not lose_unreplicated:
+                for follower in sorted(partition.isr & self.alive):
+                    partition.replicated(follower, partition.log.end_offset)
+
+        def noticed(time: float) -> None:
+            if broker not in self.alive:
+                self.fence(broker, time)
+
+        self.schedule.at(now + self.drawn(self.options.failure_detection), noticed)
+
+    def restarted(self, broker: int, now: float) -> None:
+        """``broker`` has started anew, and knows what is in its logs."""
+        if broker in self.registered:
+            self.fence(broker, now)  # it registers anew before anyone has missed it
+        self.alive.add(broker)
+        for partition in self.partitions():
+            if partition.leader == NO_LEADER:
+                partition.forget_memory()
+        self.unfence(broker, now)
+
+    # --- elections -------------------------------------------------------------------------
+
+    def fence(self, broker: int, now: float) -> None:
+        """The controller takes ``broker`` for dead. Source: ``handleBrokerFenced``."""
+        self.registered.discard(broker)
+        for partition in self.partitions():
+            if broker in partition.replicas:
+                partition.shrink_isr(broker)
+                if partition.leader == broker:
+                    self._elect(partition, now)
+                self.replicate(partition, now)
+
+    def unfence(self, broker: int, now: float) -> None:
+        """``broker`` runs again. Source: ``handleBrokerUnfenced``."""
+        self.registered.add(broker)
+        for partition in self.partitions():
+            if broker in partition.replicas:
+                if partition.leader == NO_LEADER:
+                    self._elect(partition, now)
+                self.replicate(partition, now)
+
+    def _elect(self, partition: Partition, now: float) -> None:
+        """Source: ``PartitionChangeBuilder.electLeader``."""
+        there = [each for each in partition.replicas if each in self.registered]
+        in_sync = [each for each in there if each in partition.isr]
+        unclean = partition.config["unclean.leader.election.enable"] == "true"
+        candidates = in_sync or (there if unclean else [])
+        self.lead(partition, candidates[0] if candidates else NO_LEADER, now)
+
+    def lead(self, partition: Partition, leader: int, now: float) -> None:
+        """Let ``leader`` lead ``partition``."""
+        if partition.leader != leader:
+            partition.elect(leader)
+            partition.loaded_at = now + self.drawn(self.options.coordinator_load)
+            self.replicate(partition, now)

@@ -1,0 +1,1 @@
+"""The requests that the brokers answer; each API in the room of its subject."""

@@ -1,0 +1,95 @@
+"""DescribeConfigs and IncrementalAlterConfigs, of topics.
+
+Sources: Kafka's ``ConfigHelper``, ``ConfigurationControlManager``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from aioproducer.testing.simulation.kafka.calls import Call
+from aioproducer.testing.simulation.kafka.cluster import Topic
+from aioproducer.testing.simulation.kafka.messages import Fields
+from aioproducer.testing.simulation.kafka.options import TOPIC_DEFAULTS
+
+_TOPIC: Final = 2
+_DYNAMIC_TOPIC: Final = 1
+_DEFAULT: Final = 5
+_SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+
+
+def describe_configs(call: Call) -> Fields:
+    """The settings of topics; brokers show none."""
+    rows = []
+    for asked in call.body.resources:
+        topic = call.cluster.topics.get(str(asked.resource_name))
+        code = call.injected
+        if not code and asked.resource_type == _TOPIC and topic is None:
+            code = ErrorCode.unknown_topic_or_partition
+        configs: list[Fields] = []
+        if topic is not None and asked.resource_type == _TOPIC and not code:
+            wanted = asked.configuration_keys
+            names = sorted(topic.config if wanted is None else set(wanted) & topic.config.keys())
+            configs = [_entry(topic, name) for name in names]
+        rows.append(_about(asked, code) | {"configs": configs})
+    return {"results": rows}
+
+
+def _entry(topic: Topic, name: str) -> Fields:
+    altered = name in topic.altered
+    return {
+        "name": name,
+        "value": topic.config[name],
+        "read_only": False,
+        "config_source": _DYNAMIC_TOPIC if altered else _DEFAULT,
+        "is_sensitive": False,
+        "synonyms": [],
+        "documentation": None,
+    }
+
+
+def incremental_alter_configs(call: Call) -> Fields:
+    """Set, remove, or change lists of settings of topics."""
+    rows = []
+    for asked in call.body.resources:
+        topic = call.cluster.topics.get(str(asked.resource_name))
+        code = call.injected
+        if not code and (topic is None or asked.resource_type != _TOPIC):
+            code = ErrorCode.unknown_topic_or_partition
+        elif not code and any(each.name not in TOPIC_DEFAULTS for each in asked.configs):
+            code = ErrorCode.invalid_config
+        if topic is not None and not code and not call.body.validate_only:
+            for each in asked.configs:
+                _alter(call, topic, each)
+        rows.append(_about(asked, code))
+    return {"responses": rows}
+
+
+def _alter(call: Call, topic: Topic, change: Any) -> None:
+    name = change.name
+    parts = [each for each in topic.config[name].split(",") if each]
+    match change.config_operation:
+        case 0:
+            topic.config[name] = change.value
+        case 1:
+            defaults = {**TOPIC_DEFAULTS, **call.cluster.options.topic_config}
+            topic.config[name] = defaults[name]
+        case 2:
+            topic.config[name] = ",".join([*parts, change.value])
+        case 3:
+            topic.config[name] = ",".join(each for each in parts if each != change.value)
+    if change.config_operation == _DELETE:
+        topic.altered.discard(name)
+    else:
+        topic.altered.add(name)
+
+
+def _about(asked: Any, code: ErrorCode) -> dict[str, Any]:
+    return {
+        "error_code": code,
+        "error_message": None,
+        "resource_type": asked.resource_type,
+        "resource_name": asked.resource_name,
+    }

@@ -1,0 +1,197 @@
+"""OffsetCommit, OffsetFetch and TxnOffsetCommit. Source: Kafka's ``GroupCoordinatorService``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from aioproducer.model import OffsetAndMetadata, TopicPartition
+from aioproducer.testing.simulation.kafka.batch import transactional_batch
+from aioproducer.testing.simulation.kafka.calls import Call
+from aioproducer.testing.simulation.kafka.cluster import Topic
+from aioproducer.testing.simulation.kafka.messages import Fields
+from aioproducer.testing.simulation.kafka.requests.leaders import topic_of
+
+_FIRST_FETCH_OF_MANY: Final = 8
+_FIRST_WITH_ABORTABLE: Final = 4
+_FIRST_THAT_ADDS_OFFSETS: Final = 5
+
+
+def offset_commit(call: Call) -> Fields:
+    """Offsets of a consumer that assigns its partitions itself."""
+    group = str(call.body.group_id)
+    code = call.groups_error(group)
+    offsets, codes = _offsets(call, code)
+    if not code:
+        call.coordinators.groups.commit(group, offsets)
+    return {"topics": _rows(call, codes)}
+
+
+def txn_offset_commit(call: Call) -> Fields:
+    """Offsets that count once a transaction is committed."""
+    group = str(call.body.group_id)
+    code = call.groups_error(group)
+    code = code or _verified(call)
+    offsets, codes = _offsets(call, code)
+    if not code and offsets:
+        code = _append(call)
+        codes = {each: known or code for each, known in codes.items()}
+    if not code:
+        call.coordinators.groups.commit_in_transaction(group, call.body.producer_id, offsets)
+    return {"topics": _rows(call, codes)}
+
+
+def _verified(call: Call) -> ErrorCode:
+    """Source: ``CoordinatorRuntime.scheduleTransactionalWriteOperation``."""
+    body = call.body
+    partition = call.coordinators.groups.partition_of(str(body.group_id))
+    if partition.producers.has_transaction(body.producer_id, body.producer_epoch):
+        return ErrorCode.none
+    code = call.coordinators.transactions.verify(
+        str(body.transactional_id),
+        body.producer_id,
+        body.producer_epoch,
+        [partition.where],
+        add=call.version >= _FIRST_THAT_ADDS_OFFSETS,
+        now=call.now,
+    )[partition.where]
+    match code:
+        case ErrorCode.producer_fenced:
+            return ErrorCode.invalid_producer_epoch
+        case ErrorCode.transaction_abortable if call.version < _FIRST_WITH_ABORTABLE:
+            return ErrorCode.invalid_txn_state
+        case ErrorCode.network_exception:
+            return ErrorCode.coordinator_load_in_progress
+    return code
+
+
+def _append(call: Call) -> ErrorCode:
+    """The offsets' place in the log of the groups."""
+    body = call.body
+    partition = call.coordinators.groups.partition_of(str(body.group_id))
+    entry = partition.producers.entries.get(body.producer_id)
+    if entry is not None and body.producer_epoch < entry.epoch:
+        return ErrorCode.invalid_producer_epoch
+    partition.append_of_coordinator(
+        transactional_batch(
+            body.producer_id, body.producer_epoch, str(body.group_id).encode(), call.now_ms
+        )
+    )
+    call.cluster.replicate(partition, call.now)
+    return ErrorCode.none
+
+
+def _offsets(
+    call: Call, code: ErrorCode
+) -> tuple[dict[TopicPartition, OffsetAndMetadata], dict[TopicPartition, ErrorCode]]:
+    """The offsets of partitions that exist, and the codes of all."""
+    offsets, codes = {}, {}
+    for asked in call.body.topics:
+        topic, missing = topic_of(call, asked)
+        for each in asked.partitions:
+            where = TopicPartition(_name(asked, topic), each.partition_index)
+            codes[where] = code
+            if topic is None or where.partition >= len(topic.partitions):
+                codes[where] = missing
+                continue
+            epoch = getattr(each, "committed_leader_epoch", -1)
+            offsets[where] = OffsetAndMetadata(
+                each.committed_offset, each.committed_metadata or "", None if epoch < 0 else epoch
+            )
+    return offsets, codes
+
+
+def _rows(call: Call, codes: dict[TopicPartition, ErrorCode]) -> list[Fields]:
+    return [
+        {
+            **_named(asked),
+            "partitions": [
+                {
+                    "partition_index": each.partition_index,
+                    "error_code": codes[
+                        TopicPartition(_name(asked, topic_of(call, asked)[0]), each.partition_index)
+                    ],
+                }
+                for each in asked.partitions
+            ],
+        }
+        for asked in call.body.topics
+    ]
+
+
+def _name(asked: Any, topic: Topic | None) -> str:
+    """The name of a topic; what stands for it if there is none with the id that was asked for."""
+    if topic is not None:
+        return topic.name
+    return str(asked.topic_id if hasattr(asked, "topic_id") else asked.name)
+
+
+def _named(asked: Any) -> Fields:
+    """The topic as it was asked for."""
+    name = "topic_id" if hasattr(asked, "topic_id") else "name"
+    return {name: getattr(asked, name)}
+
+
+def offset_fetch(call: Call) -> Fields:
+    """The committed offsets of groups."""
+    body = call.body
+    stable = bool(getattr(body, "require_stable", False))
+    if call.version >= _FIRST_FETCH_OF_MANY:
+        return {"groups": [_group(call, each, stable=stable) for each in body.groups]}
+    found = dict(_group(call, body, stable=stable))
+    del found["group_id"]
+    return found
+
+
+def _group(call: Call, asked: Any, *, stable: bool) -> Fields:
+    groups = call.coordinators.groups
+    group = str(asked.group_id)
+    if code := call.groups_error(group):
+        return {"group_id": group, "topics": [], "error_code": code}
+    known = groups.offsets.get(group, {})
+    if asked.topics is None:
+        topics = _all_topics(call, known)
+    else:
+        topics = []
+        for each in asked.topics:
+            topic, missing = topic_of(call, each)
+            code = ErrorCode.none if topic or "name" in _named(each) else missing
+            topics.append((_named(each), _name(each, topic), each.partition_indexes, code))
+    rows = []
+    for named, name, numbers, missing in topics:
+        partitions = []
+        for number in numbers:
+            where = TopicPartition(name, number)
+            found, code = known.get(where), missing
+            if stable and groups.unstable(group, where):
+                found, code = None, ErrorCode.unstable_offset_commit
+            partitions.append(_fetched(number, found, code))
+        rows.append({**named, "partitions": partitions})
+    return {"group_id": group, "topics": rows, "error_code": ErrorCode.none}
+
+
+def _all_topics(
+    call: Call, known: Mapping[TopicPartition, OffsetAndMetadata]
+) -> list[tuple[Fields, str, Sequence[int], ErrorCode]]:
+    """The topics that a group has offsets of."""
+    numbers: dict[str, list[int]] = {}
+    for where in known:
+        numbers.setdefault(where.topic, []).append(where.partition)
+    return [
+        ({"name": name, "topic_id": call.cluster.topics[name].id}, name, of_topic, ErrorCode.none)
+        for name, of_topic in numbers.items()
+        if name in call.cluster.topics
+    ]
+
+
+def _fetched(number: int, found: OffsetAndMetadata | None, code: ErrorCode) -> Fields:
+    epoch = -1 if found is None or found.leader_epoch is None else found.leader_epoch
+    return {
+        "partition_index": number,
+        "committed_offset": -1 if found is None else found.offset,
+        "committed_leader_epoch": epoch,
+        "metadata": "" if found is None else found.metadata,
+        "error_code": code,
+    }

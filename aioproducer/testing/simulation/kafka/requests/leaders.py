@@ -1,0 +1,58 @@
+"""The partition that a request means, if the asked broker leads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from aioproducer.testing.simulation.kafka.calls import Call
+from aioproducer.testing.simulation.kafka.cluster import Topic
+from aioproducer.testing.simulation.kafka.messages import Fields
+from aioproducer.testing.simulation.kafka.partition import Partition
+
+
+def topic_of(call: Call, each: Any) -> tuple[Topic | None, ErrorCode]:
+    """The topic that a row of a request names, by its name or its id, and the error without it."""
+    if hasattr(each, "topic_id"):
+        return call.cluster.topic_by_id(each.topic_id), ErrorCode.unknown_topic_id
+    name = each.topic if hasattr(each, "topic") else each.name
+    return call.cluster.topics.get(str(name)), ErrorCode.unknown_topic_or_partition
+
+
+def led_partition(
+    call: Call,
+    topic: Topic,
+    number: int,
+    current_leader_epoch: int = -1,
+    *,
+    or_followed: bool = False,
+) -> tuple[Partition | None, ErrorCode]:
+    """The partition, and the error that a broker answers that doesn't lead it.
+
+    ``or_followed``: followers are asked as well (KIP-392).
+
+    Source: ``Partition.localLogWithEpochOrThrow``.
+    """
+    if not 0 <= number < len(topic.partitions):
+        return None, ErrorCode.unknown_topic_or_partition
+    partition = topic.partitions[number]
+    if call.injected:
+        return partition, call.injected
+    if call.broker not in partition.replicas:
+        return partition, ErrorCode.not_leader_or_follower
+    if code := partition.epoch_error(current_leader_epoch):
+        return partition, code
+    if partition.leader != call.broker and not or_followed:
+        return partition, ErrorCode.not_leader_or_follower
+    return partition, ErrorCode.none
+
+
+def endpoints(call: Call, brokers: set[int]) -> Sequence[Fields]:
+    """The addresses of new leaders (KIP-951)."""
+    rows = []
+    for broker in sorted(brokers & call.cluster.registered):
+        host, port = call.cluster.host(broker)
+        rows.append({"node_id": broker, "host": host, "port": port, "rack": None})
+    return rows

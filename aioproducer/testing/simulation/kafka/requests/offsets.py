@@ -1,0 +1,108 @@
+"""ListOffsets and OffsetForLeaderEpoch. Source: Kafka's ``Partition.fetchOffsetForTimestamp``."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from aioproducer.testing.simulation.kafka.calls import Call
+from aioproducer.testing.simulation.kafka.log import TimestampAndOffset
+from aioproducer.testing.simulation.kafka.messages import Fields
+from aioproducer.testing.simulation.kafka.partition import Partition
+from aioproducer.testing.simulation.kafka.requests.leaders import led_partition, topic_of
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+_FIRST_VERSIONS: Final = {MAX_TIMESTAMP: 7, -4: 8, -5: 9}
+"""Of timestamps that mean something else: the greatest one, and two of tiered storage."""
+_READ_COMMITTED: Final = 1
+_UNKNOWN: Final = TimestampAndOffset(-1, -1, -1)
+
+
+def list_offsets(call: Call) -> Fields:
+    """Offsets by timestamps, or the ends of the logs."""
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [_partition(call, topic, each) for each in topic.partitions],
+            }
+            for topic in call.body.topics
+        ]
+    }
+
+
+def _partition(call: Call, asked: Any, each: Any) -> Fields:
+    topic, code = topic_of(call, asked)
+    found = _UNKNOWN
+    if topic is not None:
+        epoch = getattr(each, "current_leader_epoch", -1)
+        partition, code = led_partition(call, topic, each.partition_index, epoch)
+        if partition is not None and not code:
+            committed = getattr(call.body, "isolation_level", 0) == _READ_COMMITTED
+            code = ErrorCode.unsupported_version
+            if _FIRST_VERSIONS.get(each.timestamp, 0) <= call.version and each.timestamp >= -5:
+                code, found = _look_up(partition, each.timestamp, committed=committed)
+    return {
+        "partition_index": each.partition_index,
+        "error_code": code,
+        "timestamp": found.timestamp_ms,
+        "offset": found.offset,
+        "leader_epoch": found.leader_epoch,
+    }
+
+
+def _look_up(
+    partition: Partition, timestamp: int, *, committed: bool
+) -> tuple[ErrorCode, TimestampAndOffset]:
+    log = partition.log
+    last = partition.last_stable_offset if committed else partition.high_watermark
+    lags = partition.epoch_start > partition.high_watermark
+    match timestamp:
+        case -1:
+            if lags:
+                return ErrorCode.offset_not_available, _UNKNOWN
+            return ErrorCode.none, TimestampAndOffset(-1, last, partition.leader_epoch)
+        case -2 | -4:
+            start = log.start_offset
+            return ErrorCode.none, TimestampAndOffset(-1, start, log.epoch_at(start))
+        case -5:
+            return ErrorCode.none, _UNKNOWN
+    found = log.with_max_timestamp() if timestamp == MAX_TIMESTAMP else log.first_since(timestamp)
+    if found is not None and found.offset < last:
+        return ErrorCode.none, found
+    if lags:
+        return ErrorCode.offset_not_available, _UNKNOWN
+    return ErrorCode.none, _UNKNOWN
+
+
+def offset_for_leader_epoch(call: Call) -> Fields:
+    """The ends of epochs. Source: ``Partition.lastOffsetForLeaderEpoch``."""
+    return {
+        "topics": [
+            {
+                "topic": topic.topic,
+                "partitions": [_epoch_end(call, topic, each) for each in topic.partitions],
+            }
+            for topic in call.body.topics
+        ]
+    }
+
+
+def _epoch_end(call: Call, asked: Any, each: Any) -> Fields:
+    topic, code = topic_of(call, asked)
+    epoch, offset = -1, -1
+    if topic is not None:
+        partition, code = led_partition(
+            call, topic, each.partition, getattr(each, "current_leader_epoch", -1)
+        )
+        if partition is not None and not code:
+            epoch, offset = partition.log.end_of_epoch(each.leader_epoch)
+    return {
+        "partition": each.partition,
+        "error_code": code,
+        "leader_epoch": epoch,
+        "end_offset": offset,
+    }

@@ -1,0 +1,139 @@
+"""CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords.
+
+Sources: Kafka's ``ReplicationControlManager``, ``ReplicaManager.deleteRecordsOnLocalLog``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from aioproducer.testing.simulation.kafka.calls import Call
+from aioproducer.testing.simulation.kafka.messages import Fields
+from aioproducer.testing.simulation.kafka.options import TOPIC_DEFAULTS
+from aioproducer.testing.simulation.kafka.requests.leaders import led_partition, topic_of
+
+_NAME: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+_BY_DEFAULT: Final = -1
+
+
+def create_topics(call: Call) -> Fields:
+    """New topics; the answer says what is wrong with each."""
+    return {"topics": [_created(call, each) for each in call.body.topics]}
+
+
+def _created(call: Call, asked: Any) -> Fields:
+    options = call.cluster.options
+    partitions, replicas = int(asked.num_partitions), int(asked.replication_factor)
+    if asked.assignments:
+        partitions = len(asked.assignments)
+        replicas = len(asked.assignments[0].broker_ids)
+    partitions = options.default_partitions if partitions == _BY_DEFAULT else partitions
+    if replicas == _BY_DEFAULT:
+        replicas = min(options.default_replicas, len(call.cluster.brokers))
+    config = {each.name: each.value for each in asked.configs}
+    name = str(asked.name)
+    code = call.injected or _refused(call, name, partitions, replicas, config)
+    row: dict[str, Any] = {
+        "name": name,
+        "topic_id": None,
+        "error_code": code,
+        "error_message": None,
+        "topic_config_error_code": 0,
+        "configs": None if code else [],
+    }
+    if code:
+        return row
+    if not call.body.validate_only:
+        assigned = [list(each.broker_ids) for each in asked.assignments]
+        topic = call.cluster.create_topic(name, partitions, replicas, config, assigned=assigned)
+        row["topic_id"] = topic.id
+    return row | {"num_partitions": partitions, "replication_factor": replicas}
+
+
+def _refused(
+    call: Call, name: str, partitions: int, replicas: int, config: dict[str, str]
+) -> ErrorCode:
+    if not _NAME.fullmatch(name):
+        return ErrorCode.invalid_topic_exception
+    if name in call.cluster.topics:
+        return ErrorCode.topic_already_exists
+    if partitions <= 0:
+        return ErrorCode.invalid_partitions
+    if not 0 < replicas <= len(call.cluster.registered):
+        return ErrorCode.invalid_replication_factor
+    if not config.keys() <= TOPIC_DEFAULTS.keys():
+        return ErrorCode.invalid_config
+    return ErrorCode.none
+
+
+def delete_topics(call: Call) -> Fields:
+    """Topics by name, from version 6 on also by id."""
+    rows = []
+    asked = call.body.topics if hasattr(call.body, "topics") else call.body.topic_names
+    for each in asked:
+        by_id = not isinstance(each, str) and each.name is None
+        if by_id:
+            found = call.cluster.topic_by_id(each.topic_id)
+            missing = ErrorCode.unknown_topic_id
+        else:
+            found = call.cluster.topics.get(str(each if isinstance(each, str) else each.name))
+            missing = ErrorCode.unknown_topic_or_partition
+        code = call.injected or (ErrorCode.none if found else missing)
+        row: dict[str, Any] = {"error_code": code, "error_message": None}
+        if found is None:
+            row["name"] = None if by_id else str(each if isinstance(each, str) else each.name)
+            row["topic_id"] = each.topic_id if by_id else None
+        else:
+            row["name"], row["topic_id"] = found.name, found.id
+            if not code:
+                call.cluster.delete_topic(found)
+        rows.append(row)
+    return {"responses": rows}
+
+
+def create_partitions(call: Call) -> Fields:
+    """More partitions for topics that exist."""
+    rows = []
+    for each in call.body.topics:
+        topic = call.cluster.topics.get(str(each.name))
+        code = call.injected
+        if not code and topic is None:
+            code = ErrorCode.unknown_topic_or_partition
+        elif not code and topic is not None:
+            if each.count <= len(topic.partitions):
+                code = ErrorCode.invalid_partitions
+            elif not call.body.validate_only:
+                call.cluster.add_partitions(topic, each.count, len(topic.partitions[0].replicas))
+        rows.append({"name": each.name, "error_code": code, "error_message": None})
+    return {"results": rows}
+
+
+def delete_records(call: Call) -> Fields:
+    """Move the starts of logs."""
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [_deleted(call, topic, each) for each in topic.partitions],
+            }
+            for topic in call.body.topics
+        ]
+    }
+
+
+def _deleted(call: Call, asked: Any, each: Any) -> Fields:
+    topic, code = topic_of(call, asked)
+    low = -1
+    if topic is not None:
+        partition, code = led_partition(call, topic, each.partition_index)
+        if partition is not None and not code:
+            offset = partition.high_watermark if each.offset == -1 else each.offset
+            if offset > partition.high_watermark:
+                code = ErrorCode.offset_out_of_range
+            else:
+                partition.delete_records(offset)
+                low = partition.log.start_offset
+    return {"partition_index": each.partition_index, "low_watermark": low, "error_code": code}

@@ -1,0 +1,39 @@
+"""ApiVersions. Source: Kafka's ``ApiVersionsResponse``, ``BrokerFeatures``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kio.schema.errors import ErrorCode
+
+from aioproducer.testing.simulation.kafka.calls import Call
+from aioproducer.testing.simulation.kafka.messages import Fields
+
+
+def api_versions(call: Call, ranges: Mapping[int, tuple[int, int]]) -> Fields:
+    """The versions of all requests, and the features of the cluster."""
+    level = call.cluster.options.transaction_version
+    return {
+        "error_code": ErrorCode.none,
+        "api_keys": ranges_of(ranges),
+        "supported_features": [
+            {"name": "transaction.version", "min_version": 0, "max_version": 2},
+        ],
+        "finalized_features_epoch": 1,
+        "finalized_features": [
+            {
+                "name": "transaction.version",
+                "max_version_level": level,
+                "min_version_level": level,
+            }
+        ],
+        "zk_migration_ready": False,
+    }
+
+
+def ranges_of(ranges: Mapping[int, tuple[int, int]]) -> list[Fields]:
+    """The rows of a response."""
+    return [
+        {"api_key": api, "min_version": low, "max_version": high}
+        for api, (low, high) in sorted(ranges.items())
+    ]

@@ -1,0 +1,367 @@
+"""The coordinators of transactions: epochs, open transactions, their ends and markers.
+
+Sources: Kafka's ``TransactionCoordinator``, ``TransactionStateManager``,
+``TransactionMarkerChannelManager``. A transactional id belongs to the broker that leads its
+partition of ``__transaction_state``. What a coordinator decides is in the replicated log of that
+partition, so the next coordinator knows it once it has read the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from aioproducer.model import TopicPartition
+from aioproducer.testing.simulation.kafka.batch import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    control_batch,
+)
+from aioproducer.testing.simulation.kafka.cluster import GROUPS_TOPIC, TRANSACTIONS_TOPIC, Cluster
+from aioproducer.testing.simulation.kafka.group_coordinator import GroupCoordinator
+from aioproducer.testing.simulation.kafka.partition import NO_LEADER, Partition
+from aioproducer.testing.simulation.kafka.transaction_state import (
+    TransactionMetadata,
+    TransactionState,
+    exhausted,
+)
+
+_COMMITTED: Final = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+
+
+class Identity(NamedTuple):
+    """The answer to who a producer is."""
+
+    code: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = NO_PRODUCER_EPOCH
+
+
+class TransactionCoordinator:
+    """All transactional ids of a cluster."""
+
+    def __init__(self, cluster: Cluster, groups: GroupCoordinator) -> None:
+        self._cluster = cluster
+        self._groups = groups
+        self.transactions: dict[str, TransactionMetadata] = {}
+
+    # --- who coordinates -------------------------------------------------------------------
+
+    def partition_of(self, transactional_id: str) -> Partition:
+        """The partition whose leader coordinates ``transactional_id``."""
+        return self._cluster.coordinator_partition(TRANSACTIONS_TOPIC, transactional_id)
+
+    def refuses(self, broker: int, transactional_id: str, now: float) -> ErrorCode:
+        """Why ``broker`` does not answer for ``transactional_id``; ``none``: it does."""
+        return self.partition_of(transactional_id).coordinates(broker, now)
+
+    # --- InitProducerId --------------------------------------------------------------------
+
+    def initialize(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: tuple[int, int] | None,
+        now: float,
+    ) -> Identity:
+        """A producer id and epoch. Source: ``prepareInitProducerIdTransit``.
+
+        ``expected``: the id and epoch that the producer has (KIP-360).
+        """
+        known = self.transactions.get(transactional_id)
+        if known is None:
+            known = TransactionMetadata(
+                transactional_id, self._cluster.new_producer_id(), timeout_ms
+            )
+            self.transactions[transactional_id] = known
+        if expected is not None and not _is_valid(known, *expected):
+            return Identity(ErrorCode.producer_fenced)
+        match known.state:
+            case TransactionState.PREPARE_COMMIT | TransactionState.PREPARE_ABORT:
+                return Identity(ErrorCode.concurrent_transactions)
+            case TransactionState.ONGOING:
+                self._fence(known, now)
+                return Identity(ErrorCode.concurrent_transactions)
+        expected_epoch = None if expected is None else expected[1]
+        if known.exhausted and expected_epoch in (None, known.epoch):
+            known.rotate(
+                self._cluster.new_producer_id(), timeout_ms, keep_last_epoch=expected is not None
+            )
+        elif not known.initialize(timeout_ms, expected_epoch):
+            return Identity(ErrorCode.producer_fenced)
+        return Identity(ErrorCode.none, known.producer_id, known.epoch)
+
+    # --- partitions of a transaction -------------------------------------------------------
+
+    def _known(
+        self, transactional_id: str, producer_id: int, epoch: int
+    ) -> tuple[TransactionMetadata | None, ErrorCode]:
+        known = self.transactions.get(transactional_id)
+        if not transactional_id:
+            return None, ErrorCode.invalid_request
+        if known is None or known.producer_id != producer_id:
+            return None, ErrorCode.invalid_producer_id_mapping
+        if known.epoch != epoch:
+            return None, ErrorCode.producer_fenced
+        if known.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT):
+            return None, ErrorCode.concurrent_transactions
+        return known, ErrorCode.none
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partitions: Collection[TopicPartition],
+        *,
+        version: int,
+        now: float,
+    ) -> ErrorCode:
+        """Source: ``handleAddPartitionsToTransaction``."""
+        known, code = self._known(transactional_id, producer_id, epoch)
+        if known is None:
+            return code
+        begins = known.state is not TransactionState.ONGOING
+        if begins or not known.partitions.issuperset(partitions):
+            known.add(set(partitions), version, now)
+        if begins:
+            self._expire_later(known)
+        return ErrorCode.none
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partitions: Collection[TopicPartition],
+        *,
+        add: bool,
+        now: float,
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Whether a produce request may write; ``add``: it joins the partitions itself (KIP-890).
+
+        Sources: ``AddPartitionsToTxnManager``, ``handleVerifyPartitionsInTransaction``.
+        """
+        code = self._unreachable(transactional_id, now)
+        if not code and add:
+            code = self.add_partitions(
+                transactional_id, producer_id, epoch, partitions, version=2, now=now
+            )
+        known = None
+        if not code:
+            known, code = self._known(transactional_id, producer_id, epoch)
+        if known is None:
+            return dict.fromkeys(partitions, code)
+        return {
+            each: ErrorCode.none if each in known.partitions else ErrorCode.transaction_abortable
+            for each in partitions
+        }
+
+    def _unreachable(self, transactional_id: str, now: float) -> ErrorCode:
+        """Why another broker gets no answer from the coordinator."""
+        partition = self.partition_of(transactional_id)
+        if partition.leader == NO_LEADER:
+            return ErrorCode.coordinator_not_available
+        if partition.leader not in self._cluster.alive:
+            return ErrorCode.network_exception
+        return partition.coordinates(partition.leader, now)
+
+    # --- ends of transactions --------------------------------------------------------------
+
+    def end(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        *,
+        commit: bool,
+        version: int,
+        now: float,
+    ) -> Identity:
+        """Commit or abort. Source: ``handleEndTransaction``."""
+        if not transactional_id:
+            return Identity(ErrorCode.invalid_request)
+        known = self.transactions.get(transactional_id)
+        if known is None:
+            return Identity(ErrorCode.invalid_producer_id_mapping)
+        if version >= 2:
+            return self._end_with_bump(known, producer_id, epoch, commit=commit, now=now)
+        if known.producer_id != producer_id:
+            return Identity(ErrorCode.invalid_producer_id_mapping)
+        if known.epoch != epoch:
+            return Identity(ErrorCode.producer_fenced)
+        if known.state is TransactionState.ONGOING:
+            return self._prepare(known, commit=commit, version=version, now=now)
+        return self._repeated(known, commit=commit)
+
+    def _end_with_bump(
+        self, known: TransactionMetadata, producer_id: int, epoch: int, *, commit: bool, now: float
+    ) -> Identity:
+        """Version 2 of the protocol: each end brings a new epoch. Source: ``endTransaction``."""
+        overflowed = (
+            known.previous_producer_id == producer_id and exhausted(epoch) and known.epoch == 0
+        )
+        repeated = overflowed or known.epoch == epoch + 1
+        if known.producer_id != producer_id and not overflowed:
+            return Identity(ErrorCode.invalid_producer_id_mapping)
+        match known.state:
+            case TransactionState.ONGOING | TransactionState.EMPTY:
+                valid = known.epoch == epoch
+            case TransactionState.PREPARE_COMMIT | TransactionState.PREPARE_ABORT:
+                valid = known.epoch == epoch + 1
+            case _:
+                valid = repeated or known.epoch == epoch
+        if not valid:
+            return Identity(ErrorCode.producer_fenced)
+        begins = known.state is TransactionState.ONGOING or (
+            not commit
+            and not repeated
+            and known.state
+            in (
+                TransactionState.EMPTY,
+                TransactionState.COMPLETE_COMMIT,
+                TransactionState.COMPLETE_ABORT,
+            )
+        )
+        if begins:
+            return self._prepare(known, commit=commit, version=2, now=now)
+        if known.epoch == epoch and not repeated:
+            return Identity(ErrorCode.invalid_txn_state)
+        return self._repeated(known, commit=commit)
+
+    def _repeated(self, known: TransactionMetadata, *, commit: bool) -> Identity:
+        """The end of a transaction that is not open: the same end once more, or a wrong one."""
+        if known.state is TransactionState.EMPTY or (known.state in _COMMITTED) != commit:
+            return Identity(ErrorCode.invalid_txn_state)
+        if known.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT):
+            return Identity(ErrorCode.concurrent_transactions)
+        return Identity(ErrorCode.none, known.producer_id, known.epoch)
+
+    def _prepare(
+        self, known: TransactionMetadata, *, commit: bool, version: int, now: float
+    ) -> Identity:
+        following = NO_PRODUCER_ID
+        if version >= 2 and known.exhausted:
+            following = self._cluster.new_producer_id()
+        state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
+        known.prepare(state, version, following)
+        answer = Identity(ErrorCode.none, known.producer_id, known.epoch)
+        if following != NO_PRODUCER_ID:
+            answer = Identity(ErrorCode.none, following, 0)
+        self._write_markers(known, now)
+        return answer
+
+    def _fence(self, known: TransactionMetadata, now: float) -> None:
+        """Abort an open transaction, and fence its producer."""
+        version = self._cluster.options.transaction_version
+        if version < 2:
+            known.fence()
+        known.prepare(TransactionState.PREPARE_ABORT, version, NO_PRODUCER_ID)
+        self._write_markers(known, now)
+
+    def time_out(self, transactional_id: str, now: float) -> None:
+        """Abort an open transaction as if it had reached its time."""
+        known = self.transactions.get(transactional_id)
+        if known is not None and known.state is TransactionState.ONGOING:
+            self._fence(known, now)
+
+    def _expire_later(self, known: TransactionMetadata) -> None:
+        """Source: ``abortTimedOutTransactions``, which runs every now and then."""
+        started = known.started_at
+        check = self._cluster.drawn((0.0, self._cluster.options.transaction_timeout_check))
+
+        def expire(now: float) -> None:
+            if known.state is not TransactionState.ONGOING or known.started_at != started:
+                return
+            if self._unreachable(known.transactional_id, now):
+                self._cluster.schedule.at(
+                    now + self._cluster.options.transaction_timeout_check, expire
+                )
+            else:
+                self._fence(known, now)
+
+        self._cluster.schedule.at(started + known.timeout_ms / 1000 + check, expire)
+
+    # --- markers ---------------------------------------------------------------------------
+
+    def _write_markers(self, known: TransactionMetadata, now: float) -> None:
+        if not known.partitions:
+            known.complete()
+        for where in sorted(known.partitions):
+            self._write_marker_later(known, where, now)
+
+    def _write_marker_later(
+        self, known: TransactionMetadata, where: TopicPartition, now: float
+    ) -> None:
+        def write(time: float) -> None:
+            partition = self._cluster.partition(*where)
+            if partition is not None and (
+                self._unreachable(known.transactional_id, time)
+                or partition.leader not in self._cluster.alive
+            ):
+                self._write_marker_later(known, where, time)
+                return
+            if partition is not None and self._write_marker(known, partition, time):
+                self._await_replicas(known, partition, time)
+            else:
+                self._marked(known, where)
+
+        self._cluster.schedule.at(now + self._cluster.drawn(self._cluster.options.markers), write)
+
+    def _await_replicas(self, known: TransactionMetadata, partition: Partition, now: float) -> None:
+        """A marker is written with ``acks=all``, and again if its leader is replaced before."""
+        written = partition.leader, partition.leader_epoch, partition.log.end_offset
+
+        def look(time: float) -> None:
+            code = partition.reached(*written)
+            if code is None:
+                later(time)
+            elif code:
+                self._write_marker_later(known, partition.where, time)
+            else:
+                self._marked(known, partition.where)
+
+        def later(time: float) -> None:
+            pause = self._cluster.drawn(self._cluster.options.replication)
+            self._cluster.schedule.at(time + pause, look)
+
+        look(now)
+
+    @staticmethod
+    def _marked(known: TransactionMetadata, where: TopicPartition) -> None:
+        known.partitions.discard(where)
+        if not known.partitions:
+            known.complete()
+
+    def _write_marker(self, known: TransactionMetadata, partition: Partition, now: float) -> bool:
+        """Append the marker; False: it is refused."""
+        commit = known.state is TransactionState.PREPARE_COMMIT
+        epoch = self.partition_of(known.transactional_id).leader_epoch
+        marker = control_batch(
+            known.producer_id,
+            known.epoch,
+            commit=commit,
+            coordinator_epoch=epoch,
+            now_ms=int(now * 1000),
+        )
+        code = partition.producers.refuses_marker(
+            known.producer_id, known.epoch, epoch, known.version
+        )
+        if code:
+            return False
+        partition.append_marker(marker, commit=commit, coordinator_epoch=epoch)
+        if partition.where.topic == GROUPS_TOPIC:
+            self._groups.end_transaction(partition.where, known.producer_id, commit=commit)
+        self._cluster.replicate(partition, now)
+        return True
+
+
+def _is_valid(known: TransactionMetadata, producer_id: int, epoch: int) -> bool:
+    """Whether a producer may go on with the id that it has."""
+    return (
+        known.epoch == NO_PRODUCER_EPOCH
+        or producer_id == known.producer_id
+        or (producer_id == known.previous_producer_id and exhausted(epoch))
+    )

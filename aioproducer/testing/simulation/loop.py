@@ -1,0 +1,316 @@
+"""An event loop in virtual time: nothing waits, and every run of it is the same.
+
+The world outside of the process (the network, the brokers) has the same clock. It goes on while
+the process computes, holds its loop, or is stopped: what arrives meanwhile waits in the sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from asyncio.events import _set_running_loop
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context
+from itertools import count
+from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, Unpack
+from weakref import WeakSet
+
+from aioproducer.testing.simulation.agenda import Agenda
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+MOST_STEPS: Final = 2_000_000
+STEPS_TO_CANCEL: Final = 10_000
+"""Callbacks that tasks have to end when they are cancelled, because the main one has ended."""
+BEGIN: Final = 1_750_000_000.0
+"""The clock's seconds at the start: those of Unix, so that it is the clock of records as well."""
+
+
+class NothingHappensAnyMoreError(Exception):
+    """No callback is due, now or later, but a task still waits."""
+
+
+class Network(Protocol):
+    """The network of a loop."""
+
+    async def connect(
+        self, protocol_factory: Callable[[], Any], host: str, port: int
+    ) -> tuple[asyncio.Transport, Any]:
+        """Open a connection. Raises :class:`OSError`."""
+
+    def listen(self, protocol_factory: Callable[[], Any], host: str, port: int) -> Any:
+        """Accept connections of this process, in this process."""
+
+
+class Pollable(Protocol):
+    """A socket as the loop polls it."""
+
+    def ready(self) -> list[asyncio.Handle]:
+        """The callbacks for what has happened since the last call."""
+
+
+class _Task(asyncio.Task[T]):
+    """A task whose place in a set does not depend on its address in memory."""
+
+    __slots__ = ("_number",)
+
+    def __init__(self, number: int, *args: Any, **options: Any) -> None:
+        self._number = number
+        super().__init__(*args, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """Runs what asyncio code needs, except for threads and sockets of the machine.
+
+    An iteration polls the sockets, finds the timers that are due, and runs all callbacks that are
+    ready then. ``timers_first``: due timers run before what the sockets have, as in libuv; asyncio
+    runs them behind it.
+    """
+
+    network: Network
+
+    def __init__(self, *, timers_first: bool = False) -> None:
+        self._runs = self._ended = False
+        super().__init__()
+        self.steps = 0
+        """The number of callbacks that have run."""
+        self.before_step: Callable[[], object] = lambda: None
+        """Called before each callback."""
+        self.complaints: list[dict[str, Any]] = []
+        """Calls of the exception handler: exceptions that nobody has seen, tasks that were lost."""
+        self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
+        """The tasks that are still there."""
+        self.outside = Agenda(BEGIN)
+        """The events outside of the process."""
+        self.executor_delay: Callable[[], float] = lambda: 0.0
+        """Seconds that a call takes in an executor."""
+        self.step_seconds = 0.0
+        """Seconds that a callback takes."""
+        self.stopped = 0.0
+        """Seconds for which the process was stopped, or a callback held it, until now."""
+        self._timers_first = timers_first
+        self._due: deque[asyncio.Handle] = deque()
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._pollable: dict[Pollable, None] = {}
+        self._ticket = count()
+        self._stop_at_poll = 0.0
+
+    # --- running ---------------------------------------------------------------------------
+
+    def run(self, main: Coroutine[Any, Any, T], most_steps: int = MOST_STEPS) -> T:
+        """Run ``main`` to its end, once; more than ``most_steps`` callbacks are an error."""
+        task = self.create_task(main)
+        self._runs = True
+        _set_running_loop(self)
+        try:
+            while not task.done():
+                if self.steps >= most_steps:
+                    raise TimeoutError(f"no end after {most_steps} steps")
+                self._iterate()
+        finally:
+            self._cancel_all()
+            _set_running_loop(None)
+            self._runs = False
+            self.close()
+        return task.result()
+
+    def _cancel_all(self) -> None:
+        """End the tasks that are left, as :func:`asyncio.run` does, with patience for most."""
+        self.before_step = lambda: None
+        left = [task for task in self.tasks if not task.done()]
+        for task in left:
+            task.cancel()
+        last = self.steps + STEPS_TO_CANCEL
+        while self.steps < last and not all(task.done() for task in left):
+            try:
+                self._iterate()
+            except NothingHappensAnyMoreError:
+                break
+
+    def _iterate(self) -> None:
+        if self._due:
+            self.outside.run_until(self.outside.now)
+        else:
+            self._sleep()
+        ready = self._poll()
+        if self._stop_at_poll:
+            seconds, self._stop_at_poll = self._stop_at_poll, 0.0
+            self.pass_time(seconds)
+        if self._timers_first:
+            ready = [*self._due_timers(), *self._due, *ready]
+        else:
+            ready = [*self._due, *ready, *self._due_timers()]
+        self._due = deque(ready)
+        for _ in range(len(ready)):
+            self._step()
+
+    def _step(self) -> None:
+        self.before_step()
+        self.steps += 1
+        handle = self._due.popleft()
+        if not handle.cancelled():
+            handle._run()
+        if self.step_seconds:
+            self.outside.run_until(self.outside.now + self.step_seconds)
+
+    def _sleep(self) -> None:
+        """Let time pass until a socket or a timer is due."""
+        while not (self._pollable or self._due):
+            timers = self._timers
+            while timers and timers[0][2].cancelled():
+                heapq.heappop(timers)
+            moment = self.outside.next_moment
+            if timers and (moment is None or timers[0][0] <= moment):
+                self.outside.run_until(timers[0][0])
+                return
+            if moment is None:
+                raise NothingHappensAnyMoreError("a task waits, but nothing will ever happen")
+            self.outside.run_until(moment)
+
+    def _poll(self) -> list[asyncio.Handle]:
+        polled, self._pollable = self._pollable, {}
+        return [handle for each in polled for handle in each.ready()]
+
+    def pollable(self, socket: Pollable) -> None:
+        """Something has happened at ``socket``: the next iteration asks it."""
+        self._pollable[socket] = None
+
+    def _due_timers(self) -> list[asyncio.Handle]:
+        due: list[asyncio.Handle] = []
+        while self._timers and self._timers[0][0] <= self.outside.now:
+            timer = heapq.heappop(self._timers)[2]
+            if not timer.cancelled():
+                due.append(timer)
+        return due
+
+    @property
+    def timers(self) -> list[asyncio.TimerHandle]:
+        """The timers that will still ring."""
+        return [timer for *_, timer in self._timers if not timer.cancelled()]
+
+    # --- time ------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        """The virtual clock, in seconds."""
+        return self.outside.now
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass in the world outside, while this process runs no callback.
+
+        A callback that calls this holds the loop. Called from the world outside or between
+        callbacks, it stops the process.
+        """
+        self.stopped += seconds
+        self.outside.run_until(self.outside.now + seconds)
+
+    def stop_at_poll(self, seconds: float) -> None:
+        """Stop the process in its next iteration, between polling its sockets and its timers.
+
+        What arrives meanwhile is read one iteration later than the timers are run.
+        """
+        self._stop_at_poll += seconds
+
+    # --- what asyncio asks -----------------------------------------------------------------
+
+    def is_running(self) -> bool:
+        return self._runs
+
+    def is_closed(self) -> bool:
+        return self._ended
+
+    def close(self) -> None:
+        self._ended = True
+
+    def get_debug(self) -> bool:
+        return False
+
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._due.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.outside.now + delay, callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, next(self._ticket), timer))
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """It is left out when its time has come."""
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: object = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        number = next(self._ticket)
+        given = f"Task-{number}" if name is None else str(name)
+        task: _Task[T] = _Task(number, coro, loop=self, name=given, context=context)
+        self.tasks.add(task)
+        return task
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        self.complaints.append(context)
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Run the function in this thread, after a while; a cancellation comes too late for it."""
+        future: asyncio.Future[T] = self.create_future()
+        self.call_later(self.executor_delay(), self._run_call, future, func, args)
+        return future
+
+    def _run_call(self, future: asyncio.Future[T], func: Callable[..., T], args: Any) -> None:
+        try:
+            result = func(*args)
+        except BaseException as error:
+            if not future.cancelled():
+                future.set_exception(error)
+        else:
+            if not future.cancelled():
+                future.set_result(result)
+
+    async def shutdown_asyncgens(self) -> None:
+        """Nothing watches them here."""
+
+    async def create_server(  # type: ignore[override]
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: Any, port: int, **_: Any
+    ) -> Any:
+        return self.network.listen(protocol_factory, host, port)
+
+    async def create_connection(  # type: ignore[override]
+        self, protocol_factory: Callable[[], Any], host: Any, port: int, **options: Any
+    ) -> tuple[asyncio.Transport, Any]:
+        if options.get("ssl") is not None:
+            raise NotImplementedError("simulated connections have no TLS")
+        return await self.network.connect(protocol_factory, str(host), port)

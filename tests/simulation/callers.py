@@ -1,0 +1,246 @@
+"""The application of a life: callers that send, wait, cancel, and hold the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from aioproducer import (
+    AbortableTransactionError,
+    CommitUnconfirmedError,
+    FatalTransactionError,
+    Producer,
+    ProducerBrokenError,
+    ProducerClosedError,
+    ProducerError,
+    UsageError,
+)
+from aioproducer.model import TopicPartition
+from tests.simulation.journal import Sent, Transaction
+from tests.simulation.plan import GROUP, TOPICS, Step
+
+if TYPE_CHECKING:
+    from tests.simulation.life import Life
+
+MOST_COMMITS: Final = 20
+KEYS: Final = [f"key-{number}".encode() for number in range(7)]
+
+
+class Application:
+    """A producer, and the callers that share it."""
+
+    def __init__(self, name: str, producer: Producer[Any, Any], life: Life) -> None:
+        self.name = name
+        self.producer = producer
+        self.life = life
+        self.sent = 0
+        self.transactions = count()
+        self.ended: BaseException | None = None
+        """The reason that it can send no more: it was closed or fenced."""
+
+    def stop(self, error: BaseException) -> None:
+        """Send no more."""
+        self.ended = error
+
+    def record(self, topic: str, size: int, random: Random, how: str) -> Sent:
+        """A record with a value that no other has."""
+        number, self.sent = self.sent, self.sent + 1
+        value = f"{self.name}{number}/".encode()
+        value += random.randbytes(size) if size < 1_000 else bytes(size)
+        sent = Sent(
+            number,
+            self.name,
+            topic,
+            random.randrange(TOPICS[topic]) if how == "named" else None,
+            random.choice(KEYS) if how == "key" else None,
+            value,
+            (("h", b"%d" % number),) if number % 5 == 0 else (),
+            self.life.loop.time(),
+            stopped_at=self.life.stopped,
+        )
+        self.life.journal.sent.append(sent)
+        return sent
+
+    def put(self, sent: Sent) -> asyncio.Future[Any] | None:
+        """Send a record; None: the call has raised."""
+        try:
+            sent.future = self.producer.send(
+                sent.topic,
+                sent.value,
+                key=sent.key,
+                partition=sent.partition,
+                headers=sent.headers or None,
+            )
+        except ProducerError as error:
+            sent.raised = error
+            sent.resolved_at, sent.stopped_until = self.life.loop.time(), self.life.stopped
+            return None
+        sent.future.add_done_callback(lambda _: self._resolved(sent))
+        self._count(sent.size)
+        return sent.future
+
+    def _count(self, size: int) -> None:
+        journal = self.life.journal
+        journal.undelivered[self.name] += size
+        journal.most_undelivered[self.name] = max(
+            journal.most_undelivered[self.name], journal.undelivered[self.name]
+        )
+
+    def _resolved(self, sent: Sent) -> None:
+        sent.resolved_at = self.life.loop.time()
+        sent.stopped_until = self.life.stopped
+        self._count(-sent.size)
+        assert sent.future is not None
+        if not sent.future.cancelled():
+            sent.future.exception()
+
+
+class Caller:
+    """One task of an application."""
+
+    def __init__(self, name: str, application: Application) -> None:
+        self.name = name
+        self.app = application
+        self.life = application.life
+        self.random = Random(f"{application.life.plan.seed} {name}")
+        self.transaction: Transaction | None = None
+
+    async def run(self, steps: tuple[Step, ...]) -> None:
+        """Do the steps, until the producer is closed."""
+        for step in steps:
+            if self.app.ended is not None:
+                return
+            try:
+                await getattr(self, step.kind)(*step.args, *([step.steps] if step.steps else []))
+            except ProducerClosedError:
+                if not self.life.closing(self.app.name):
+                    self.life.journal.broken(
+                        "errors_of_the_right_class",
+                        f"caller {self.name}: ProducerClosedError of a producer that is open",
+                    )
+                return
+
+    async def nothing(self) -> None:
+        """A step that was left out."""
+
+    # --- records ---------------------------------------------------------------------------
+
+    async def send(self, records: int, size: int, topic: str, how: str) -> None:
+        """Send, and drain."""
+        for _ in range(records):
+            self._put(self.app.record(topic, size, self.random, how))
+        await self.app.producer.drain()
+
+    def _put(self, sent: Sent) -> asyncio.Future[Any] | None:
+        sent.transaction = self.transaction
+        return self.app.put(sent)
+
+    async def send_and_wait(self, size: int, topic: str, how: str) -> None:
+        """Send one record, and await it."""
+        future = self._put(self.app.record(topic, size, self.random, how))
+        if future is not None:
+            await asyncio.wait([future])
+
+    async def send_many(self, records: int, size: int, topic: str, how: str) -> None:
+        """Send values in bulk."""
+        partition = self.random.randrange(TOPICS[topic]) if how == "named" else None
+        batch = [self.app.record(topic, size, self.random, "sticky") for _ in range(records)]
+        for sent in batch:
+            sent.bulk, sent.headers, sent.partition = batch[0].number, (), partition
+            sent.transaction = self.transaction
+        report = await self.app.producer.send_many(
+            topic, [sent.value for sent in batch], partition=partition
+        )
+        for sent in batch:
+            sent.resolved_at, sent.stopped_until = self.life.loop.time(), self.life.stopped
+            sent.until = self.app.sent
+        self.life.journal.bulk_reports.append((batch, report))
+
+    async def cancel(self, seconds: float, topic: str, how: str) -> None:
+        """Send a record, and cancel its future."""
+        sent = self.app.record(topic, 20, self.random, how)
+        future = self._put(sent)
+        if future is not None:
+            if seconds:
+                await asyncio.sleep(seconds)
+            sent.cancelled = future.cancel()
+
+    async def flush(self) -> None:
+        """Flush; everything that was sent before has an outcome then."""
+        before = [
+            sent
+            for sent in self.life.journal.sent
+            if sent.producer == self.app.name and sent.future is not None
+        ]
+        with self.life.call("flush", self.app.name) as call:
+            await self.app.producer.flush()
+            call.unresolved = sum(not (s.future is None or s.future.done()) for s in before)
+
+    async def pause(self, seconds: float) -> None:
+        """Do nothing for a while."""
+        await asyncio.sleep(seconds)
+
+    async def hold(self, seconds: float) -> None:
+        """Hold the event loop."""
+        self.life.stop(seconds, "select")
+
+    # --- transactions ----------------------------------------------------------------------
+
+    async def transact(self, ending: str, seconds: float, steps: tuple[Step, ...] = ()) -> None:
+        """Do ``steps`` in a transaction, and end it after ``seconds``."""
+        mine = Transaction(self.app.name, next(self.app.transactions), self.life.loop.time())
+        self.life.journal.transactions.append(mine)
+        self.transaction = mine
+        committing = False
+        try:
+            async with self.app.producer.transaction():
+                for step in steps:
+                    await getattr(self, step.kind)(*step.args)
+                await asyncio.sleep(seconds)
+                if ending == "abort":
+                    raise _ChangedItsMindError
+                committing = True
+        except _ChangedItsMindError:
+            mine.outcome = "aborted"
+        except CommitUnconfirmedError:
+            mine.outcome = await self._outcome_of_commit()
+        except AbortableTransactionError:
+            mine.outcome = "aborted"
+        except (FatalTransactionError, ProducerBrokenError, UsageError) as error:
+            mine.outcome = "unknown" if committing else "aborted"
+            self.app.stop(error)
+        except ProducerError:
+            mine.outcome = "aborted"
+        else:
+            mine.outcome = "committed"
+        finally:
+            self.transaction, mine.ended = None, self.life.loop.time()
+
+    async def _outcome_of_commit(self) -> str:
+        """The outcome of a commit that was not confirmed in time."""
+        for _ in range(MOST_COMMITS):
+            try:
+                await self.app.producer.commit_transaction()
+            except CommitUnconfirmedError:
+                continue
+            except AbortableTransactionError:
+                return "aborted"
+            except ProducerError as error:
+                self.app.stop(error)
+                return "unknown"
+            return "committed"
+        return "unknown"
+
+    async def send_offsets(self, partition: int, offset: int) -> None:
+        """Add a consumed offset to the transaction."""
+        assert self.transaction is not None
+        where = TopicPartition("input", partition)
+        self.transaction.tried_offset = where, offset
+        await self.app.producer.send_offsets_to_transaction({where: offset}, GROUP)
+        self.transaction.offset = where, offset
+
+
+class _ChangedItsMindError(Exception):
+    """The application aborts its transaction."""

@@ -1,0 +1,191 @@
+"""What goes wrong in a life; each fault is a method, called at its moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from aioproducer.testing.simulation.kafka.faults import RequestFaults
+from aioproducer.testing.simulation.world import SimulatedWorld
+from tests.simulation.plan import Event
+
+if TYPE_CHECKING:
+    from tests.simulation.life import Life
+
+_BASE_DELAYS: Final = {
+    "none": (0.0, 0.0),
+    "even": (0.001, 0.001),
+    "jitter": (0.0002, 0.02),
+    "far": (0.1, 0.13),
+}
+_SLOW_TAIL: Final = 0.02
+_SLOW_BY: Final = 0.15
+"""One piece of fifty is late by so many seconds."""
+PRODUCE: Final = 0
+
+
+class Network:
+    """The delays of a life's network."""
+
+    def __init__(self, world: SimulatedWorld, kind: str) -> None:
+        self.random = world.random("network")
+        self.least, self.most = _BASE_DELAYS[kind]
+        self.factor = 1.0
+        world.network.delay = self.delay
+
+    def delay(self) -> float:
+        """Seconds that the next bytes are under way."""
+        if self.least == self.most:
+            return self.least * self.factor
+        seconds = self.random.uniform(self.least, self.most)
+        if self.random.random() < _SLOW_TAIL:
+            seconds += _SLOW_BY
+        return seconds * self.factor
+
+
+class Faults:
+    """The faults of a life, and their ends."""
+
+    def __init__(self, life: Life, network: Network) -> None:
+        self.life = life
+        self.world = life.world
+        self.cluster = life.world.cluster
+        self.model = life.world.cluster.model
+        self.network = network
+        self._at_peace = False
+        self._repairs: dict[Callable[[], object], None] = {}
+
+    def begin(self, event: Event) -> None:
+        """Let it happen, unless there is peace already."""
+        if self._at_peace:
+            return
+        self.life.tell(f"{event.kind}{event.args}")
+        getattr(self, event.kind)(*event.args)
+
+    def _later(self, seconds: float, repair: Callable[[], object]) -> None:
+        def end() -> None:
+            if self._repairs.pop(repair, repair) is None:
+                repair()
+
+        self._repairs[repair] = None
+        self.world.loop.outside.call_later(seconds, end)
+
+    def end_all(self) -> None:
+        """Make peace: everything is repaired, and nothing more goes wrong."""
+        self._at_peace = True
+        for repair in list(self._repairs):
+            del self._repairs[repair]
+            repair()
+        self.model.faults = RequestFaults()
+
+    def nothing(self) -> None:
+        """An event that was left out."""
+
+    # --- the process -----------------------------------------------------------------------
+
+    def freeze(self, seconds: float, place: str) -> None:
+        """The process is stopped."""
+        self.life.stop(seconds, place)
+
+    # --- the network -----------------------------------------------------------------------
+
+    def cut(self, broker: int, requests: float, responses: float) -> None:
+        """All connections are reset; a part of what is under way arrives."""
+        for connection in self.cluster.connections(broker):
+            connection.cut(
+                int(connection.requests.under_way * requests),
+                int(connection.responses.under_way * responses),
+            )
+
+    def stall(self, broker: int, which: str, seconds: float) -> None:
+        """Connections pass nothing on in one or both directions, and go on later."""
+        stalled = list(self.cluster.connections(broker))
+        for connection in stalled:
+            for name in ("requests", "responses"):
+                if which in (name, "both"):
+                    getattr(connection, name).stall()
+
+        def release() -> None:
+            for connection in stalled:
+                connection.requests.release()
+                connection.responses.release()
+
+        self._later(seconds, release)
+
+    def forget(self, broker: int) -> None:
+        """A firewall forgets the connections, until there is peace."""
+        for connection in self.cluster.connections(broker):
+            connection.stall()
+            self._repairs[connection.cut] = None
+
+    def slow(self, factor: float, seconds: float) -> None:
+        """The network is slow."""
+        self.network.factor = factor
+
+        def end() -> None:
+            self.network.factor = 1.0
+
+        self._later(seconds, end)
+
+    def silent(self, broker: int, seconds: float) -> None:
+        """New connections to a broker are not answered."""
+        address = self.cluster.address(broker)
+        self.world.network.silent.add(address)
+        self._later(seconds, lambda: self.world.network.silent.discard(address))
+
+    # --- brokers ---------------------------------------------------------------------------
+
+    def crash(self, broker: int, seconds: float, *, lossy: bool = False) -> None:
+        """A broker is down for a while."""
+        if broker in self.life.down:
+            return
+        self.life.down.add(broker)
+        self.cluster.crash(broker, lose_unreplicated=lossy)
+
+        def restart() -> None:
+            self.life.down.discard(broker)
+            self.cluster.restart(broker)
+
+        self._later(seconds, restart)
+
+    def lossy_crash(self, broker: int, seconds: float) -> None:
+        """A broker is down for a while, and what it alone had is gone."""
+        self.crash(broker, seconds, lossy=True)
+
+    def move(self, topic: str, partition: int, to: int) -> None:
+        """Another broker leads."""
+        if to not in self.life.down:
+            self.cluster.move_leader(topic, partition, to)
+
+    def shrink(self, topic: str, partition: int, broker: int) -> None:
+        """A replica is out of sync for a while."""
+        self.model.shrink_isr(topic, partition, broker, self.world.loop.time())
+        self.cluster.moved_on()
+
+    def fail(self, api: int, code: int, times: int) -> None:
+        """The next requests are answered by an error."""
+        self.model.fail_next(api, code, times=times)
+
+    def refuse(self, api: int, code: int, times: int) -> None:
+        """The next requests are refused for good."""
+        self.fail(api, code, times)
+
+    def throttle(self, milliseconds: int, requests: int) -> None:
+        """The next responses tell the client to wait."""
+        self.model.throttle(milliseconds, requests)
+
+    def lose_response(self, times: int) -> None:
+        """The next batches are written, but their responses are lost with the connection."""
+        self.model.lose_next_response(PRODUCE, times=times)
+
+    def delete_records(self, topic: str, partition: int, records: int) -> None:
+        """The oldest records are deleted."""
+        self.model.delete_records(topic, partition, records, self.world.loop.time())
+
+    def expire_ids(self) -> None:
+        """The brokers forget the producers."""
+        self.model.expire_producer_ids(self.world.loop.time())
+
+    def fence(self) -> None:
+        """Other producers start with the transactional ids."""
+        self.life.fence()

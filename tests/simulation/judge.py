@@ -1,0 +1,471 @@
+"""The judge of a life: each promise of the guarantees page, against the brokers' logs.
+
+A promise is a method; it yields the broken ones in words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from aioproducer import (
+    BootstrapError,
+    BrokerConnectionError,
+    BufferExhaustedError,
+    DeliveryTimeoutError,
+    FatalTransactionError,
+    IllegalStateError,
+    KafkaError,
+    MetadataTimeoutError,
+    ProducerBrokenError,
+    ProducerClosedError,
+    ProducerError,
+    TransactionError,
+)
+from aioproducer.errors import RequestTimeoutError
+from aioproducer.testing.simulation.loop import BEGIN
+from tests.simulation.journal import Sent
+from tests.simulation.plan import GROUP, TOPICS
+
+if TYPE_CHECKING:
+    from tests.simulation.life import Life
+
+SLACK: Final = 2.0
+"""Seconds of the virtual clock by which a bound may be missed."""
+LOSSY: Final = frozenset({"lossy_crash"})
+FORGETFUL: Final = frozenset({"expire_ids", "lossy_crash"})
+"""The cases that neither the producer nor Kafka can settle."""
+MURMUR2: Final = {
+    b"key-0": 29_210_041,
+    b"key-1": 193_331_640,
+    b"key-2": 852_269_702,
+    b"key-3": 308_347_547,
+    b"key-4": 647_367_033,
+    b"key-5": 449_156_768,
+    b"key-6": 1_389_029_780,
+}
+"""The hashes of the callers' keys, by kafka-python."""
+DEFAULTS: Final[dict[str, Any]] = {
+    "acks": "all",
+    "enable_idempotence": True,
+    "delivery_timeout_ms": 120_000,
+    "max_block_ms": 60_000,
+    "buffer_memory": 33_554_432,
+    "max_in_flight_requests_per_connection": 5,
+}
+"""The options that bound what is promised, as they are documented."""
+HARMLESS: Final = frozenset({"freeze", "nothing"})
+
+
+_TIMEOUTS: Final = (
+    DeliveryTimeoutError,
+    BufferExhaustedError,
+    MetadataTimeoutError,
+    BootstrapError,
+)
+ONE_BY_ONE: Final = frozenset({"fail", "throttle", "slow"})
+"""The faults that keep the order of a producer with one request in flight."""
+
+
+class Judge:
+    """Judges a life that was lived."""
+
+    def __init__(self, life: Life) -> None:
+        self.life = life
+        self.plan = life.plan
+        self.journal = life.journal
+        self.model = life.world.cluster.model
+
+    def violations(self) -> list[str]:
+        """Every broken promise, in words."""
+        found = list(self.journal.violations)
+        if any(each.startswith("it_lives") for each in found):
+            return found
+        for promise in (
+            self.no_future_without_end,
+            self.nothing_lost,
+            self.nothing_twice,
+            self.nothing_out_of_order,
+            self.nothing_misplaced,
+            self.nothing_foreign,
+            self.nothing_untruthful,
+            self.errors_of_the_right_class,
+            self.healthy_records_do_not_fail,
+            self.failures_come_in_time,
+            self.transactions_are_atomic,
+            self.nobody_is_fenced_by_mistake,
+            self.offsets_move_with_transactions,
+            self.memory_is_bounded,
+            self.calls_end_in_time,
+            self.the_loop_is_left_clean,
+            self.few_requests_are_in_flight,
+            self.the_reader_returns_the_log,
+            self.health,
+        ):
+            found += [f"{promise.__name__}: {each}" for each in promise()]
+        return found
+
+    # --- what is known ---------------------------------------------------------------------
+
+    def _options(self, producer: str) -> dict[str, Any]:
+        return DEFAULTS | self.plan.producers[producer]
+
+    def _acks(self, producer: str) -> str:
+        acks: str = self._options(producer)["acks"]
+        return acks
+
+    def _idempotent(self, producer: str) -> bool:
+        return bool(self._options(producer)["enable_idempotence"])
+
+    def _transactional(self, producer: str) -> bool:
+        return "transactional_id" in self._options(producer)
+
+    @cached_property
+    def logs(self) -> dict[tuple[str, int], list[Any]]:
+        """The records of each partition."""
+        return {
+            (topic, partition): list(self.model.log(topic, partition))
+            for topic, partitions in TOPICS.items()
+            for partition in range(partitions)
+        }
+
+    @cached_property
+    def places(self) -> dict[bytes, list[tuple[str, int, Any]]]:
+        """The places of each value in the logs."""
+        found: dict[bytes, list[tuple[str, int, Any]]] = defaultdict(list)
+        for (topic, partition), log in self.logs.items():
+            for record in log:
+                found[record.value].append((topic, partition, record))
+        return found
+
+    @cached_property
+    def outcomes(self) -> dict[bytes, tuple[str, Any]]:
+        """The outcome of each record: delivered (partition, offset), failed (error), or open."""
+        found: dict[bytes, tuple[str, Any]] = {}
+        for sent in self.journal.sent:
+            if sent.result is not None:
+                found[sent.value] = "delivered", (sent.result.partition, sent.result.offset)
+            elif sent.error is not None:
+                found[sent.value] = "failed", sent.error
+            elif sent.future is not None and sent.future.cancelled():
+                found[sent.value] = "cancelled", None
+            else:
+                found[sent.value] = "open", None
+        for batch, report in self.journal.bulk_reports:
+            for index, sent in enumerate(batch):
+                if index in report.failures:
+                    found[sent.value] = "failed", report.failures[index]
+                elif report.partitions[index] >= 0:
+                    place = report.partitions[index], report.offsets[index]
+                    found[sent.value] = "delivered", place
+        return found
+
+    @property
+    def deleted(self) -> bool:
+        """True if records were deleted from the logs."""
+        return "delete_records" in self.plan.kinds
+
+    def _is_lost_by_brokers(self, sent: Sent) -> bool:
+        """True if the brokers may have lost a record that they had acknowledged."""
+        if self._acks(sent.producer) == "all":
+            return self.plan.brokers < 3 and bool(LOSSY & self.plan.kinds)
+        return bool({"lossy_crash", "crash", "move"} & self.plan.kinds)
+
+    def _delivered(self) -> Iterator[tuple[Sent, int, int]]:
+        for sent in self.journal.sent:
+            kind, place = self.outcomes[sent.value]
+            if kind == "delivered":
+                yield sent, *place
+
+    def _failed(self) -> Iterator[tuple[Sent, BaseException]]:
+        for sent in self.journal.sent:
+            kind, error = self.outcomes[sent.value]
+            if kind == "failed":
+                yield sent, error
+
+    # --- the promises ----------------------------------------------------------------------
+
+    def no_future_without_end(self) -> Iterator[str]:
+        """A flush, and in the end close(), give every record an outcome."""
+        for sent in self.journal.sent:
+            if sent.future is not None and not sent.future.done():
+                yield f"{sent.name} has no outcome"
+        for call in self.journal.calls:
+            if call.unresolved:
+                yield f"flush() left {call.unresolved} records without an outcome"
+
+    def nothing_lost(self) -> Iterator[str]:
+        """A delivered record is at its offset, with key, value and headers."""
+        for sent, partition, offset in self._delivered():
+            if self._acks(sent.producer) == "0":
+                continue
+            found = self.places.get(sent.value, [])
+            if not found:
+                if not self.deleted and not self._is_lost_by_brokers(sent):
+                    yield f"{sent.name} was delivered, and is not in the log of {sent.topic}"
+                continue
+            for topic, number, record in found:
+                if (record.key, tuple(record.headers)) != (sent.key, sent.headers):
+                    yield f"{sent.name} was changed: {record}"
+                if topic != sent.topic or number != partition:
+                    yield f"{sent.name} is in {topic}-{number}, not in {sent.topic}-{partition}"
+            elsewhere = offset >= 0 and offset not in [record.offset for *_, record in found]
+            if elsewhere and not self._is_lost_by_brokers(sent):
+                yield f"{sent.name} is not at its offset {offset} in {sent.topic}-{partition}"
+
+    def nothing_twice(self) -> Iterator[str]:
+        """An idempotent producer writes no record twice; nobody does without a fault."""
+        for sent in self.journal.sent:
+            places = self.places.get(sent.value, [])
+            if len(places) > 1:
+                may = not self._idempotent(sent.producer) and not self.plan.kinds <= HARMLESS
+                open_case = self._idempotent(sent.producer) and FORGETFUL & self.plan.kinds
+                if not may and not open_case:
+                    at = [f"{topic}-{number}@{record.offset}" for topic, number, record in places]
+                    yield f"{sent.name} is in the log {len(places)} times: {at}"
+
+    def nothing_out_of_order(self) -> Iterator[str]:
+        """The records of a producer in a partition are in the order of their sends."""
+        by_value = {sent.value: sent for sent in self.journal.sent}
+        for (topic, partition), log in self.logs.items():
+            latest: dict[str, Sent] = {}
+            in_bulk: dict[tuple[str, int], Sent] = {}
+            for record in log:
+                sent = by_value.get(record.value)
+                if sent is None or not self._keeps_order(sent.producer):
+                    continue
+                before = latest.setdefault(sent.producer, sent)
+                if _begin(before) >= _end(sent) and before is not sent:
+                    yield f"{topic}-{partition}: {before.name} lies before {sent.name}"
+                if _begin(sent) > _begin(before):
+                    latest[sent.producer] = sent
+                if sent.bulk is not None:
+                    before = in_bulk.get((sent.producer, sent.bulk), sent)
+                    if before.number > sent.number:
+                        yield f"{topic}-{partition}: {before.name} lies before {sent.name}"
+                    in_bulk[sent.producer, sent.bulk] = sent
+
+    def _keeps_order(self, producer: str) -> bool:
+        one = self._options(producer)["max_in_flight_requests_per_connection"] == 1
+        if self._idempotent(producer):
+            return not FORGETFUL & self.plan.kinds
+        return self.plan.kinds <= (HARMLESS | ONE_BY_ONE if one else HARMLESS)
+
+    def nothing_misplaced(self) -> Iterator[str]:
+        """A record is in the partition that it names, or in the one of its key."""
+        for sent in self.journal.sent:
+            for topic, partition, _ in self.places.get(sent.value, []):
+                wanted = sent.partition
+                if wanted is None and sent.key is not None:
+                    wanted = MURMUR2[sent.key] % TOPICS[topic]
+                if wanted is not None and wanted != partition:
+                    yield f"{sent.name} is in {topic}-{partition}, not in partition {wanted}"
+
+    def nothing_foreign(self) -> Iterator[str]:
+        """The logs have no other records."""
+        values = {sent.value for sent in self.journal.sent}
+        for value, places in self.places.items():
+            if value not in values:
+                yield f"{places} has a value that nobody sent: {value[:20]!r}"
+
+    def nothing_untruthful(self) -> Iterator[str]:
+        """``may_have_been_written`` False: the record is not in the log."""
+        for sent, error in self._failed():
+            written = getattr(error, "may_have_been_written", False)
+            if not written and sent.value in self.places:
+                yield f"{sent.name} was not written by its error, but is in the log: {error!r}"
+
+    def errors_of_the_right_class(self) -> Iterator[str]:
+        """Errors name what has happened, and no part of the producer dies."""
+        for sent, error in self._failed():
+            if not isinstance(error, ProducerError) or isinstance(error, ProducerBrokenError):
+                yield f"{sent.name} failed by {error!r}: {error.__cause__!r}"
+            elif isinstance(error, ProducerClosedError):
+                if self.life.applications[sent.producer].ended is None:
+                    yield f"{sent.name} failed by {error!r} before close()"
+            elif isinstance(error, KafkaError | TransactionError | IllegalStateError):
+                self._expect_refusals(error)
+            elif isinstance(error, BrokerConnectionError | RequestTimeoutError):
+                if not self._had_its_time(sent):
+                    yield f"{sent.name} failed before its time by {error!r}"
+            elif not isinstance(error, _TIMEOUTS):
+                yield f"{sent.name} failed by {error!r}"
+
+    def _had_its_time(self, sent: Sent) -> bool:
+        """True if a record, or the batch that it joined, may have been too late to be retried."""
+        timeout = self._options(sent.producer)["delivery_timeout_ms"] / 1000
+        return sent.resolved_at is None or sent.resolved_at - BEGIN >= timeout
+
+    def _expect_refusals(self, error: ProducerError) -> None:
+        """Brokers refuse what the plan lets them refuse, which is not judged any further."""
+
+    def healthy_records_do_not_fail(self) -> Iterator[str]:
+        """Time in which the process did not run counts against nobody."""
+        if not self.plan.kinds <= HARMLESS:
+            return
+        for sent, error in self._failed():
+            if isinstance(error, ProducerClosedError | BufferExhaustedError):
+                continue
+            if sent.transaction is not None and isinstance(error, TransactionError):
+                continue
+            yield f"{sent.name} failed while nothing was wrong: {error!r}"
+
+    def failures_come_in_time(self) -> Iterator[str]:
+        """A record has its outcome within ``delivery_timeout_ms`` and ``max_block_ms``."""
+        for sent in self.journal.sent:
+            if sent.resolved_at is None or sent.bulk is not None:
+                continue
+            options = self._options(sent.producer)
+            bound = (options["delivery_timeout_ms"] + options["max_block_ms"]) / 1000
+            ran = sent.resolved_at - sent.at - (sent.stopped_until - sent.stopped_at)
+            if ran > bound + SLACK:
+                yield f"{sent.name} had its outcome after {ran:.1f} s, not {bound:g} s"
+
+    def transactions_are_atomic(self) -> Iterator[str]:
+        """A committed transaction's records are visible, once; of an aborted one, none is."""
+        records: dict[int, list[Sent]] = defaultdict(list)
+        for sent in self.journal.sent:
+            if sent.transaction is not None:
+                records[id(sent.transaction)].append(sent)
+        for mine in self.journal.transactions:
+            sent_in_it = records[id(mine)]
+            visible = [sent for sent in sent_in_it if self._visible(sent)]
+            delivered = [s for s in sent_in_it if self.outcomes[s.value][0] == "delivered"]
+            name = f"transaction {mine.number} of producer {mine.producer}"
+            if mine.outcome == "aborted" and visible:
+                yield f"{name} was aborted, but {visible[0].name} is visible"
+            if self.deleted or (LOSSY & self.plan.kinds and self.plan.brokers < 3):
+                continue
+            if mine.outcome == "committed":
+                for sent in sent_in_it:
+                    kind = self.outcomes[sent.value][0]
+                    if kind == "delivered" and not self._visible(sent):
+                        yield f"{name} was committed, but {sent.name} is not visible"
+            elif visible and len(visible) < len(delivered):
+                yield f"{name} is visible in part: {len(visible)} of {len(delivered)}"
+
+    def nobody_is_fenced_by_mistake(self) -> Iterator[str]:
+        """A transactional producer goes on, unless another one has its id.
+
+        With version 1 a coordinator also fences it if its transaction takes too long.
+        """
+        for name, application in self.life.applications.items():
+            if not isinstance(application.ended, FatalTransactionError):
+                continue
+            timeout = self._options(name).get("transaction_timeout_ms", 60_000) / 1000
+            longest = max(
+                (t.ended - t.began for t in self.journal.transactions if t.producer == name),
+                default=0.0,
+            )
+            too_long = self.plan.transaction_version == 1 and longest > timeout
+            refused = "refuse" in self.plan.kinds
+            if name not in self.life.fenced and not too_long and not refused:
+                yield f"producer {name} can't go on: {application.ended!r}"
+
+    def _visible(self, sent: Sent) -> bool:
+        return any(record.visible is True for *_, record in self.places.get(sent.value, []))
+
+    def offsets_move_with_transactions(self) -> Iterator[str]:
+        """Consumed offsets move with committed transactions alone."""
+        with_offsets = [t for t in self.journal.transactions if t.tried_offset is not None]
+        committed = self.model.committed_offsets(GROUP)
+        for where in {t.tried_offset[0] for t in with_offsets if t.tried_offset is not None}:
+            allowed: list[int | None] = [None]
+            for each in with_offsets:
+                if each.tried_offset is None or each.tried_offset[0] != where:
+                    continue
+                if each.outcome == "committed" and each.offset is not None:
+                    allowed = [each.tried_offset[1]]
+                elif each.outcome == "unknown":
+                    allowed.append(each.tried_offset[1])
+            found = committed.get(where)
+            offset = None if found is None else found.offset
+            if offset not in allowed:
+                yield f"group {GROUP} is at {offset} in {where}, not at one of {allowed}"
+
+    def memory_is_bounded(self) -> Iterator[str]:
+        """Records without an outcome take ``buffer_memory`` at most."""
+        for producer, most in self.journal.most_undelivered.items():
+            bound = self._options(producer)["buffer_memory"]
+            if most > bound:
+                yield f"producer {producer} had {most} bytes of records, more than {bound}"
+
+    def calls_end_in_time(self) -> Iterator[str]:
+        """close() returns within its timeout; flush() within the timeouts of records."""
+        for call in self.journal.calls:
+            timeout = call.timeout
+            if timeout is None:
+                options = self._options(call.producer)
+                timeout = (options["delivery_timeout_ms"] + 60_000) / 1000
+            ran = call.ended - call.began - call.stopped
+            if ran > timeout + SLACK:
+                yield f"{call.what} of producer {call.producer} took {ran:.1f} s, not {timeout:g} s"
+
+    def the_loop_is_left_clean(self) -> Iterator[str]:
+        """No exception reaches the handler of the event loop."""
+        for complaint in self.life.loop.complaints:
+            yield f"{complaint.get('message')}: {complaint.get('exception')!r}"
+
+    def few_requests_are_in_flight(self) -> Iterator[str]:
+        """At most ``max_in_flight_requests_per_connection``."""
+        bound = max(
+            self._options(producer)["max_in_flight_requests_per_connection"]
+            for producer in self.plan.producers
+        )
+        most = self.model.most_in_flight(0)
+        unanswered = any(self._acks(producer) == "0" for producer in self.plan.producers)
+        if most > bound and not unanswered:
+            yield f"{most} produce requests were in flight on a connection, more than {bound}"
+
+    def the_reader_returns_the_log(self) -> Iterator[str]:
+        """A Reader returns each record once, in the order of the log."""
+        for isolation, read in self.journal.read_back.items():
+            for place, log in self.logs.items():
+                got = [record for record in read if (record.topic, record.partition) == place]
+                wanted = [
+                    each for each in log if isolation == "read_uncommitted" or each.visible is True
+                ]
+                if [(r.offset, r.value) for r in got] != [(w.offset, w.value) for w in wanted]:
+                    yield (
+                        f"{isolation} of {place[0]}-{place[1]}: {len(got)} records at offsets "
+                        f"{[r.offset for r in got][:5]}…, not {len(wanted)} at "
+                        f"{[w.offset for w in wanted][:5]}…"
+                    )
+        yield from self._read_along()
+
+    def _read_along(self) -> Iterator[str]:
+        positions: Counter[tuple[str, int]] = Counter()
+        for record in self.journal.read:
+            place = record.topic, record.partition
+            if record.offset < positions[place] and not LOSSY & self.plan.kinds:
+                yield f"{place[0]}-{place[1]}: offset {record.offset} was read again"
+            positions[place] = record.offset + 1
+            if not (self.deleted or LOSSY & self.plan.kinds):
+                kept = next((e for e in self.logs[place] if e.offset == record.offset), None)
+                if kept is None or kept.value != record.value or kept.visible is not True:
+                    yield f"{place[0]}-{place[1]}: {record.offset} was read, and is not so"
+
+    def health(self) -> Iterator[str]:
+        """A life without any fault has no error at all."""
+        if self.plan.events or self.plan.closes_after is not None:
+            return
+        for sent, error in self._failed():
+            if not isinstance(error, BufferExhaustedError | TransactionError):
+                yield f"{sent.name} failed without any fault: {error!r}"
+        for call in self.journal.calls:
+            if call.error is not None:
+                yield f"{call.what} failed without any fault: {call.error!r}"
+
+
+def _begin(sent: Sent) -> int:
+    """The number of the first record that may have been sent after this one."""
+    return sent.number if sent.bulk is None else sent.bulk
+
+
+def _end(sent: Sent) -> float:
+    """The number of the first record that was surely sent after this one."""
+    if sent.bulk is None:
+        return sent.number + 1
+    return float("inf") if sent.until is None else sent.until

@@ -1,0 +1,324 @@
+"""A life: an application, its brokers and what goes wrong, all from one plan."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from typing import Any, Final
+
+from aioproducer import Producer, ProducerError
+from aioproducer.reader import Reader
+from aioproducer.testing.simulation.kafka import ClusterOptions
+from aioproducer.testing.simulation.network import Connection
+from aioproducer.testing.simulation.world import SimulatedWorld
+from tests.simulation.callers import Application, Caller
+from tests.simulation.faults import Faults, Network
+from tests.simulation.journal import Call, Journal
+from tests.simulation.plan import TOPICS, Plan, Step
+
+PATIENCE: Final = 2_000.0
+"""Seconds of the virtual clock after which a call that should have ended has not."""
+MOST_STEPS: Final = 400_000
+TRANSACTIONS_END: Final = 70.0
+"""Seconds in which coordinators abort transactions that nobody ends."""
+HEAL: Final = 30.0
+"""Seconds in which the brokers come to rest."""
+
+
+class Life:
+    """Lives a plan once; :attr:`journal` tells what happened."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        options = ClusterOptions(
+            transaction_version=plan.transaction_version,
+            topic_config={"min.insync.replicas": "2" if plan.brokers == 3 else "1"},
+        )
+        self.world = SimulatedWorld(
+            plan.seed, plan.brokers, timers_first=plan.timers_first, options=options
+        )
+        self.loop = self.world.loop
+        self.loop.step_seconds = plan.step_seconds
+        executor = self.world.random("executor")
+        self.loop.executor_delay = lambda: executor.choice([0.0, 0.001, 0.05])
+        self.journal = Journal()
+        self.applications: dict[str, Application] = {}
+        self.down: set[int] = set()
+        """The brokers that are down."""
+        self.fenced: set[str] = set()
+        """The producers whose transactional id another producer has taken, or tried to."""
+        self._fencing: list[asyncio.Task[None]] = []
+        self.story: list[str] = []
+        """The events as they happened, in words."""
+        self.trace = hashlib.sha256()
+        """A digest of all bytes on all connections, and of their moments."""
+        self._connections = count(1)
+        self._stop_in = 0
+        self._stop_for = 0.0
+        self._faults = Faults(self, Network(self.world, plan.delays))
+        for name, partitions in TOPICS.items():
+            self.world.cluster.create_topic(name, partitions)
+        self.world.network.on_connection = self._trace
+
+    def _trace(self, connection: Connection) -> None:
+        number = next(self._connections)
+        connection.requests.on_put = partial(self._put, f"to {number}")
+        connection.responses.on_put = partial(self._put, f"from {number}")
+
+    def _put(self, way: str, data: bytes) -> None:
+        self.trace.update(f"{way} {self.loop.time()!r} {self.loop.steps} ".encode())
+        self.trace.update(data)
+
+    def tell(self, what: str) -> None:
+        """Add a line to the story."""
+        self.story.append(f"{self.world.now:9.3f} s  {what}")
+
+    # --- time ------------------------------------------------------------------------------
+
+    @property
+    def stopped(self) -> float:
+        """Seconds for which the process was stopped or held, until now."""
+        return self.loop.stopped
+
+    def stop(self, seconds: float, place: str) -> None:
+        """Stop the process: now, between sockets and timers, or between two callbacks."""
+        match place:
+            case "poll":
+                self.loop.stop_at_poll(seconds)
+            case "step":
+                self._stop_in, self._stop_for = 3, seconds
+                self.loop.before_step = self._count_down
+            case _:
+                self.loop.pass_time(seconds)
+
+    def _count_down(self) -> None:
+        self._stop_in -= 1
+        if self._stop_in == 0:
+            self.loop.before_step = lambda: None
+            self.loop.pass_time(self._stop_for)
+
+    @contextmanager
+    def call(self, what: str, producer: str, timeout: float | None = None) -> Iterator[Call]:
+        """Note a call with a bound."""
+        call = Call(what, producer, self.loop.time(), timeout=timeout, stopped=self.stopped)
+        self.journal.calls.append(call)
+        try:
+            yield call
+        except ProducerError as error:
+            call.error = error
+            raise
+        finally:
+            call.ended, call.stopped = self.loop.time(), self.stopped - call.stopped
+
+    def fence(self) -> None:
+        """Start other producers with the transactional ids, and close them."""
+        for name in self.plan.producers:
+            task = self.loop.create_task(self._fence(name), name=f"fences {name}")
+            self._fencing.append(task)
+
+    async def _fence(self, name: str) -> None:
+        self.fenced.add(name)
+        other = self._make_producer(f"{name}-2", self.plan.producers[name])
+        try:
+            await other.start()
+        except ProducerError as error:
+            self.tell(f"producer {name} was not fenced: {error}")
+        await other.close(5.0)
+
+    def _make_producer(self, client_id: str, options: dict[str, Any]) -> Producer[Any, Any]:
+        return Producer(
+            bootstrap_servers=self.world.cluster.bootstrap_servers,
+            client_id=client_id,
+            enable_metrics_push=False,
+            **options,
+        )
+
+    def closing(self, producer: str) -> bool:
+        """True if a producer is closed in the midst of it all."""
+        return self.journal.closed == producer
+
+    # --- living ----------------------------------------------------------------------------
+
+    def live(self) -> Journal:
+        """Live the plan, from its beginning to its end."""
+        gc.disable()
+        try:
+            with self.world.entered(), _without_log():
+                self.world.run(self._main())
+        except Exception as error:
+            self.journal.broken("it_lives", f"the life ended by {type(error).__name__}: {error}")
+        finally:
+            self._faults.network.factor = 1.0
+            gc.enable()
+        gc.collect(0)
+        return self.journal
+
+    async def _main(self) -> None:
+        for event in self.plan.events:
+            self.world.at(event.at, _begin(self._faults, event))
+        for name, options in self.plan.producers.items():
+            producer = self._make_producer(name, options)
+            self.applications[name] = Application(name, producer, self)
+        reading = self.loop.create_task(self._read_along()) if self.plan.reads else None
+        tasks = [
+            self.loop.create_task(self._run_application(each), name=f"application {each.name}")
+            for each in self.applications.values()
+        ]
+        if self.plan.closes_after is not None:
+            tasks.append(self.loop.create_task(self._close_midway(), name="closes midway"))
+        await self._bounded("the callers", asyncio.gather(*tasks))
+        self._faults.end_all()
+        if self._fencing:
+            await self._bounded("the fencing", asyncio.gather(*self._fencing))
+        self.tell("peace")
+        await asyncio.sleep(HEAL)
+        for application in self.applications.values():
+            await self._bounded("the end", self._end(application))
+        await asyncio.sleep(TRANSACTIONS_END)
+        await self._bounded("reading back", self._read_back())
+        if reading is not None:
+            reading.cancel()
+            await asyncio.wait([reading])
+            if not reading.cancelled() and reading.exception() is not None:
+                self.journal.broken(
+                    "the_reader_lives", f"the Reader failed: {reading.exception()!r}"
+                )
+        await asyncio.sleep(1.0)  # the last bytes arrive
+        self._look_for_leftovers()
+
+    async def _bounded(self, what: str, waiting: Any) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE + sum(e.args[0] for e in self._freezes())):
+                await waiting
+        except TimeoutError:
+            self.journal.broken("calls_end", f"{what}: no end")
+            raise
+
+    def _freezes(self) -> list[Any]:
+        return [event for event in self.plan.events if event.kind == "freeze"]
+
+    async def _run_application(self, application: Application) -> None:
+        try:
+            await application.producer.start()
+        except ProducerError as error:
+            application.stop(error)
+            self.tell(f"producer {application.name} did not start: {error}")
+            return
+        callers = [
+            self.loop.create_task(Caller(name, application).run(steps), name=f"caller {name}")
+            for name, (producer, steps) in self.plan.callers.items()
+            if producer == application.name
+        ]
+        if callers:
+            await asyncio.gather(*callers)
+
+    async def _close_midway(self) -> None:
+        [application, *_] = self.applications.values()
+        assert self.plan.closes_after is not None
+        await asyncio.sleep(self.plan.closes_after)
+        self.journal.closed, self.journal.closed_at = application.name, self.loop.time()
+        self.tell(f"producer {application.name} is closed")
+        await self._close(application, self.plan.close_timeout)
+
+    async def _close(self, application: Application, timeout: float) -> None:
+        application.stop(ProducerError("closed"))
+        with self.call("close", application.name, timeout):
+            await application.producer.close(timeout)
+
+    # --- the end ---------------------------------------------------------------------------
+
+    async def _end(self, application: Application) -> None:
+        """Flush, see that it goes on, and close."""
+        if application.ended is None:
+            with self.call("flush", application.name):
+                await application.producer.flush()
+            await self._goes_on(application)
+        if not self.closing(application.name):
+            await self._close(application, 60.0)
+
+    async def _goes_on(self, application: Application) -> None:
+        """Nothing is left of it all: memory is whole, and the next records are delivered."""
+        producer = application.producer
+        metrics = producer.metrics()["producer-metrics"]
+        free, total = metrics["buffer-available-bytes"], metrics["buffer-total-bytes"]
+        if free != total:
+            self.journal.broken(
+                "memory_returns",
+                f"producer {application.name}: {total - free:g} bytes of memory did not return",
+            )
+        caller = Caller(f"{application.name} at peace", application)
+        last = len(self.journal.sent)
+        steps = tuple(Step("send_and_wait", (10, topic, "sticky")) for topic in TOPICS)
+        if "transactional_id" in self.plan.producers[application.name]:
+            await caller.transact("commit", 0.0, steps)
+        else:
+            await caller.run(steps)
+        for sent in self.journal.sent[last:]:
+            if sent.error is not None and application.ended is None:
+                self.journal.broken("it_goes_on", f"{sent.name} failed at peace: {sent.error!r}")
+
+    async def _read_along(self) -> None:
+        """Read while everything goes on."""
+        reader = Reader(
+            list(TOPICS),
+            bootstrap_servers=self.world.cluster.bootstrap_servers,
+            isolation_level="read_committed",
+            client_id="reader",
+        )
+        try:
+            await reader.start()
+        except ProducerError as error:
+            self.journal.read_errors.append(error)
+            return
+        try:
+            while True:
+                try:
+                    async for record in reader:
+                        self.journal.read.append(record)
+                except ProducerError as error:
+                    self.journal.read_errors.append(error)
+                    await asyncio.sleep(0.1)
+        finally:
+            await reader.close()
+
+    async def _read_back(self) -> None:
+        for isolation in ("read_committed", "read_uncommitted"):
+            async with Reader(
+                list(TOPICS),
+                bootstrap_servers=self.world.cluster.bootstrap_servers,
+                isolation_level=isolation,
+                end="end",
+                client_id="reader-back",
+            ) as reader:
+                self.journal.read_back[isolation] = [record async for record in reader]
+
+    def _look_for_leftovers(self) -> None:
+        current = asyncio.current_task()
+        left = [t.get_name() for t in self.loop.tasks if not t.done() and t is not current]
+        if left:
+            self.journal.broken("nothing_is_left", f"tasks are left: {sorted(left)}")
+        if self.loop.timers:
+            self.journal.broken("nothing_is_left", f"timers are left: {self.loop.timers}")
+        if self.world.network.connections:
+            self.journal.broken("nothing_is_left", "connections are left")
+
+
+def _begin(faults: Faults, event: Any) -> Callable[[], object]:
+    return lambda: faults.begin(event)
+
+
+@contextmanager
+def _without_log() -> Iterator[None]:
+    root = logging.getLogger("aioproducer")
+    before = root.level
+    root.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        root.setLevel(before)

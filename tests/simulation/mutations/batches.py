@@ -1,0 +1,168 @@
+"""Faults of batches: their order, their outcomes, and what is said about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aioproducer.accumulator import batch_queue, producer_batch
+from aioproducer.accumulator.flushes import Flushes
+from aioproducer.accumulator.partition import Partition
+from aioproducer.accumulator.pending_queue import PendingQueue
+from aioproducer.errors import Disposition
+from aioproducer.sender import batch_sender, completer, outcomes
+from aioproducer.sender.completer import BatchCompleter
+from aioproducer.sender.outcomes import Deliver, Fail, Retry
+from tests.simulation.mutations.patch import Mutation, Patch
+
+
+def retry_at_the_tail(patch: Patch) -> None:
+    """A failed batch is queued behind those that came later."""
+
+    def mutant(_requeue: Any) -> Any:
+        def requeued(self: Partition, taken: Any, batches: Any) -> None:
+            self._in_flight.remove(taken)
+            self.close_batch()
+            self._batches.extend(batches)
+
+        return requeued
+
+    patch(Partition, "requeue", mutant)
+
+
+def split_out_of_order(patch: Patch) -> None:
+    """The parts of a batch leave in the wrong order."""
+
+    def mutant(split: Any) -> Any:
+        return lambda batch, size: split(batch, size)[::-1]
+
+    patch(batch_queue, "split_batch", mutant)
+
+
+def refusal_retried(patch: Patch) -> None:
+    """A batch that the broker has refused for good is sent again."""
+
+    def mutant(decide: Any) -> Any:
+        def decided(error: Any, standing: Any, result: Any = None) -> Any:
+            outcome = decide(error, standing, result)
+            return Retry(error) if isinstance(outcome, Fail) and standing.may_retry else outcome
+
+        return decided
+
+    patch(outcomes, "decide_error", mutant)
+
+
+def passing_error_not_retried(patch: Patch) -> None:
+    """A batch fails although its error passes."""
+
+    def mutant(decide: Any) -> Any:
+        def decided(error: Any, standing: Any, result: Any = None) -> Any:
+            return decide(error, standing._replace(may_retry=False), result)
+
+        return decided
+
+    patch(outcomes, "decide_error", mutant)
+    patch(batch_sender, "decide_error", mutant)
+
+
+def duplicate_taken_for_a_failure(patch: Patch) -> None:
+    """DUPLICATE_SEQUENCE_NUMBER fails the batch that is in the log."""
+
+    def mutant(decide: Any) -> Any:
+        def decided(result: Any, where: str, standing: Any) -> Any:
+            outcome = decide(result, where, standing)
+            if isinstance(outcome, Deliver) and result.error_code:
+                error = outcomes.kafka_error(result.error_code, where)
+                assert error.disposition is Disposition.DELIVERED
+                return Fail(error, {})
+            return outcome
+
+        return decided
+
+    patch(batch_sender, "decide", mutant)
+
+
+def written_batch_said_to_be_unwritten(patch: Patch) -> None:
+    """A batch that expires in flight is not marked as one that may have been written."""
+    patch(BatchCompleter, "_may_have_been_written", lambda _: lambda self, batch: batch.uncertain)
+
+
+def uncertainty_forgotten_by_a_retry(patch: Patch) -> None:
+    """A batch counts as unwritten once it is queued again."""
+
+    def mutant(_uncertain: Any) -> Any:
+        return lambda before, error: False
+
+    patch(completer, "still_uncertain", mutant)
+    patch(outcomes, "still_uncertain", mutant)
+
+
+def expiry_too_early(patch: Patch) -> None:
+    """Batches expire after a tenth of delivery_timeout_ms."""
+
+    def mutant(expired: Any) -> Any:
+        def found(self: Any, now: float, most: float = float("inf")) -> Any:
+            return expired(self, now + self.delivery_timeout * 0.9, most)
+
+        return found
+
+    patch(batch_queue.BatchQueue, "expired", mutant)
+
+
+def expiry_forgotten(patch: Patch) -> None:
+    """No batch expires."""
+    patch(batch_queue.BatchQueue, "expired", lambda _: lambda self, now, most=0.0: [])
+
+
+def offset_of_the_batch_for_all(patch: Patch) -> None:
+    """The offsets of a batch's records begin one too high."""
+
+    def mutant(deliver: Any) -> Any:
+        def delivered(self: Any, base_offset: int, *more: Any) -> None:
+            deliver(self, base_offset + (base_offset >= 0), *more)
+
+        return delivered
+
+    patch(producer_batch.ProducerBatch, "deliver", mutant)
+
+
+def cancelled_record_sent(patch: Patch) -> None:
+    """A record that is taken back while it waits is sent, twice."""
+
+    def mutant(settle: Any) -> Any:
+        def settled(self: Any, record: Any, batch: Any = None) -> None:
+            settle(self, record, batch)
+            if batch is not None and batch.builder.count == 1:
+                batch.builder.append(record.caller, 0, record.key, record.value)
+
+        return settled
+
+    patch(PendingQueue, "settle", mutant)
+
+
+def flush_too_early(patch: Patch) -> None:
+    """flush() does not wait for batches in flight."""
+
+    def mutant(began: Any) -> Any:
+        def counted(self: Any, item: Any) -> None:
+            began(self, item)
+            if item.generation == self._oldest and self._pending[item.generation] > 1:
+                self._leave(item.generation)
+                item.generation = -1
+
+        return counted
+
+    patch(Flushes, "began", mutant)
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    retry_at_the_tail,
+    split_out_of_order,
+    refusal_retried,
+    passing_error_not_retried,
+    duplicate_taken_for_a_failure,
+    written_batch_said_to_be_unwritten,
+    uncertainty_forgotten_by_a_retry,
+    expiry_too_early,
+    expiry_forgotten,
+    offset_of_the_batch_for_all,
+)

@@ -1,0 +1,67 @@
+"""Faults of connections and requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aioproducer.core import parts
+from aioproducer.network.client import NetworkClient
+from aioproducer.network.connection import Connection
+from aioproducer.network.timeouts import ConnectionTimeouts
+from aioproducer.sender.batch_sender import ProduceSettings
+from tests.simulation.mutations.patch import Mutation, Patch
+
+
+def in_flight_not_limited(patch: Patch) -> None:
+    """A broker gets more requests than max_in_flight_requests_per_connection."""
+
+    def mutant(can_send: Any) -> Any:
+        def may(self: NetworkClient, node: Any, now: float) -> bool:
+            state = self._nodes.get(node)
+            return bool(can_send(self, node, now)) or (
+                state is not None
+                and state.connection is not None
+                and state.connection.usable
+                and state.connection.throttled_until <= now
+            )
+
+        return may
+
+    patch(NetworkClient, "can_send", mutant)
+
+
+def silent_broker_waited_for(patch: Patch) -> None:
+    """No request times out."""
+    patch(ConnectionTimeouts, "poll", lambda _: lambda self, connections, now: None)
+
+
+def acks_of_the_leader_alone(patch: Patch) -> None:
+    """acks=all is sent as acks=1."""
+
+    def mutant(_settings: Any) -> Any:
+        return lambda acks, timeout: ProduceSettings(1 if acks == -1 else acks, timeout)
+
+    patch(parts, "ProduceSettings", mutant)
+
+
+def requests_forgotten_with_their_connection(patch: Patch) -> None:
+    """The first request of a lost connection gets no outcome."""
+
+    def mutant(run: Any) -> Any:
+        async def ran(self: Connection) -> Any:
+            reason = await run(self)
+            if self.in_flight._requests:
+                self.in_flight._requests.popleft()
+            return reason
+
+        return ran
+
+    patch(Connection, "run", mutant)
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    in_flight_not_limited,
+    silent_broker_waited_for,
+    acks_of_the_leader_alone,
+    requests_forgotten_with_their_connection,
+)

@@ -1,0 +1,116 @@
+"""Faults of sequence numbers and epochs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aioproducer.records.record_batch import NO_PRODUCER_STATE
+from aioproducer.sender import outcomes
+from aioproducer.sender.batch_sender import BatchSender
+from aioproducer.sender.completer import BatchCompleter
+from aioproducer.transactions.sequence_numbers import ProducerIdState, SequenceNumbers, _Numbers
+from tests.simulation.mutations.patch import Mutation, Patch
+
+
+def sequence_not_advanced(patch: Patch) -> None:
+    """The next batch gets the number of the one before."""
+
+    def mutant(stamp: Any) -> Any:
+        def stamped(self: SequenceNumbers, partition: Any, count: int) -> Any:
+            state = stamp(self, partition, count)
+            if self.state is not ProducerIdState.UNUSED:
+                self._numbers[partition].sequence = state.base_sequence
+            return state
+
+        return stamped
+
+    patch(SequenceNumbers, "stamp", mutant)
+
+
+def sequence_counts_batches(patch: Patch) -> None:
+    """The number grows by one for a batch, not for a record."""
+
+    def mutant(stamp: Any) -> Any:
+        return lambda self, partition, _count: stamp(self, partition, 1)
+
+    patch(SequenceNumbers, "stamp", mutant)
+
+
+def sequence_reused_after_a_failed_batch(patch: Patch) -> None:
+    """After a gap the numbers begin at 0 in the old epoch."""
+
+    def mutant(_renew: Any) -> Any:
+        def renewed(self: SequenceNumbers, partition: Any) -> None:
+            self._breaks.pop(partition, None)
+            before = self._numbers.pop(partition)
+            self._numbers[partition] = _Numbers(before.producer_id, before.epoch)
+
+        return renewed
+
+    patch(SequenceNumbers, "renew", mutant)
+
+
+def epoch_bump_forgotten(patch: Patch) -> None:
+    """A failed batch leaves no gap: its successors go on with their numbers."""
+    patch(BatchCompleter, "_note_gap", lambda _: lambda self, batch, written: None)
+
+
+def doubt_taken_for_a_gap(patch: Patch) -> None:
+    """After a batch that may have been written, later ones get new numbers, written or not."""
+
+    def mutant(_doubtful: Any) -> Any:
+        return lambda self, partition, place: self.missing(partition, place)
+
+    patch(SequenceNumbers, "doubtful", mutant)
+
+
+def retry_numbered_anew(patch: Patch) -> None:
+    """A batch gets a new number for each attempt."""
+
+    def mutant(number: Any) -> Any:
+        def numbered(self: BatchSender, batches: Any, now: float) -> None:
+            for batch in batches:
+                batch.state = NO_PRODUCER_STATE
+            number(self, batches, now)
+
+        return numbered
+
+    patch(BatchSender, "_number", mutant)
+
+
+def no_reset_after_fencing(patch: Patch) -> None:
+    """A new epoch of a transactional producer goes on with the numbers of the old one."""
+
+    def mutant(_begin: Any) -> Any:
+        def begun(self: SequenceNumbers, producer_id: int, epoch: int) -> None:
+            self.assigned(producer_id, epoch)
+            for numbers in self._numbers.values():
+                numbers.producer_id, numbers.epoch = producer_id, epoch
+
+        return begun
+
+    patch(SequenceNumbers, "begin_epoch", mutant)
+
+
+def gap_renumbers_what_may_be_written(patch: Patch) -> None:
+    """A batch whose number does not fit gets a new one, although it may be in the log."""
+
+    def mutant(_decide: Any) -> Any:
+        def decided(error: Any, standing: Any, result: Any = None) -> Any:
+            return _decide(error, standing._replace(uncertain=False, first_in_line=True), result)
+
+        return decided
+
+    patch(outcomes, "decide_error", mutant)
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    sequence_not_advanced,
+    sequence_counts_batches,
+    sequence_reused_after_a_failed_batch,
+    epoch_bump_forgotten,
+    doubt_taken_for_a_gap,
+    retry_numbered_anew,
+    no_reset_after_fencing,
+    gap_renumbers_what_may_be_written,
+)

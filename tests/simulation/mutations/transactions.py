@@ -1,0 +1,102 @@
+"""Faults of transactions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aioproducer.core.transaction_api import TransactionApi
+from aioproducer.transactions.manager import TransactionManager
+from aioproducer.transactions.transaction import Transaction
+from tests.simulation.mutations.patch import Mutation, Patch
+
+
+def partition_not_added(patch: Patch) -> None:
+    """Batches leave before their partition is in the transaction (version 1)."""
+
+    def mutant(admit: Any) -> Any:
+        def admitted(self: Transaction, partition: Any) -> bool:
+            if self._protocol == 1:
+                self._partitions.add(partition)
+                self._known = True
+            return bool(admit(self, partition))
+
+        return admitted
+
+    patch(Transaction, "admit", mutant)
+
+
+def commit_before_flush(patch: Patch) -> None:
+    """EndTxn leaves while records are on their way."""
+
+    def mutant(next_request: Any) -> Any:
+        return lambda self, *, settled: next_request(self, settled=True)
+
+    patch(TransactionManager, "next_request", mutant)
+
+
+def offsets_outside_of_the_transaction(patch: Patch) -> None:
+    """Consumed offsets are not written with the transaction."""
+
+    def mutant(add: Any) -> Any:
+        def added(self: Transaction, offsets: Any, group: Any) -> Any:
+            pending = add(self, offsets, group)
+            self._offsets.remove(pending)
+            pending.written = True
+            return pending
+
+        return added
+
+    patch(Transaction, "add_offsets", mutant)
+
+
+def failed_record_committed(patch: Patch) -> None:
+    """A transaction is committed although one of its records has failed."""
+    patch(TransactionManager, "batch_failed", lambda _: lambda self, error: None)
+
+
+def abort_commits(patch: Patch) -> None:
+    """An empty abort is forgotten: the transaction goes on into the next one."""
+
+    def mutant(abort: Any) -> Any:
+        def aborted(self: TransactionManager) -> Any:
+            ending = abort(self)
+            if self.transaction is not None:
+                self.transaction._known = False
+            return ending
+
+        return aborted
+
+    patch(TransactionManager, "abort", mutant)
+
+
+def commit_not_awaited(patch: Patch) -> None:
+    """commit_transaction() returns before the coordinator has answered."""
+
+    def mutant(end: Any) -> Any:
+        async def ended(self: TransactionApi, ending: Any, timeout: float | None) -> None:
+            if ending.committed and self.manager.ending is ending:
+                ending.acknowledged = True
+            else:
+                await end(self, ending, timeout)
+
+        return ended
+
+    patch(TransactionApi, "_end", mutant)
+
+
+def lost_number_forgotten(patch: Patch) -> None:
+    """After a record was given up the next transaction keeps the epoch (version 1)."""
+
+    def mutant(_lost: Any) -> Any:
+        return lambda self: None
+
+    patch(TransactionManager, "numbers_lost", mutant)
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    partition_not_added,
+    commit_before_flush,
+    offsets_outside_of_the_transaction,
+    failed_record_committed,
+    abort_commits,
+)

@@ -1,0 +1,145 @@
+"""The plan of a life: options, what callers do, what goes wrong and when.
+
+Every part of a plan has a label, so a life can be lived again without some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+TOPICS: Final = {"orders": 3, "audit": 1}
+GROUP: Final = "readers"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a caller does: a method of :class:`tests.simulation.callers.Caller`, and arguments."""
+
+    kind: str
+    args: tuple[Any, ...] = ()
+    steps: tuple[Step, ...] = ()
+    """The steps inside of a transaction."""
+
+    def __str__(self) -> str:
+        inside = "".join(f"; {each}" for each in self.steps)
+        return f"{self.kind}({', '.join(map(repr, self.args))}{inside})"
+
+
+@dataclass(frozen=True)
+class Event:
+    """What goes wrong: a method of :class:`tests.simulation.faults.Faults`, and arguments."""
+
+    at: float
+    """Seconds after the beginning."""
+    kind: str
+    args: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        return f"at {self.at:.3f} s: {self.kind}({', '.join(map(repr, self.args))})"
+
+
+NO_STEP: Final = Step("nothing")
+NO_EVENT: Final = Event(0.0, "nothing")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A life before it is lived."""
+
+    seed: int
+    brokers: int
+    timers_first: bool
+    step_seconds: float
+    delays: str
+    """The distribution of the network's delays."""
+    transaction_version: int
+    producers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The options of each producer."""
+    callers: dict[str, tuple[str, tuple[Step, ...]]] = field(default_factory=dict)
+    """The producer and the steps of each caller."""
+    events: tuple[Event, ...] = ()
+    closes_after: float | None = None
+    """Seconds after which a producer is closed in the midst of it all."""
+    close_timeout: float = 5.0
+    reads: bool = False
+    """True: a Reader follows the log meanwhile."""
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of the events."""
+        return {event.kind for event in self.events}
+
+    def lines(self) -> Iterator[str]:
+        """The plan in words."""
+        order = "timers before sockets" if self.timers_first else "sockets before timers"
+        yield (
+            f"life {self.seed}: {self.brokers} brokers (transaction.version "
+            f"{self.transaction_version}), network {self.delays}, {order}, "
+            f"{self.step_seconds * 1e6:g} µs a callback"
+        )
+        for name, options in self.producers.items():
+            yield f"  producer {name}:"
+            yield from (f"    {name}.{key} = {value!r}" for key, value in options.items())
+        for name, (producer, steps) in self.callers.items():
+            yield f"  caller {name}, of producer {producer}:"
+            for place, step in enumerate(steps):
+                if step != NO_STEP:
+                    yield f"    {name}.{place}: {step}"
+        for place, event in enumerate(self.events):
+            if event != NO_EVENT:
+                yield f"  e{place} {event}"
+        if self.closes_after is not None:
+            yield f"  close: after {self.closes_after} s, with timeout={self.close_timeout}"
+        if self.reads:
+            yield "  reader: reads meanwhile"
+
+    # --- shrinking -------------------------------------------------------------------------
+
+    def labels(self) -> list[str]:
+        """The parts that can be left out; large ones first."""
+        found = [f"p.{name}" for name in self.producers if len(self.producers) > 1]
+        found += self.callers
+        found += [f"e{place}" for place in range(len(self.events))]
+        found += ["close", "reader", "delays", "order", "step_seconds"]
+        for name, (_, steps) in self.callers.items():
+            found += [f"{name}.{place}" for place in range(len(steps))]
+        for name, options in self.producers.items():
+            found += [f"{name}.{key}" for key in options if key not in KIND]
+        return found
+
+    def without(self, labels: Collection[str]) -> Plan:
+        """The plan without some of its parts. The others keep their labels."""
+        gone = set(labels)
+        return replace(
+            self,
+            timers_first=self.timers_first and "order" not in gone,
+            step_seconds=0.0 if "step_seconds" in gone else self.step_seconds,
+            delays="even" if "delays" in gone else self.delays,
+            producers={
+                name: {key: v for key, v in options.items() if f"{name}.{key}" not in gone}
+                for name, options in self.producers.items()
+                if f"p.{name}" not in gone
+            },
+            callers={
+                name: (producer, tuple(_kept(name, steps, gone)))
+                for name, (producer, steps) in self.callers.items()
+                if name not in gone and f"p.{producer}" not in gone
+            },
+            events=tuple(
+                NO_EVENT if f"e{place}" in gone else event
+                for place, event in enumerate(self.events)
+            ),
+            closes_after=None if "close" in gone else self.closes_after,
+            reads=self.reads and "reader" not in gone,
+        )
+
+
+KIND: Final = ("acks", "enable_idempotence", "transactional_id")
+"""The options that say what a producer guarantees."""
+
+
+def _kept(caller: str, steps: tuple[Step, ...], gone: set[str]) -> Iterator[Step]:
+    for place, step in enumerate(steps):
+        yield NO_STEP if f"{caller}.{place}" in gone else step
