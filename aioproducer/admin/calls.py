@@ -146,7 +146,7 @@ class Calls:
 
         ``missing``: the answer about a partition that does not exist; None: an error.
         """
-        found = await self.client.describe({each.topic for each in partitions})
+        found = await self.client.describe(sorted({each.topic for each in partitions}))
         refused: dict[TopicPartition, Answer] = {}
         led: defaultdict[Node, list[TopicPartition]] = defaultdict(list)
         for where in partitions:

@@ -69,7 +69,7 @@ class ClusterClient:
         self._broken: ClientBrokenError | None = None
         self.on_end: Callable[[], None] = lambda: None
         """Called when the client takes no more requests: it was closed, or a part has died."""
-        self._awaited: set[asyncio.Future[Any]] = set()
+        self._awaited: dict[asyncio.Future[Any], None] = {}
         """The futures of all requests."""
         self._loop: asyncio.AbstractEventLoop
         self._owner = TaskOwner(self._break, logs.ClientLog(client_id, environment.clock))
@@ -193,7 +193,7 @@ class ClusterClient:
         """
         self.check_usable()
         response: asyncio.Future[Any] = self._loop.create_future()
-        self._awaited.add(response)
+        self._awaited[response] = None
         self._requests.ask(request, response, node)
         self._wakeup.wake()
         seconds = self.config.request_timeout_ms / 1000 if timeout is None else timeout
@@ -203,7 +203,7 @@ class ClusterClient:
         except TimeoutError:
             raise self._no_response(node, seconds) from None
         finally:
-            self._awaited.discard(response)
+            self._awaited.pop(response, None)
         if isinstance(result, ProducerError):
             raise anew(result)
         return result

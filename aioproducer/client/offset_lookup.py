@@ -35,7 +35,7 @@ async def lookup_offsets(
 
     async def attempt() -> None:
         missing = {where: at for where, at in wanted.items() if where not in found}
-        cluster = await client.describe({where.topic for where in missing})
+        cluster = await client.describe(dict.fromkeys(where.topic for where in missing))
         responses = await asyncio.gather(
             *(
                 client.request(ListOffsetsRequest({w: missing[w] for w in led}, isolation), node)

@@ -238,7 +238,7 @@ class Metadata:
         if useful:
             self._cluster.take_brokers(news.brokers)
             self.cluster_id = news.cluster_id or self.cluster_id
-        for name in asked.topics:
+        for name in sorted(asked.topics):
             info = news.topics.get(name) if useful and name in self._last_used else None
             changed = None if info is None else self._cluster.take_topic(info)
             self._take_error(name, news.errors.get(name))

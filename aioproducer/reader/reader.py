@@ -146,7 +146,7 @@ class Reader:
             state = PartitionState(where, offset, ends.get(where))
             state.from_beginning = starts[where] == "beginning"
             states.append(state)
-        leaders = Leaders({each.topic for each in self._assigned})
+        leaders = Leaders(dict.fromkeys(each.topic for each in self._assigned))
         leaders.take(cluster)
         return Fetcher(self._client, states, leaders, self._settings())
 

@@ -201,7 +201,7 @@ class BatchSender(Requester):
         """Send the ready batches. Returns the time of the next round by the clock."""
         deadline = self._batches.release_delayed(now)
         if self._batches.has_leaderless:
-            for topic in self._batches.topics_without_leader():
+            for topic in sorted(self._batches.topics_without_leader()):
                 self._metadata.use(topic, now)
                 self._metadata.request_update(topic)
         if not self._sequence_numbers.usable:

@@ -138,7 +138,7 @@ class BatchCompleter:
         if not self.has_gaps:
             return
         concerned, self._blocked = self._blocked.union(self._sequence_numbers.broken), set()
-        for partition in concerned:
+        for partition in sorted(concerned):
             barrier = self._sequence_numbers.barrier(partition)
             if self._batches.block(partition, barrier, now):
                 self._sequence_numbers.renew(partition)

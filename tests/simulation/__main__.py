@@ -9,10 +9,11 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
+from tests.simulation.drawing import make_plan
 from tests.simulation.judge import Judge
 from tests.simulation.life import Life
 from tests.simulation.mutations import MUTATIONS, mutated
-from tests.simulation.plan import Plan, make_plan
+from tests.simulation.plan import Plan
 from tests.simulation.shrinking import shrink, violations
 
 MOST_LINES: Final = 3
@@ -52,7 +53,8 @@ def _live(seeds: Iterable[int], gone: list[str], options: argparse.Namespace) ->
                 break
     seconds = time.process_time() - began
     print(
-        f"{lives} lives, {failed} failed, {seconds:.1f} s of CPU: {lives / seconds * 60:.0f} a minute"
+        f"{lives} lives, {failed} failed; {seconds:.1f} s of CPU, "
+        f"{lives / seconds * 60:.0f} lives a minute"
     )
     return 1 if failed else 0
 

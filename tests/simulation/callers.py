@@ -116,8 +116,9 @@ class Caller:
                 await getattr(self, step.kind)(*step.args, *([step.steps] if step.steps else []))
             except ProducerClosedError:
                 if not self.life.closing(self.app.name):
-                    self.life.journal.violations.append(
-                        f"caller {self.name}: ProducerClosedError of a producer that is open"
+                    self.life.journal.broken(
+                        "errors_of_the_right_class",
+                        f"caller {self.name}: ProducerClosedError of a producer that is open",
                     )
                 return
 
@@ -189,7 +190,7 @@ class Caller:
 
     async def transact(self, ending: str, seconds: float, steps: tuple[Step, ...] = ()) -> None:
         """Do ``steps`` in a transaction, and end it after ``seconds``."""
-        mine = Transaction(self.app.name, next(self.app.transactions))
+        mine = Transaction(self.app.name, next(self.app.transactions), self.life.loop.time())
         self.life.journal.transactions.append(mine)
         self.transaction = mine
         committing = False
@@ -215,7 +216,7 @@ class Caller:
         else:
             mine.outcome = "committed"
         finally:
-            self.transaction = None
+            self.transaction, mine.ended = None, self.life.loop.time()
 
     async def _outcome_of_commit(self) -> str:
         """The outcome of a commit that was not confirmed in time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aioproducer.testing.simulation.kafka.faults import RequestFaults
 from aioproducer.testing.simulation.world import SimulatedWorld
@@ -12,14 +12,16 @@ from tests.simulation.plan import Event
 if TYPE_CHECKING:
     from tests.simulation.life import Life
 
-_BASE_DELAYS = {
+_BASE_DELAYS: Final = {
     "none": (0.0, 0.0),
     "even": (0.001, 0.001),
     "jitter": (0.0002, 0.02),
     "far": (0.1, 0.13),
 }
-_SLOW_TAIL = 0.02
-PRODUCE = 0
+_SLOW_TAIL: Final = 0.02
+_SLOW_BY: Final = 0.15
+"""One piece of fifty is late by so many seconds."""
+PRODUCE: Final = 0
 
 
 class Network:
@@ -37,7 +39,7 @@ class Network:
             return self.least * self.factor
         seconds = self.random.uniform(self.least, self.most)
         if self.random.random() < _SLOW_TAIL:
-            seconds *= 10
+            seconds += _SLOW_BY
         return seconds * self.factor
 
 
@@ -163,6 +165,10 @@ class Faults:
     def fail(self, api: int, code: int, times: int) -> None:
         """The next requests are answered by an error."""
         self.model.fail_next(api, code, times=times)
+
+    def refuse(self, api: int, code: int, times: int) -> None:
+        """The next requests are refused for good."""
+        self.fail(api, code, times)
 
     def throttle(self, milliseconds: int, requests: int) -> None:
         """The next responses tell the client to wait."""

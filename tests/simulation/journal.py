@@ -76,6 +76,9 @@ class Transaction:
 
     producer: str
     number: int
+    began: float
+    """The clock's seconds at its beginning."""
+    ended: float = 0.0
     outcome: str = "open"
     """committed, aborted, or unknown: the end was not reported."""
     offset: tuple[TopicPartition, int] | None = None
@@ -123,3 +126,7 @@ class Journal:
     closed: str | None = None
     violations: list[str] = field(default_factory=list)
     """Broken promises that were seen at once."""
+
+    def broken(self, promise: str, how: str) -> None:
+        """Note a broken promise."""
+        self.violations.append(f"{promise}: {how}")

@@ -152,7 +152,7 @@ class Life:
             with self.world.entered(), _without_log():
                 self.world.run(self._main())
         except Exception as error:
-            self.journal.violations.append(f"the life ended by {type(error).__name__}: {error}")
+            self.journal.broken("it_lives", f"the life ended by {type(error).__name__}: {error}")
         finally:
             self._faults.network.factor = 1.0
             gc.enable()
@@ -186,7 +186,9 @@ class Life:
             reading.cancel()
             await asyncio.wait([reading])
             if not reading.cancelled() and reading.exception() is not None:
-                self.journal.violations.append(f"the Reader failed: {reading.exception()!r}")
+                self.journal.broken(
+                    "the_reader_lives", f"the Reader failed: {reading.exception()!r}"
+                )
         await asyncio.sleep(1.0)  # the last bytes arrive
         self._look_for_leftovers()
 
@@ -195,7 +197,7 @@ class Life:
             async with asyncio.timeout(PATIENCE + sum(e.args[0] for e in self._freezes())):
                 await waiting
         except TimeoutError:
-            self.journal.violations.append(f"{what}: no end")
+            self.journal.broken("calls_end", f"{what}: no end")
             raise
 
     def _freezes(self) -> list[Any]:
@@ -246,8 +248,9 @@ class Life:
         metrics = producer.metrics()["producer-metrics"]
         free, total = metrics["buffer-available-bytes"], metrics["buffer-total-bytes"]
         if free != total:
-            self.journal.violations.append(
-                f"producer {application.name}: {total - free:g} bytes of memory did not return"
+            self.journal.broken(
+                "memory_returns",
+                f"producer {application.name}: {total - free:g} bytes of memory did not return",
             )
         caller = Caller(f"{application.name} at peace", application)
         last = len(self.journal.sent)
@@ -257,8 +260,8 @@ class Life:
         else:
             await caller.run(steps)
         for sent in self.journal.sent[last:]:
-            if sent.error is not None:
-                self.journal.violations.append(f"{sent.name} failed at peace: {sent.error!r}")
+            if sent.error is not None and application.ended is None:
+                self.journal.broken("it_goes_on", f"{sent.name} failed at peace: {sent.error!r}")
 
     async def _read_along(self) -> None:
         """Read while everything goes on."""
@@ -299,11 +302,11 @@ class Life:
         current = asyncio.current_task()
         left = [t.get_name() for t in self.loop.tasks if not t.done() and t is not current]
         if left:
-            self.journal.violations.append(f"tasks are left: {sorted(left)}")
+            self.journal.broken("nothing_is_left", f"tasks are left: {sorted(left)}")
         if self.loop.timers:
-            self.journal.violations.append(f"timers are left: {self.loop.timers}")
+            self.journal.broken("nothing_is_left", f"timers are left: {self.loop.timers}")
         if self.world.network.connections:
-            self.journal.violations.append("connections are left")
+            self.journal.broken("nothing_is_left", "connections are left")
 
 
 def _begin(faults: Faults, event: Any) -> Callable[[], object]:

@@ -39,9 +39,7 @@ class Network(Protocol):
     ) -> tuple[asyncio.Transport, Any]:
         """Open a connection. Raises :class:`OSError`."""
 
-    def listen(
-        self, protocol_factory: Callable[[], Any], host: str, port: int
-    ) -> Any:
+    def listen(self, protocol_factory: Callable[[], Any], host: str, port: int) -> Any:
         """Accept connections of this process, in this process."""
 
 

@@ -203,9 +203,7 @@ class SimulatedNetwork:
         if address not in self.silent:
             self._loop.pollable(socket)
 
-    def listen(
-        self, protocol_factory: Callable[[], Any], host: str, port: int
-    ) -> Listener:
+    def listen(self, protocol_factory: Callable[[], Any], host: str, port: int) -> Listener:
         """Accept connections in the process itself."""
         address = host, port or next(self._ports)
 

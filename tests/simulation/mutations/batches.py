@@ -101,9 +101,7 @@ def expiry_too_early(patch: Patch) -> None:
 
     def mutant(expired: Any) -> Any:
         def found(self: Any, now: float, most: float = float("inf")) -> Any:
-            early = self.delivery_timeout * 0.9
-            late = expired(self, now + early, most)
-            return late
+            return expired(self, now + self.delivery_timeout * 0.9, most)
 
         return found
 

@@ -303,15 +303,40 @@ class TransactionCoordinator:
             ):
                 self._write_marker_later(known, where, time)
                 return
-            if partition is not None:
-                self._write_marker(known, partition, time)
-            known.partitions.discard(where)
-            if not known.partitions:
-                known.complete()
+            if partition is not None and self._write_marker(known, partition, time):
+                self._await_replicas(known, partition, time)
+            else:
+                self._marked(known, where)
 
         self._cluster.schedule.at(now + self._cluster.drawn(self._cluster.options.markers), write)
 
-    def _write_marker(self, known: TransactionMetadata, partition: Partition, now: float) -> None:
+    def _await_replicas(self, known: TransactionMetadata, partition: Partition, now: float) -> None:
+        """A marker is written with ``acks=all``, and again if its leader is replaced before."""
+        written = partition.leader, partition.leader_epoch, partition.log.end_offset
+
+        def look(time: float) -> None:
+            code = partition.reached(*written)
+            if code is None:
+                later(time)
+            elif code:
+                self._write_marker_later(known, partition.where, time)
+            else:
+                self._marked(known, partition.where)
+
+        def later(time: float) -> None:
+            pause = self._cluster.drawn(self._cluster.options.replication)
+            self._cluster.schedule.at(time + pause, look)
+
+        look(now)
+
+    @staticmethod
+    def _marked(known: TransactionMetadata, where: TopicPartition) -> None:
+        known.partitions.discard(where)
+        if not known.partitions:
+            known.complete()
+
+    def _write_marker(self, known: TransactionMetadata, partition: Partition, now: float) -> bool:
+        """Append the marker; False: it is refused."""
         commit = known.state is TransactionState.PREPARE_COMMIT
         epoch = self.partition_of(known.transactional_id).leader_epoch
         marker = control_batch(
@@ -325,11 +350,12 @@ class TransactionCoordinator:
             known.producer_id, known.epoch, epoch, known.version
         )
         if code:
-            return
+            return False
         partition.append_marker(marker, commit=commit, coordinator_epoch=epoch)
         if partition.where.topic == GROUPS_TOPIC:
             self._groups.end_transaction(partition.where, known.producer_id, commit=commit)
         self._cluster.replicate(partition, now)
+        return True
 
 
 def _is_valid(known: TransactionMetadata, producer_id: int, epoch: int) -> bool:

@@ -1,0 +1,237 @@
+"""The plan of each seed, drawn at random."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, Final
+
+from tests.simulation.plan import TOPICS, Event, Plan, Step
+
+_PRODUCERS: Final = ("a", "b")
+_PACES: Final = (0.05, 0.5, 4.0, 40.0)
+"""Seconds in which most happens."""
+_FREEZES: Final = (1.0, 5.0, 31.0, 60.0, 130.0, 900.0)
+"""Seconds for which the process is stopped."""
+_TIMEOUTS: Final = (
+    (500, 1_000),
+    (500, 4_000),
+    (2_000, 3_000),
+    (2_000, 31_000),
+    (5_000, 60_000),
+    (30_000, 40_000),
+    (30_000, 120_000),
+)
+"""Values of request_timeout_ms and delivery_timeout_ms."""
+_LONG_ENOUGH: Final = 3
+"""The first values that connections to distant brokers do not miss by themselves."""
+_VARIANTS: Final[tuple[dict[str, Any], ...]] = (
+    {"buffer_memory": 24_000, "batch_size": 1_000},
+    {"buffer_memory": 80_000, "batch_size": 500},
+    {"linger_ms": 20},
+    {"linger_ms": 0, "batch_size": 300},
+    {"batch_size": 0},
+    {"batch_size": 2_000},
+    {"compression_type": "gzip"},
+    {"compression_type": "zstd"},
+    {"compression_type": "lz4"},
+    {"max_in_flight_requests_per_connection": 1},
+    {"max_in_flight_requests_per_connection": 2},
+    {"connections_max_idle_ms": 3_000},
+    {"metadata_max_age_ms": 4_000},
+    {"max_block_ms": 5_000},
+    {"partitioner_adaptive_partitioning_enable": False},
+    {"retry_backoff_ms": 10, "retry_backoff_max_ms": 50},
+)
+_STEPS: Final = {
+    "send": 5,
+    "send_and_wait": 2,
+    "send_many": 1,
+    "flush": 1,
+    "pause": 4,
+    "hold": 1,
+    "cancel": 1,
+}
+"""The steps of callers, and how often they are drawn."""
+_PRODUCE, _METADATA, _INIT, _END, _COORDINATOR = 0, 3, 22, 26, 10
+_ADD_PARTITIONS, _OFFSETS = 24, 28
+_PASSING: Final = (
+    *[(_PRODUCE, code) for code in (6, 3, 7, 19, 20, 2, 56)],
+    (_METADATA, 5),
+    (_INIT, 14),
+    (_INIT, 51),
+    (_END, 51),
+    (_END, 16),
+    (_END, 14),
+    (_ADD_PARTITIONS, 51),
+    (_ADD_PARTITIONS, 16),
+    (_OFFSETS, 14),
+    (_COORDINATOR, 15),
+)
+"""APIs and error codes that pass."""
+_REFUSALS: Final = ((_PRODUCE, 29), (_PRODUCE, 87), (_PRODUCE, 10))
+"""APIs and error codes that do not pass."""
+
+
+def make_plan(seed: int) -> Plan:
+    """The plan of a seed."""
+    return _Drawing(seed).plan()
+
+
+class _Drawing:
+    """The random choices of one plan."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.random = random = Random(f"plan {seed}")
+        self.brokers = random.choice([1, 2, 3, 3, 3])
+        self.kind = random.choice(["plain", "idempotent", "idempotent", "transactional"])
+        self.mood = random.choice(
+            ["calm", "frozen", "frozen", "troubled", "troubled", "troubled", "hostile", "hostile"]
+        )
+        self.pace = random.choice(_PACES)
+        self.delays = random.choice(["none", "even", "jitter", "jitter", "far"])
+
+    def plan(self) -> Plan:
+        random = self.random
+        names = _PRODUCERS[: random.choice([1, 1, 1, 2])]
+        callers: dict[str, tuple[str, tuple[Step, ...]]] = {}
+        for producer in names:
+            count = 1 if self.kind == "transactional" else random.choice([1, 2, 4])
+            for number in range(1, count + 1):
+                callers[f"{producer}{number}"] = producer, self._steps()
+        closes = random.random() < 0.15
+        return Plan(
+            seed=self.seed,
+            brokers=self.brokers,
+            timers_first=random.random() < 0.5,
+            step_seconds=random.choice([0.0, 0.0, 20e-6, 1e-3]),
+            delays=self.delays,
+            transaction_version=random.choice([1, 2, 2]),
+            producers={name: self._options(name) for name in names},
+            callers=callers,
+            events=self._events(),
+            closes_after=self.pace * random.random() if closes else None,
+            close_timeout=random.choice([0.0, 0.5, 5.0, 200.0]),
+            reads=random.random() < 0.3,
+        )
+
+    def _options(self, name: str) -> dict[str, Any]:
+        random = self.random
+        round_trips_take_long = self.delays in ("jitter", "far")
+        timeouts = _TIMEOUTS[_LONG_ENOUGH:] if round_trips_take_long else _TIMEOUTS
+        request_timeout, delivery_timeout = random.choice(timeouts)
+        options: dict[str, Any] = {
+            "request_timeout_ms": request_timeout,
+            "delivery_timeout_ms": delivery_timeout,
+        }
+        if self.kind == "plain":
+            options["acks"] = random.choice(["0", "1", "1", "all"])
+            options["enable_idempotence"] = False
+        elif self.kind == "transactional":
+            options["transactional_id"] = f"tx-{name}"
+            options["transaction_timeout_ms"] = random.choice([20_000, 60_000])
+        for variant in random.sample(_VARIANTS, random.choice([0, 1, 2, 3])):
+            options |= variant
+        return options
+
+    # --- callers ---------------------------------------------------------------------------
+
+    def _steps(self) -> tuple[Step, ...]:
+        random = self.random
+        if self.kind == "transactional":
+            return tuple(self._transaction() for _ in range(random.randint(1, 5)))
+        return tuple(self._step() for _ in range(random.randint(2, 16)))
+
+    def _step(self) -> Step:
+        random, pace = self.random, self.pace
+        [kind] = random.choices(list(_STEPS), list(_STEPS.values()))
+        match kind:
+            case "send":
+                return Step(kind, (random.choice([1, 3, 10, 30]), self._size(), *self._target()))
+            case "send_and_wait":
+                return Step(kind, (self._size(), *self._target()))
+            case "send_many":
+                return Step(kind, (random.choice([1, 20, 60]), self._size(), *self._target()))
+            case "pause":
+                return Step(kind, (random.choice([0.0, 0.02, 0.1, 0.3]) * pace,))
+            case "hold":
+                return Step(kind, (random.choice([0.02, 0.3 * pace, 6.0, 31.0]),))
+            case "cancel":
+                return Step(kind, (random.choice([0.0, 0.002, 0.2 * pace]), *self._target()))
+        return Step(kind)
+
+    def _size(self) -> int:
+        return self.random.choice([10, 10, 100, 100, 400, 3_000])
+
+    def _target(self) -> tuple[str, str]:
+        """The topic, and how the partition is found."""
+        random = self.random
+        topic = random.choice(["orders", "orders", "audit"])
+        return topic, random.choice(["key", "sticky", "named"])
+
+    def _transaction(self) -> Step:
+        random = self.random
+        drawn = [self._step() for _ in range(random.choice([0, 1, 2, 4, 6]))]
+        steps = [step for step in drawn if step.kind not in ("hold", "cancel")]
+        if random.random() < 0.3:
+            steps.append(Step("send_offsets", (random.randrange(3), random.randrange(1_000_000))))
+        ending = random.choice(["commit", "commit", "commit", "abort"])
+        pause = random.choice([0.0, 0.0, 0.1 * self.pace])
+        return Step("transact", (ending, pause), tuple(steps))
+
+    # --- faults ----------------------------------------------------------------------------
+
+    def _events(self) -> tuple[Event, ...]:
+        random = self.random
+        if self.mood == "calm":
+            return ()
+        count = random.randint(1, 3) if self.mood == "frozen" else random.randint(1, 12)
+        events = [Event(self.pace * random.random(), *self._event()) for _ in range(count)]
+        return tuple(sorted(events, key=lambda event: event.at))
+
+    def _event(self) -> tuple[str, tuple[Any, ...]]:
+        random = self.random
+        if self.mood == "frozen":
+            return self._freeze()
+        kinds = ["cut", "cut", "stall", "stall", "crash", "move", "fail", "fail", "throttle"]
+        kinds += ["lose_response", "lose_response", "slow", "silent", "forget"]
+        if self.mood == "hostile":
+            kinds += ["refuse", "refuse", "refuse", "lossy_crash", "freeze"]
+            kinds += ["fence"] * (self.kind == "transactional")
+        return self._fault(random.choice(kinds))
+
+    def _fault(self, kind: str) -> tuple[str, tuple[Any, ...]]:
+        random, broker = self.random, self.random.randint(1, self.brokers)
+        seconds = random.choice([0.1 * self.pace, 0.5 * self.pace, self.pace, 3.0, 8.0, 35.0])
+        match kind:
+            case "freeze":
+                return self._freeze()
+            case "cut":
+                return kind, (broker, random.random(), random.random())
+            case "stall":
+                return kind, (broker, random.choice(["requests", "responses", "both"]), seconds)
+            case "crash" | "lossy_crash" | "silent":
+                return kind, (broker, seconds)
+            case "move":
+                return kind, (*self._place(), random.randint(1, self.brokers))
+            case "fail":
+                return kind, (*random.choice(_PASSING), random.choice([1, 2, 5]))
+            case "refuse":
+                return kind, (*random.choice(_REFUSALS), 1)
+            case "throttle":
+                return kind, (random.choice([50, 1_000, 9_000]), random.choice([1, 3]))
+            case "lose_response":
+                return kind, (random.choice([1, 2, 4]),)
+            case "slow":
+                return kind, (random.choice([5.0, 50.0]), seconds)
+            case "forget":
+                return kind, (broker,)
+        return kind, ()
+
+    def _freeze(self) -> tuple[str, tuple[Any, ...]]:
+        place = self.random.choice(["select", "poll", "step"])
+        return "freeze", (self.random.choice(_FREEZES), place)
+
+    def _place(self) -> tuple[str, int]:
+        topic = self.random.choice(list(TOPICS))
+        return topic, self.random.randrange(TOPICS[topic])
