@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -15,7 +16,8 @@ from aioproducer.auth.scram import Scram
 from aioproducer.config.secret import Secret
 from aioproducer.testing.simulation.kafka import ClusterOptions, KafkaModel
 from aioproducer.testing.simulation.kafka.messages import read_response, write_request
-from tests.unit.testing.simulation.test_kafka_connections import NOW, Client
+from tests.support.conversations.lines import NOW
+from tests.unit.testing.simulation.test_kafka_connections import Client
 
 HANDSHAKE, AUTHENTICATE, METADATA = 17, 36, 3
 
@@ -64,7 +66,7 @@ def log_in(client: Client, mechanism: Mechanism, now: float = NOW) -> Any:
             return told
 
 
-MECHANISMS = {
+MECHANISMS: dict[str, Callable[[str], Mechanism]] = {
     "PLAIN": lambda password: Plain(USER, Secret(password)),
     "SCRAM-SHA-256": lambda password: Scram("SCRAM-SHA-256", USER, Secret(password)),
     "SCRAM-SHA-512": lambda password: Scram("SCRAM-SHA-512", USER, Secret(password)),

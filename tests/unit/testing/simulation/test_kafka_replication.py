@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kio.schema.errors import ErrorCode
 
 from aioproducer.testing.simulation.kafka import ClusterOptions
@@ -13,10 +15,13 @@ DETECTED = 2.0
 
 
 def held(
-    brokers: int = 3, *, replication: tuple[float, float] = (0.001, 0.002), **config: str
+    brokers: int = 3,
+    *,
+    replication: tuple[float, float] = (0.001, 0.002),
+    config: Mapping[str, str] | None = None,
 ) -> Chat:
     line = ModelLine.of(brokers, ClusterOptions(replication=replication))
-    return Chat(line, "topic", **config)
+    return Chat(line, "topic", config)
 
 
 def code(chat: Chat, sequence: int, *, acks: int = -1, epoch: int = 0) -> ErrorCode:
@@ -111,7 +116,7 @@ def test_a_broker_that_is_back_follows_and_joins() -> None:
 
 
 def test_too_few_replicas() -> None:
-    chat = held(**{"min.insync.replicas": "2"})
+    chat = held(config={"min.insync.replicas": "2"})
     line = model_line(chat)
     for follower in chat.followers:
         line.model.shrink_isr(chat.topic, 0, follower, line.now, 3.0)
@@ -123,7 +128,7 @@ def test_too_few_replicas() -> None:
 
 
 def test_replicas_that_are_missed_after_the_append() -> None:
-    chat = held(replication=SLOW, **{"min.insync.replicas": "2"})
+    chat = held(replication=SLOW, config={"min.insync.replicas": "2"})
     line = model_line(chat)
 
     def shrink(now: float) -> None:
@@ -163,7 +168,7 @@ def test_a_partition_without_replicas_in_sync_waits_for_its_leader() -> None:
 
 
 def test_an_unclean_election_loses_records_and_goes_on() -> None:
-    chat = held(2, **{"unclean.leader.election.enable": "true"})
+    chat = held(2, config={"unclean.leader.election.enable": "true"})
     line = model_line(chat)
     line.model.shrink_isr(chat.topic, 0, chat.followers[0], line.now, 60.0)
     code(chat, 0)
@@ -207,7 +212,7 @@ def test_deleted_records_take_the_producer_state_with_them_only_when_it_expires(
 
 
 def test_a_topic_made_anew_is_empty_and_has_another_id() -> None:
-    chat = held(**{"max.message.bytes": "500"})
+    chat = held(config={"max.message.bytes": "500"})
     line = model_line(chat)
     code(chat, 0)
     line.model.recreate_topic(chat.topic, line.now)

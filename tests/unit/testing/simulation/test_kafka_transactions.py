@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -126,7 +128,7 @@ def test_a_new_coordinator_loads_and_goes_on() -> None:
     partition = line.model.coordinators.transactions.partition_of(NAME)
     new = next(each for each in partition.replicas if each != old)
     line.model.move_leader(*partition.where, new, line.now)
-    asked = {
+    asked: dict[str, Any] = {
         "transactional_id": NAME,
         "producer_id": producer[0],
         "producer_epoch": producer[1],
