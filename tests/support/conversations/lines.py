@@ -75,6 +75,12 @@ class ModelLine:
             del self._connections[broker]
         return self._responses[0][4:] if self._responses else None
 
+    def hang_up(self) -> None:
+        """Forget the connections that brokers have ended."""
+        for broker in self._closed:
+            del self._connections[broker]
+        self._closed.clear()
+
     def wait(self, seconds: float) -> None:
         end = self.now + seconds
         while (coming := self.model.tick(self.now)) is not None and coming <= end:
