@@ -308,7 +308,7 @@ class ClusterClient:
     # --- the task --------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        now = self.clock()
+        now = self.clock.turn()
         late_at: float | None = None
         while True:
             if late_at is not None and now >= late_at:

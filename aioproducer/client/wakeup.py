@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from aioproducer.runtime.running_clock import BEAT, RunningClock
+
+_LEAST_DELAY: Final = 1e-6
+"""Seconds. The clock's times are rounded: a shorter delay might not move them."""
 
 
 class Wakeup:
@@ -20,6 +24,7 @@ class Wakeup:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = RunningClock(clock)
         self._now = self.clock()
+        self.clock.watch()
         """The time of the last turn."""
         self._at_rest = False
         self._awake = False
@@ -81,7 +86,9 @@ class Wakeup:
         if self._timer is not None:
             self._timer.cancel()
         self._rings_at = moment
-        self._timer = loop.call_later(max(moment - self.clock(), 0.0), self._ring, loop)
+        left = moment - self.clock()
+        delay = max(left, _LEAST_DELAY) if left > 0 else 0.0
+        self._timer = loop.call_later(delay, self._ring, loop)
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None

@@ -145,7 +145,8 @@ class NodeConnectionState:
     ) -> None:
         """The connection ended. The backoff before the next one grows with each failure.
 
-        The seconds in which the connection was ``unused`` count as a part of the backoff.
+        The seconds in which the connection was ``unused`` count as a part of the backoff. The end
+        of an idle connection is no failure.
 
         ``refusals``: refused logins in a row at all brokers. Brokers share their accounts, so the
         backoff grows with refusals at any of them.
@@ -156,6 +157,8 @@ class NodeConnectionState:
         self.connection = None
         if was_ready:
             self.since = now
+        if unused >= settings.max_idle:
+            return
         if self.failing_since is None and (is_final(reason) or not was_ready):
             self.failing_since = self.since
         self.last_error = reason

@@ -58,7 +58,7 @@ class Sender:
     async def run(self) -> None:
         """Send until the accumulator is closing and empty."""
         try:
-            now = self._wakeup.clock()
+            now = self._wakeup.clock.turn()
             while not self._finished:
                 if self._late_at is not None and now >= self._late_at:
                     await sockets_read(self._client.received)

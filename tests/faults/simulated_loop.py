@@ -12,7 +12,7 @@ import heapq
 from asyncio.events import _set_running_loop
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from contextvars import Context
+from contextvars import Context, ContextVar, copy_context
 from itertools import count
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 from weakref import WeakSet
@@ -20,6 +20,8 @@ from weakref import WeakSet
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 MOST_STEPS = 200_000
+_AT_A_SERVER: ContextVar[bool] = ContextVar("at_a_server", default=False)
+"""True in the callbacks and tasks of servers."""
 
 
 class NothingHappensAnyMoreError(Exception):
@@ -48,7 +50,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._due: deque[asyncio.Handle] = deque()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._ticket = count()
-        self._listeners: dict[int, Callable[[], asyncio.BaseProtocol]] = {}
+        self._listeners: dict[int, tuple[Callable[[], asyncio.BaseProtocol], Context]] = {}
         self._ports = count(10_001)
 
     # --- running ---------------------------------------------------------------------------
@@ -88,6 +90,40 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             timer = heapq.heappop(self._timers)[2]
             if not timer.cancelled():
                 self._due.append(timer)
+
+    def stop_clients(self, seconds: float) -> None:
+        """Let ``seconds`` go by in which servers run and clients don't: SIGSTOP, and SIGCONT.
+
+        Then the clients' timers ring before their sockets are read. So uvloop does it, and asyncio
+        if the signal interrupts its wait. Each turn of the loop reads one piece.
+        """
+        end = self._now + seconds
+        while (handle := self._next_of_servers(end)) is not None:
+            if not handle.cancelled():
+                handle._run()
+        self._now = end
+        self._ring()
+        unread = deque(handle for handle in self._due if _is_arrival(handle))
+        self._due = deque(handle for handle in self._due if not _is_arrival(handle))
+        self.call_soon(self.call_soon, self._read, unread)
+
+    def _next_of_servers(self, end: float) -> asyncio.Handle | None:
+        """A server's callback that is due before ``end``; the clock moves to its time."""
+        for handle in self._due:
+            if _is_at_a_server(handle):
+                self._due.remove(handle)
+                return handle
+        for when, _, timer in sorted(self._timers):
+            if _is_at_a_server(timer) and not timer.cancelled() and when < end:
+                self._now = max(self._now, when)
+                self._ring()
+                return self._next_of_servers(end)
+        return None
+
+    def _read(self, unread: deque[asyncio.Handle]) -> None:
+        if unread:
+            self._due.append(unread.popleft())
+            self.call_soon(self._read, unread)
 
     @property
     def timers(self) -> list[asyncio.TimerHandle]:
@@ -181,7 +217,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: Any, port: int, **_: Any
     ) -> Listener:
         port = port or next(self._ports)
-        self._listeners[port] = protocol_factory
+        context = copy_context()
+        context.run(_AT_A_SERVER.set, True)
+        self._listeners[port] = protocol_factory, context
         return Listener(port, lambda: self._listeners.pop(port, None))
 
     async def create_connection(  # type: ignore[override]
@@ -190,11 +228,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         await self._a_while()
         if port not in self._listeners:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "nobody listens there")
-        ours, theirs = protocol_factory(), self._listeners[port]()
-        near = MemoryTransport(self, ours, self._delay)
-        near.peer = far = MemoryTransport(self, theirs, self._delay)
+        accept, context = self._listeners[port]
+        ours, theirs = protocol_factory(), accept()
+        near = MemoryTransport(self, ours, self._delay, copy_context())
+        near.peer = far = MemoryTransport(self, theirs, self._delay, context)
         far.peer = near
-        theirs.connection_made(far)
+        context.run(theirs.connection_made, far)
         ours.connection_made(near)
         await self._a_while()
         return near, ours
@@ -218,12 +257,18 @@ class MemoryTransport(asyncio.Transport):
     peer: MemoryTransport
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, protocol: Any, delay: Callable[[], float]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        protocol: Any,
+        delay: Callable[[], float],
+        context: Context,
     ) -> None:
         super().__init__()
         self._loop = loop
         self._protocol = protocol
         self._delay = delay
+        self._context = context
+        """Of the callbacks of this end."""
         self._arrival = 0.0
         self._closing = False
 
@@ -235,9 +280,9 @@ class MemoryTransport(asyncio.Transport):
         now = self._loop.time()
         self._arrival = max(self._arrival, now + self._delay())
         if self._arrival > now:
-            self._loop.call_at(self._arrival, callback, *args)
+            self._loop.call_at(self._arrival, callback, *args, context=self.peer._context)
         else:
-            self._loop.call_soon(callback, *args)
+            self._loop.call_soon(callback, *args, context=self.peer._context)
 
     def _receive(self, data: bytes) -> None:
         if not self._closing:
@@ -251,7 +296,7 @@ class MemoryTransport(asyncio.Transport):
     def abort(self) -> None:
         if not self._closing:
             self._closing = True
-            self._loop.call_soon(self._protocol.connection_lost, None)
+            self._loop.call_soon(self._protocol.connection_lost, None, context=self._context)
             self._tell_peer(self.peer._lose, ConnectionResetError(errno.ECONNRESET, "reset"))
 
     def close(self) -> None:
@@ -259,6 +304,12 @@ class MemoryTransport(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return self._closing
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Nothing is ever buffered."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self if name == "socket" else default
@@ -268,3 +319,13 @@ class MemoryTransport(asyncio.Transport):
 
     def getsockopt(self, *_: Any) -> bytes:
         raise OSError(errno.ENOPROTOOPT, "no options")
+
+
+def _is_at_a_server(handle: asyncio.Handle) -> bool:
+    return bool(handle._context.get(_AT_A_SERVER))  # type: ignore[attr-defined]
+
+
+def _is_arrival(handle: asyncio.Handle) -> bool:
+    """True if the callback reads a client's socket."""
+    reads = isinstance(getattr(handle._callback, "__self__", None), MemoryTransport)  # type: ignore[attr-defined]
+    return reads and not _is_at_a_server(handle)

@@ -187,6 +187,7 @@ class Rounds(Wakeup):
     """In place of the sender's Wakeup: each sleep is the end of a round."""
 
     async def wait(self, deadline: float | None, *, busy: bool = False) -> float:
+        self.clock.rest()  # the loop turns all the time
         await Pause()
         return self.clock()
 
