@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias, final
 from aioproducer.auth.token import RefreshRules, Token, token_from
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.errors import ProducerError, TokenEndpointError, TokenError, anew
+from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.tasks import TaskOwner
 from aioproducer.runtime.threads import ThreadForEach
 
@@ -196,7 +197,7 @@ class TokenSource:
         """Call the provider, and keep what it gives."""
         outcome: Token | ProducerError
         try:
-            async with asyncio.timeout(self._timeout) as bound:
+            async with PatientTimeout(self._timeout) as bound:
                 outcome = await self._ask()
         except asyncio.CancelledError as error:
             if (task := asyncio.current_task()) is not None and task.cancelling():

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
+
+from aioproducer.runtime.running_clock import BEAT, RunningClock
+
+_LEAST_DELAY: Final = 1e-6
+"""Seconds. The clock's times are rounded: a shorter delay might not move them."""
 
 
 class Wakeup:
@@ -11,10 +17,16 @@ class Wakeup:
 
     A timer outlives its sleep, because most sleeps end before their deadline, and the next deadline
     is nearly the same. It is set anew only if it would fire too late, or has fired too early.
+
+    ``clock``: the machine's; :attr:`clock` is the client's, whose turns are the ends of sleeps.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock = clock
+        self.clock = RunningClock(clock)
+        self._now = self.clock()
+        self.clock.watch()
+        """The time of the last turn."""
+        self._at_rest = False
         self._awake = False
         self._error: BaseException | None = None
         self._sleeper: asyncio.Future[None] | None = None
@@ -27,19 +39,30 @@ class Wakeup:
         self._awake = True
         if self._sleeper is not None and not self._sleeper.done():
             self._sleeper.set_result(None)
+            if self._at_rest:
+                self._at_rest = False
+                self.clock.watch()
 
     def fail(self, error: BaseException) -> None:
         """Raise ``error`` in the sleeping coroutine, or in the next sleep."""
         self._error = error
         self.wake()
 
-    async def wait(self, deadline: float | None) -> None:
-        """Sleep until woken or ``deadline`` (the clock's seconds); at least one loop iteration."""
-        if self._awake or (deadline is not None and deadline <= self.clock()):
+    async def wait(self, deadline: float | None, *, busy: bool = False) -> float:
+        """Sleep until woken or ``deadline``; at least one loop iteration. Returns the time then.
+
+        Times are the clock's seconds. ``busy``: something is waited for, so that a stop has to be
+        noticed, and the sleep is short.
+        """
+        if self._awake or (deadline is not None and deadline <= self._now):
             self._awake = False
             await asyncio.sleep(0)
-            self._check()
-            return
+            return self._turn()
+        if not busy:
+            self._at_rest = True
+            self.clock.rest()
+        elif deadline is None or deadline > self._now + BEAT:
+            deadline = self._now + BEAT
         loop = asyncio.get_running_loop()
         self._sleeper = loop.create_future()
         self._deadline = deadline
@@ -50,18 +73,22 @@ class Wakeup:
         finally:
             self._sleeper = None
             self._deadline = None
-            self._awake = False
-        self._check()
+            self._awake = self._at_rest = False
+        return self._turn()
 
-    def _check(self) -> None:
+    def _turn(self) -> float:
         if self._error is not None:
             raise self._error
+        self._now = now = self.clock.turn()
+        return now
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop, moment: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._rings_at = moment
-        self._timer = loop.call_later(max(moment - self.clock(), 0.0), self._ring, loop)
+        left = moment - self.clock()
+        delay = max(left, _LEAST_DELAY) if left > 0 else 0.0
+        self._timer = loop.call_later(delay, self._ring, loop)
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from enum import Enum
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from kio.static.protocol import RequestPayload, ResponsePayload
 
@@ -28,14 +28,18 @@ from aioproducer.errors import (
 )
 from aioproducer.model import Peer
 from aioproducer.network import frames
-from aioproducer.network.apis import Api, BrokerVersions, request_module, response_to
+from aioproducer.network.apis import Api, BrokerVersions, response_to
 from aioproducer.network.frames import EncodedPayload
-from aioproducer.network.handshake import ApiVersionsHandshake
+from aioproducer.network.handshake import ApiVersionsHandshake, api_versions_request
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.network.round_trip import RoundTrip
 from aioproducer.network.stream import ResponseProtocol, ResponseReader
 from aioproducer.network.transport import SocketSettings, open_transport
+from aioproducer.runtime.patience import PatientTimeout
+from aioproducer.runtime.running_clock import RunningClock
+
+Answer: TypeAlias = asyncio.Future[tuple[InFlightRequest, bytes]]
 
 
 class ConnectionEvents(NamedTuple):
@@ -46,10 +50,10 @@ class ConnectionEvents(NamedTuple):
     renewed: Callable[[Connection], None]
     """Requests may be sent again: the login was renewed."""
     response: Callable[
-        [Connection, InFlightRequest, ResponsePayload | LazyMetadataResponse, int], None
+        [Connection, InFlightRequest, ResponsePayload | LazyMetadataResponse, int, float], None
     ]
-    """A response of so many bytes. The callback raises :class:`ProtocolError` for an impossible
-    one."""
+    """A response of so many bytes, and the time of its end. The callback raises
+    :class:`ProtocolError` for an impossible one."""
     written: Callable[[Connection, InFlightRequest], None]
     """A request without response was written to the socket."""
     anomaly: Callable[[Connection, str], None]
@@ -89,14 +93,16 @@ class Connection:
         events: ConnectionEvents,
         *,
         setup_timeout: float,
-        clock: Callable[[], float],
+        clock: RunningClock,
         random: Random,
     ) -> None:
         self.node = node
         self.state = ConnectionState.CONNECTING
         self.in_flight = InFlightRequests()
         self.versions = BrokerVersions(())
-        self.last_used = clock()
+        self.last_used = clock() + clock.lost
+        """The time of the last request or response, including what the clock left out."""
+        self.login_due = float("inf")  # counted in the same way
         self.was_ready = False
         self.throttled_until = 0.0
         """The end of the broker's throttling."""
@@ -109,11 +115,16 @@ class Connection:
         self._random = random
         self._correlation_id = 0
         self._renewing = False
-        self._answers: deque[asyncio.Future[tuple[InFlightRequest, bytes]]] = deque()
+        self._answers: deque[Answer] = deque()
         """The responses to the connection's own requests (versions, login, barrier)."""
         self._reader: ResponseReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._abort_reason: ProducerError | None = None
+
+    @property
+    def received(self) -> int:
+        """The number of pieces that have been received."""
+        return 0 if self._reader is None else self._reader.pieces
 
     # --- sending ---------------------------------------------------------------------------
 
@@ -144,7 +155,8 @@ class Connection:
         of an encoded payload must not change while the request is in flight.
         """
         assert self._writer is not None
-        now = self.last_used = self._clock()
+        now = self._clock()
+        self.last_used = now + self._clock.lost
         self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
         frame = frames.encode_request(payload, self._correlation_id, self._settings.client_id)
         kind = payload.kind if isinstance(payload, EncodedPayload) else type(payload)
@@ -182,8 +194,7 @@ class Connection:
         if self._settings.socket.tls is None or not ready or reader is None or reader.ended.done():
             return None
         if not self._renewing:
-            version = self.versions.choose(Api.API_VERSIONS)
-            self._put(Api.API_VERSIONS, self._api_versions_request(version))
+            self._ask_versions(self.versions.choose(Api.API_VERSIONS))
         if not self._answers:  # else a step of the login serves as the barrier
             return None
         last = self._answers[-1]
@@ -275,7 +286,7 @@ class Connection:
 
     @asynccontextmanager
     async def _bounded(self, what: str) -> AsyncIterator[None]:
-        bound = asyncio.timeout(self._settings.request_timeout)
+        bound = PatientTimeout(self._settings.request_timeout)
         try:
             async with bound:
                 yield
@@ -293,9 +304,7 @@ class Connection:
     async def _negotiate_versions(self) -> None:
         handshake = ApiVersionsHandshake()
         while (version := handshake.next_version) is not None:
-            request, body = await self._request(
-                Api.API_VERSIONS, self._api_versions_request(version)
-            )
+            request, body = await self._answer_to(self._ask_versions(version))
             assert request.response is not None
             handshake.receive(request.response, body)
         self.versions = handshake.versions
@@ -308,7 +317,9 @@ class Connection:
 
         async with self._bounded(f"complete the {mechanism.name} login"):
             session = await log_in(mechanism, self.node.host, self.versions, self._send_and_receive)
-        return None if session is None else renewed_after(session, self._random)
+        renewal = float("inf") if session is None else renewed_after(session, self._random)
+        self.login_due = self._clock() + self._clock.lost + renewal
+        return None if session is None else renewal
 
     async def _renew(self) -> float | None:
         """Log in again on the connection, behind what is in flight (KIP-368)."""
@@ -321,42 +332,30 @@ class Connection:
         return renewal
 
     async def _send_and_receive(self, api: Api, payload: RequestPayload) -> ResponsePayload:
-        request, body = await self._request(api, payload)
+        request, body = await self._answer_to(self._put(api, payload))
         assert request.response is not None
         return frames.decode_response(request.response, body).response
 
-    async def _request(self, api: Api, payload: RequestPayload) -> tuple[InFlightRequest, bytes]:
-        """Send a request of the connection's own, and wait for its response."""
+    async def _answer_to(self, answer: Answer) -> tuple[InFlightRequest, bytes]:
+        """Wait for the response to a request of the connection's own."""
         assert self._reader is not None
-        answer = self._put(api, payload)
         either: list[asyncio.Future[Any]] = [answer, self._reader.ended]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
             await self._reader.ended
         return answer.result()
 
-    def _put(
-        self, api: Api, payload: RequestPayload
-    ) -> asyncio.Future[tuple[InFlightRequest, bytes]]:
-        answer: asyncio.Future[tuple[InFlightRequest, bytes]]
-        answer = asyncio.get_running_loop().create_future()
+    def _ask_versions(self, version: int) -> Answer:
+        request = api_versions_request(version, self._settings.software_version)
+        return self._put(Api.API_VERSIONS, request)
+
+    def _put(self, api: Api, payload: RequestPayload) -> Answer:
+        answer: Answer = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
         used = self.last_used
         self.send(api, payload, None, timeout=self._settings.request_timeout)
         self.last_used = used  # it is no use that keeps a connection open
         return answer
-
-    def _api_versions_request(self, version: int) -> RequestPayload:
-        module = request_module(Api.API_VERSIONS, version)
-        request: RequestPayload
-        if version >= 3:
-            request = module.ApiVersionsRequest(
-                client_software_name="aioproducer",
-                client_software_version=self._settings.software_version,
-            )
-        else:
-            request = module.ApiVersionsRequest()
-        return request
 
     def _receive(self, body: bytes) -> None:
         request = self.in_flight.complete_next(frames.correlation_id(body))
@@ -369,14 +368,15 @@ class Connection:
 
     def _read_frame(self, request: InFlightRequest, body: bytes) -> None:
         assert request.response is not None
-        self.last_used = self._clock()
+        now = self._clock()
+        self.last_used = now + self._clock.lost
         response: ResponsePayload | LazyMetadataResponse
         try:
             if int(request.response.__api_key__) == Api.METADATA:
                 response, left_over = self._lazy_metadata(request, body), 0
             else:
                 response, left_over = frames.decode_response(request.response, body)
-            self._events.response(self, request, response, len(body) + frames.LENGTH_BYTES)
+            self._events.response(self, request, response, len(body) + frames.LENGTH_BYTES, now)
         except ProtocolError:
             self.in_flight.restore(request)
             raise

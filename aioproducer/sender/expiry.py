@@ -193,6 +193,9 @@ class Expiry:
         """Fail the expired batches and pending records."""
         self._batches.expire(now)
         self._records.expire(now)
+
+    def tell_waiting(self, now: float) -> None:
+        """Write a line if records have waited for metadata or memory for long."""
         self._records.tell_waiting(now)
 
     def report_refused(self, now: float) -> None:

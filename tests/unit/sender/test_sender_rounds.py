@@ -45,9 +45,11 @@ class WatchedProducer:
         sleeps = self.sleeps
 
         class Watched(Wakeup):
-            async def wait(self, deadline: float | None) -> None:
+            async def wait(self, deadline: float | None, *, busy: bool = False) -> float:
                 sleeps.append(deadline)
-                await super().wait(deadline)
+                now = await super().wait(deadline, busy=busy)
+                self.clock.rest()  # the loop turns all the time
+                return now
 
         self.environment = Environment(
             clock=lambda: self.now, network=cast(Any, connect), wakeup=Watched
