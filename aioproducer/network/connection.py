@@ -6,7 +6,6 @@ A response that can't be read ends the connection, and every request on it fails
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -23,12 +22,11 @@ from aioproducer.errors import (
     BrokerConnectionError,
     ProducerError,
     ProtocolError,
-    UsageError,
-    anew,
 )
 from aioproducer.model import Peer
 from aioproducer.network import frames
 from aioproducer.network.apis import Api, BrokerVersions, response_to
+from aioproducer.network.connection_end import explain_end
 from aioproducer.network.frames import EncodedPayload
 from aioproducer.network.handshake import ApiVersionsHandshake, api_versions_request
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
@@ -120,6 +118,8 @@ class Connection:
         self._reader: ResponseReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._abort_reason: ProducerError | None = None
+        self._mechanism: Mechanism | None = None
+        """The mechanism of the last login, with its credentials."""
 
     @property
     def received(self) -> int:
@@ -213,7 +213,14 @@ class Connection:
     async def run(self) -> ProducerError:
         """Connect and read responses until the connection ends; returns the reason."""
         try:
-            await self._live(await self._open())
+            try:
+                await self._live(await self._open())
+            except AuthenticationError as refusal:
+                from aioproducer.network.login import has_changed
+
+                if not await has_changed(self._settings.mechanism, since=self._mechanism):
+                    raise
+                await self._reopen(refusal)
         except (ProducerError, OSError, EOFError) as error:
             return self._abort_reason or self._explain(error)
         finally:
@@ -223,35 +230,25 @@ class Connection:
                 with suppress(OSError):
                     await self._writer.wait_closed()
 
+    async def _reopen(self, refusal: AuthenticationError) -> NoReturn:
+        """Log in once more, at once and from the beginning: brokers end a refused connection.
+
+        A connection that was in use ends instead, for its requests are lost; the next connection
+        has the new credentials.
+        """
+        if self.was_ready:
+            raise BrokerConnectionError(f"{refusal} (the credentials have changed meanwhile)")
+        assert self._writer is not None
+        self._writer.transport.abort()
+        self._answers.clear()
+        self.in_flight.clear()
+        self.versions = BrokerVersions(())
+        await self._live(await self._open())
+
     def _explain(self, error: Exception) -> ProducerError:
-        tls = self._settings.socket.tls
-        if isinstance(error, ssl.SSLError) and tls is not None:
-            from aioproducer.auth.tls_errors import explain_tls
-
-            node, options, secured = self.node, tls.options, not self.versions.known
-            return explain_tls(error, node, host=node.host, options=options, secured=secured)
-        if isinstance(error, AuthenticationError | UsageError):
-            explained = anew(error)
-            explained.args = (f"{self.node}: {error}",)
-            return explained
-        if isinstance(error, ProtocolError):
-            return ProtocolError(f"{self.node}: {error}")
-        if isinstance(error, asyncio.IncompleteReadError):
-            when = ""
-            if error.partial:
-                when = f" inside a response ({len(error.partial)} bytes of it had come)"
-            elif not self.was_ready:
-                when = f" before it {self._expected}"
-            return BrokerConnectionError(f"{self.node} closed the connection{when}")
-        return BrokerConnectionError(f"{self.node}: {error}")
-
-    @property
-    def _expected(self) -> str:
-        """The next step of the broker during the set-up."""
-        port = "TLS" if self._settings.socket.tls else "plain-text"
-        if self.versions.known and self._settings.mechanism:
-            return f"accepted the {self._settings.mechanism.name} login"
-        return f"sent its API versions; is it Kafka's {port} port?"
+        tls, mechanism = self._settings.socket.tls, self._settings.mechanism
+        known, ready = self.versions.known, self.was_ready
+        return explain_end(error, self.node, tls, mechanism, greeted=known, ready=ready)
 
     async def _open(self) -> ResponseReader:
         loop = asyncio.get_running_loop()
@@ -311,10 +308,11 @@ class Connection:
 
     async def _log_in(self) -> float | None:
         """Log in, where that is configured; the seconds until the next login, if there is one."""
-        if (mechanism := self._settings.mechanism) is None:
+        if self._settings.mechanism is None:
             return None
         from aioproducer.network.login import log_in, renewed_after
 
+        mechanism = self._mechanism = await self._settings.mechanism.current()
         async with self._bounded(f"complete the {mechanism.name} login"):
             session = await log_in(mechanism, self.node.host, self.versions, self._send_and_receive)
         renewal = float("inf") if session is None else renewed_after(session, self._random)
