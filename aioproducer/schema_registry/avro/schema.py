@@ -243,7 +243,8 @@ def _takes(branch: Node, default: Any, named: Mapping[str, Node]) -> bool:
     if kind not in _KINDS_OF_DEFAULTS.get(type(default), ()):
         return False
     if kind in _BITS and isinstance(default, int):
-        return -(2 ** (_BITS[kind] - 1)) <= default < 2 ** (_BITS[kind] - 1)
+        largest = (1 << (_BITS[kind] - 1)) - 1
+        return -largest - 1 <= default <= largest
     if kind == "enum":
         return default in branch["symbols"]
     if kind in ("bytes", "fixed"):
