@@ -299,35 +299,6 @@ def test_an_ignored_interrupt_stays_ignored(cluster: MockCluster) -> None:
 # --- what goes wrong -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "exactly one topic is needed"),
-        (["t", "--topic", "u"], "exactly one topic is needed"),
-        (["bad topic"], "a topic is a str of 1 to 249 ASCII letters"),
-        (["tøpic"], "not 'tøpic'"),
-        (["t", "--sink"], "No such option"),
-        (["t", "--partition", "-1"], "Invalid value for '--partition'"),
-        (["t", "-X", "linger_sm=1"], "did you mean 'linger_ms'?"),
-        (["t", "-X", "acks=2"], "acks='2'"),
-        (["t", "-z", "rar"], "'gzip'"),
-        (["t", "--command-config", "/nowhere"], "cannot read /nowhere: No such file"),
-        (["t", "--file", "/nowhere"], "cannot read /nowhere: No such file"),
-        (["t", "--file", "/"], "cannot read /: it is a directory"),
-        (["t", "-H", "=x"], "write name=value"),
-        (["t", "-b", "localhost"], "has no port"),
-    ],
-)
-def test_wrong_use_is_one_clear_line(
-    cluster: MockCluster, arguments: list[str], message: str
-) -> None:
-    done = produce(cluster, *arguments)
-    assert done.returncode == 2
-    assert message in done.stderr.decode()
-    assert done.stderr.startswith(b"aioproducer: ")
-    assert done.stderr.count(b"\n") == 1
-
-
 def test_an_unknown_command() -> None:
     done = subprocess.run([*COMMAND[:-1], "consume"], capture_output=True, check=False)
     assert done.returncode == 2

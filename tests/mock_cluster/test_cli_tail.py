@@ -204,26 +204,6 @@ def test_no_brokers_are_one_line() -> None:
     assert b"127.0.0.1:1" in last
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--from", "noon"], "--from 'noon': write beginning, end, an offset"),
-        (["--until", "noon"], "--until 'noon': write beginning"),
-        (["--format", "%q"], "the format has %q"),
-        (["--json", "--headers"], "give one of --format, --headers and --json"),
-        (["--count", "0"], "Invalid value for '--count'"),
-        (["-X", "isolation.level=read_everything"], "isolation.level"),
-        (["--topic", "other"], "exactly one topic is needed: aioproducer tail TOPIC"),
-    ],
-)
-def test_wrong_use_is_one_clear_line(arguments: list[str], message: str) -> None:
-    command = [*COMMAND, "t", "-b", "127.0.0.1:1", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 def test_a_terminal_that_closes_ends_it() -> None:
     reader, writer = os.pipe()
     os.close(reader)

@@ -25,6 +25,8 @@ from tests.unit.records.test_speedups_parity import (
     timestamps,
 )
 
+pytestmark = pytest.mark.any_form
+
 speedups = pytest.importorskip(
     "aioproducer.records._speedups", reason="installed without a compiler", exc_type=ImportError
 )
