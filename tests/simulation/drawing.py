@@ -23,7 +23,7 @@ _TIMEOUTS: Final = (
 )
 """Values of request_timeout_ms and delivery_timeout_ms."""
 _LONG_ENOUGH: Final = 3
-"""The first values that connections to distant brokers do not miss by themselves."""
+"""The first values that nobody misses by himself, with distant brokers and after many stops."""
 _VARIANTS: Final[tuple[dict[str, Any], ...]] = (
     {"buffer_memory": 24_000, "batch_size": 1_000},
     {"buffer_memory": 80_000, "batch_size": 500},
@@ -117,8 +117,8 @@ class _Drawing:
 
     def _options(self, name: str) -> dict[str, Any]:
         random = self.random
-        round_trips_take_long = self.delays in ("jitter", "far")
-        timeouts = _TIMEOUTS[_LONG_ENOUGH:] if round_trips_take_long else _TIMEOUTS
+        long = self.delays in ("jitter", "far") or self.mood in ("calm", "frozen")
+        timeouts = _TIMEOUTS[_LONG_ENOUGH:] if long else _TIMEOUTS
         request_timeout, delivery_timeout = random.choice(timeouts)
         options: dict[str, Any] = {
             "request_timeout_ms": request_timeout,

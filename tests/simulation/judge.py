@@ -26,7 +26,7 @@ from aioproducer import (
 )
 from aioproducer.errors import RequestTimeoutError
 from aioproducer.testing.simulation.loop import BEGIN
-from tests.simulation.journal import Sent
+from tests.simulation.journal import Sent, Transaction
 from tests.simulation.plan import GROUP, TOPICS
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ DEFAULTS: Final[dict[str, Any]] = {
     "delivery_timeout_ms": 120_000,
     "max_block_ms": 60_000,
     "buffer_memory": 33_554_432,
+    "transaction_timeout_ms": 60_000,
     "max_in_flight_requests_per_connection": 5,
 }
 """The options that bound what is promised, as they are documented."""
@@ -308,7 +309,7 @@ class Judge:
         for sent, error in self._failed():
             if isinstance(error, ProducerClosedError | BufferExhaustedError):
                 continue
-            if sent.transaction is not None and isinstance(error, TransactionError):
+            if sent.transaction is not None and self._took_too_long(sent.transaction):
                 continue
             yield f"{sent.name} failed while nothing was wrong: {error!r}"
 
@@ -354,15 +355,16 @@ class Judge:
         for name, application in self.life.applications.items():
             if not isinstance(application.ended, FatalTransactionError):
                 continue
-            timeout = self._options(name).get("transaction_timeout_ms", 60_000) / 1000
-            longest = max(
-                (t.ended - t.began for t in self.journal.transactions if t.producer == name),
-                default=0.0,
-            )
-            too_long = self.plan.transaction_version == 1 and longest > timeout
+            mine = [t for t in self.journal.transactions if t.producer == name]
+            too_long = self.plan.transaction_version == 1 and any(map(self._took_too_long, mine))
             refused = "refuse" in self.plan.kinds
             if name not in self.life.fenced and not too_long and not refused:
                 yield f"producer {name} can't go on: {application.ended!r}"
+
+    def _took_too_long(self, mine: Transaction) -> bool:
+        """True if a coordinator may have aborted a transaction by itself."""
+        timeout = self._options(mine.producer)["transaction_timeout_ms"] / 1000
+        return mine.ended - mine.began > timeout
 
     def _visible(self, sent: Sent) -> bool:
         return any(record.visible is True for *_, record in self.places.get(sent.value, []))
