@@ -24,7 +24,7 @@ from aioproducer import (
     ProducerError,
     TransactionError,
 )
-from aioproducer.errors import RequestTimeoutError
+from aioproducer.errors import RequestTimeoutError, TransactionAbortedError
 from aioproducer.testing.simulation.loop import BEGIN
 from tests.simulation.journal import Sent, Transaction
 from tests.simulation.plan import GROUP, TOPICS
@@ -60,6 +60,8 @@ DEFAULTS: Final[dict[str, Any]] = {
 HARMLESS: Final = frozenset({"freeze", "nothing"})
 
 
+_NOBODYS_FAULT: Final = ProducerClosedError, BufferExhaustedError, TransactionAbortedError
+"""Errors of healthy records: the application closes, sends too fast, or aborts."""
 _TIMEOUTS: Final = (
     DeliveryTimeoutError,
     BufferExhaustedError,
@@ -307,7 +309,7 @@ class Judge:
         if not self.plan.kinds <= HARMLESS:
             return
         for sent, error in self._failed():
-            if isinstance(error, ProducerClosedError | BufferExhaustedError):
+            if isinstance(error, _NOBODYS_FAULT):
                 continue
             if sent.transaction is not None and self._took_too_long(sent.transaction):
                 continue
