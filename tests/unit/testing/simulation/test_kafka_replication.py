@@ -220,3 +220,15 @@ def test_a_topic_made_anew_is_empty_and_has_another_id() -> None:
     assert topic.id != chat.topic_id
     assert topic.config["max.message.bytes"] == "500"
     assert sequences(chat) == []
+
+
+def test_a_topic_made_anew_is_replicated_while_records_of_the_old_one_are_under_way() -> None:
+    chat = held(replication=SLOW)
+    line = model_line(chat)
+    code(chat, 0, acks=1)
+    line.model.recreate_topic(chat.topic, line.now)
+    line.wait(0.3)
+    led_anew(chat)
+    begun = line.now
+    assert code(chat, 0) == ErrorCode.none
+    assert line.now - begun <= 0.6
