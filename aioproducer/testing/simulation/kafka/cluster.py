@@ -230,6 +230,11 @@ class Cluster:
     def lead(self, partition: Partition, leader: int, now: float) -> None:
         """Let ``leader`` lead ``partition``."""
         if partition.leader != leader:
+            if self.options.metadata[1]:
+                for broker in self.brokers:
+                    shown = partition.shown_by(broker, now)
+                    until = now + self.drawn(self.options.metadata)
+                    partition.learned_later(broker, until, shown)
             partition.elect(leader)
             partition.loaded_at = now + self.drawn(self.options.coordinator_load)
             self.replicate(partition, now)
