@@ -366,7 +366,7 @@ class Judge:
     def _took_too_long(self, mine: Transaction) -> bool:
         """True if a coordinator may have aborted a transaction by itself."""
         timeout = self._options(mine.producer)["transaction_timeout_ms"] / 1000
-        return mine.ended - mine.began > timeout
+        return bool(mine.ended - mine.began > timeout)
 
     def _visible(self, sent: Sent) -> bool:
         return any(record.visible is True for *_, record in self.places.get(sent.value, []))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, Final
 
 from aioproducer.testing.simulation.agenda import Agenda, Event
 from aioproducer.testing.simulation.kafka import ClusterOptions, KafkaModel, StoredRecord
-from aioproducer.testing.simulation.network import Connection, SimulatedNetwork
+from aioproducer.testing.simulation.network import Accepting, Connection, SimulatedNetwork
 
 PORT: Final = 9092
 EPOCH: Final = 1_750_000_000.0
@@ -37,9 +37,7 @@ class SimulatedCluster:
         self._next: Event | None = None
         self.brokers: Sequence[int] = range(1, brokers + 1)
         """The ids of the brokers."""
-        self.model = KafkaModel(
-            brokers, random=random, now=EPOCH + agenda.now, options=options or ClusterOptions()
-        )
+        self.model = KafkaModel(brokers, random=random, options=options or ClusterOptions())
         """The brokers' state."""
         self.model.host = self.address
         for broker in self.brokers:
@@ -61,7 +59,7 @@ class SimulatedCluster:
 
     # --- connections -----------------------------------------------------------------------
 
-    def _accepting(self, broker: int) -> Callable[[Connection], _BrokerEnd]:
+    def _accepting(self, broker: int) -> Accepting:
         return lambda connection: _BrokerEnd(self, broker, connection)
 
     def connections(self, broker: int) -> Iterator[Connection]:
