@@ -14,7 +14,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from aioproducer import Producer, RecordMetadata
+from aioproducer import Producer, ProducerConfig, RecordMetadata
+from aioproducer.client.cluster_client import ClusterClient
+from aioproducer.client.describe_request import DescribeRequest
 from tests.faults.simulated_loop import SimulatedLoop
 from tests.support.fake_kafka import FakeKafka
 from tests.support.fake_kafka.logins import LOGIN, FakeLogins
@@ -93,6 +95,21 @@ async def queries(life: Life) -> None:
         await producer.check(topics=["orders"])
 
 
+async def requests_of_clients(life: Life) -> None:
+    """An Admin and a Reader send theirs in this way."""
+    config = ProducerConfig(bootstrap_servers=life.kafka.bootstrap_servers)
+    client = ClusterClient(config, "client", "Admin", SimulatedProducer._environment)
+    await client.start()
+    try:
+        found = await client.describe(["orders"])
+        assert len(found.topics["orders"].partitions) == PARTITIONS
+        for broker in found.brokers.values():
+            await client.request(DescribeRequest(()), broker)
+        await client.retry(lambda: client.describe(["orders"]), timeout=30.0, doing="a test")
+    finally:
+        await client.close()
+
+
 IDEMPOTENT: dict[str, Any] = {}
 SHORT: dict[str, Any] = {"delivery_timeout_ms": 3_000, "request_timeout_ms": 2_000}
 PLAIN: dict[str, Any] = {"enable_idempotence": False, "retry_backoff_ms": 10}
@@ -104,6 +121,7 @@ LIVES: dict[str, tuple[Scenario, dict[str, Any]]] = {
     "logins": (records, PLAIN | LOGIN | {"acks": 1}),
     "transactions": (transactions, IDEMPOTENT),
     "queries": (queries, IDEMPOTENT),
+    "requests of clients": (requests_of_clients, IDEMPOTENT),
 }
 
 
@@ -144,4 +162,4 @@ def test_a_stop_at_any_moment_fails_nothing(
     step = STOPS.index(seconds)
     while live(*life, step, seconds):
         step += EVERY
-    assert step > 100, "there were moments"
+    assert step > 50, "there were moments"
