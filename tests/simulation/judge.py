@@ -309,7 +309,7 @@ class Judge:
         if not self.plan.kinds <= HARMLESS:
             return
         for sent, error in self._failed():
-            if isinstance(error, _NOBODYS_FAULT):
+            if isinstance(error, _NOBODYS_FAULT) or isinstance(error.__cause__, _NOBODYS_FAULT):
                 continue
             if sent.transaction is not None and self._took_too_long(sent.transaction):
                 continue

@@ -90,8 +90,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.executor_delay: Callable[[], float] = lambda: 0.0
         """Seconds that a call takes in an executor."""
         self.step_seconds = STEP_SECONDS
-        """Seconds that a callback takes: more than nothing, because code that sets a timer again
-        until its time has come would otherwise do so for ever."""
+        """Seconds that a callback takes: more than nothing, or code that sets its timer again until
+        its time has come would do so for ever."""
         self.stopped = 0.0
         """Seconds for which the process was stopped, or a callback held it, until now."""
         self._timers_first = timers_first
