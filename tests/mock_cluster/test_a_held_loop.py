@@ -1,4 +1,4 @@
-"""An application holds the event loop for longer than the timeouts; the brokers answer meanwhile."""
+"""The application holds the event loop beyond the timeouts, and the brokers answer meanwhile."""
 
 from __future__ import annotations
 
