@@ -19,7 +19,7 @@ WITH_SPARK := $(VENV)/.ready-with-spark
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help env spark demo test test-kafka test-spark matrix aiokafka-tests soak pure lint check wheel \
+.PHONY: help env spark demo test test-kafka test-spark matrix aiokafka-tests soak pure eager lint check wheel \
 	docs docs-serve docs-pictures docs-tables bench bench-report chaos prometheus postgresql clean
 
 help: ## Show these targets
@@ -66,6 +66,10 @@ pure: env ## Run the tests of what is compiled without its compiled part
 	AIOPRODUCER_PURE_PYTHON=1 "$(BIN)/python" -m pytest -m "not any_form" $(BESIDE) tests/unit/records \
 		tests/unit/columnar tests/unit/accumulator tests/protocol tests/mock_cluster/test_producer_sends.py \
 		tests/mock_cluster/test_producer_order.py tests/mock_cluster/test_memory_on_the_wire.py
+
+eager: env ## Run the fast tests on event loops with eager tasks (asyncio.eager_task_factory)
+	AIOPRODUCER_EAGER_TASKS=1 "$(BIN)/python" -m pytest \
+		-m "not kafka and not registry and not spark and not slow and not soak" $(BESIDE)
 
 lint: spark docs ## Check format, lint, types, import contracts and the documentation's links
 	"$(BIN)/ruff" format --check .

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 
 import pytest
 from hypothesis import settings
+
+from tests.support.eager_tasks import make_all_loops_eager
 
 pytest.register_assert_rewrite("tests.support.contract")
 
@@ -23,3 +26,7 @@ def pytest_collection_finish() -> None:
     """Modules and items stay to the end, so no test's collection of garbage goes through them."""
     gc.collect()
     gc.freeze()
+
+
+if os.environ.get("AIOPRODUCER_EAGER_TASKS"):
+    make_all_loops_eager()

@@ -14,6 +14,7 @@ from aioproducer.errors import (
     WrongLoopError,
     anew,
 )
+from aioproducer.runtime.tasks import new_task
 
 
 class Lifecycle:
@@ -82,7 +83,7 @@ class Lifecycle:
     def begin_closing(self, closing: Coroutine[Any, Any, int]) -> None:
         """Take no more records, and run ``closing`` as a task of the producer's loop."""
         self._closed = True
-        self._closing = self.loop.create_task(closing, name="aioproducer-close")
+        self._closing = new_task(closing, "aioproducer-close")
 
     def break_with(self, error: ProducerBrokenError) -> None:
         """Refuse all calls with ``error``: a part of the producer has died."""

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextvars import copy_context
-from typing import Any
+from contextvars import Context, copy_context
+from typing import Any, TypeVar
 
 from aioproducer import logs
+
+_Result = TypeVar("_Result")
 
 
 def is_being_cancelled() -> bool:
     """True if the present task is to end; else a CancelledError is from something it awaited."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def new_task(
+    coroutine: Coroutine[Any, Any, _Result], name: str | None = None, context: Context | None = None
+) -> asyncio.Task[_Result]:
+    """A task that begins in the next round of the running loop.
+
+    The application's task factory is left out: ``asyncio.eager_task_factory`` would begin the task
+    within this call, before the caller has put the task into its place.
+    """
+    loop = asyncio.get_running_loop()
+    if loop.get_task_factory() is None:
+        return loop.create_task(coroutine, name=name, context=context)
+    return asyncio.Task(coroutine, loop=loop, name=name, context=context)
 
 
 class TaskOwner:
@@ -39,7 +55,7 @@ class TaskOwner:
         context = copy_context()
         if self._log is not None:
             context.run(logs.enter, self._log)
-        task = asyncio.get_running_loop().create_task(coroutine, name=name, context=context)
+        task = new_task(coroutine, name, context)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task

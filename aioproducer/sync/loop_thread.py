@@ -21,6 +21,7 @@ from aioproducer import errors
 from aioproducer.core.producer_core import ProducerCore
 from aioproducer.runtime import forks
 from aioproducer.runtime.exits import AtExit
+from aioproducer.runtime.tasks import new_task
 from aioproducer.sync.inbox import Entry, Inbox, Marker
 from aioproducer.sync.pump import Pump
 from aioproducer.sync.record_future import Outcomes
@@ -302,7 +303,7 @@ class _Question(Generic[_Answer]):
 
     def ask(self) -> None:
         """Begin, in the loop."""
-        self._task = asyncio.get_running_loop().create_task(self._call())
+        self._task = new_task(self._call())
         self._task.add_done_callback(self.answers.put)
 
     def cancel(self) -> None:

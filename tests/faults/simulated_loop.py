@@ -183,6 +183,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
 
+    def get_task_factory(self) -> None:
+        """There is none."""
+
     def create_task(
         self,
         coro: Generator[Any, None, T] | Coroutine[Any, Any, T],

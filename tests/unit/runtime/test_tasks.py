@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from aioproducer.runtime.tasks import TaskOwner
+from tests.support.eager_tasks import eager_task_factory
 from tests.support.settling import settle
 
 
@@ -24,6 +25,24 @@ async def forever() -> None:
 
 async def fail(error: BaseException) -> None:
     raise error
+
+
+async def test_a_task_never_begins_before_its_owner_has_it() -> None:
+    """An application may use eager tasks."""
+    asyncio.get_running_loop().set_task_factory(eager_task_factory)
+    begun: list[str] = []
+
+    async def work() -> None:
+        begun.append("ours")
+
+    async def of_the_application() -> None:
+        begun.append("the application's")
+
+    task = TaskOwner(Deaths()).start(work(), name="worker")
+    theirs = asyncio.create_task(of_the_application())
+    assert begun == ["the application's"]
+    await asyncio.wait([task, theirs])
+    assert begun == ["the application's", "ours"]
 
 
 async def test_a_task_that_ends_well_is_no_death() -> None:
