@@ -1,4 +1,4 @@
-"""An application holds the event loop for longer than the timeouts; the brokers answer meanwhile."""
+"""An application holds the event loop beyond its timeouts, and the brokers answer meanwhile."""
 
 from __future__ import annotations
 
