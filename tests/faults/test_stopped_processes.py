@@ -163,3 +163,34 @@ def test_a_stop_at_any_moment_fails_nothing(
     while live(*life, step, seconds):
         step += EVERY
     assert step > 50, "there were moments"
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_a_response_in_time_is_read_before_its_request_is_late(steps: int) -> None:
+    """It comes during a stop, just before the request's timeout, which is over after the stop.
+
+    The stop is a few ``steps`` after 1.9 of 2 seconds.
+    """
+    loop = SimulatedLoop(lambda: 1.998 / 2)
+
+    async def run() -> None:
+        kafka = FakeKafka(1, {"orders": 1})
+        await kafka.start()
+        life = Life(kafka, PLAIN | SHORT | {"acks": 1, "delivery_timeout_ms": 10_000})
+        async with life.producer() as producer:
+            await producer.send("orders", b"first")
+            began, last = loop.time(), 0
+
+            def perhaps_stop() -> None:
+                nonlocal last
+                last += loop.time() >= began + 1.9
+                if last > steps:
+                    loop.before_step = lambda: None
+                    loop.stop_clients(0.3)
+
+            loop.before_step = perhaps_stop
+            await producer.send("orders", b"second")
+        assert kafka.values("orders") == [b"first", b"second"]
+        await kafka.stop()
+
+    loop.run(run())

@@ -1,4 +1,4 @@
-"""The application holds the event loop beyond the timeouts, and the brokers answer meanwhile."""
+"""An application holds the event loop beyond its timeouts, and the brokers answer meanwhile."""
 
 from __future__ import annotations
 
