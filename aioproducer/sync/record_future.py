@@ -156,7 +156,7 @@ class RecordFuture(Future[RecordMetadata]):
         if self._state == CANCELLED:
             self._state = CANCELLED_AND_NOTIFIED
             return False
-        raise InvalidStateError(f"Future in unexpected state: {self._state}")
+        raise RuntimeError(f"Future in unexpected state: {self._state}")
 
     def set_result(self, result: RecordMetadata) -> None:
         self._refuse_if_done()
