@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from random import Random
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from aioproducer.testing.kafka_cluster import KafkaCluster
 from aioproducer.testing.simulation.kafka import ClusterOptions
@@ -15,67 +18,92 @@ from tests.support.conversations.scripts import CONVERSATIONS, Conversation
 pytestmark = [pytest.mark.kafka]
 
 RANDOM_CONVERSATIONS = 50
-STEPS = 40
+MOST_STEPS = 30
+
+Kind: TypeAlias = Literal["next", "again", "gap", "overlap", "new epoch", "old epoch", "anything"]
+Step: TypeAlias = tuple[int, Kind, int, int]
+"""Which of two producers, what it does, the number of records, and a number for ``anything``."""
+
+HELD = [
+    pytest.param(protocol, each, id=f"{each.name}-{protocol}")
+    for each in CONVERSATIONS
+    for protocol in each.protocols
+]
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 1),
+        st.sampled_from(Kind.__args__),  # type: ignore[attr-defined]
+        st.integers(1, 3),
+        st.integers(0, 9),
+    ),
+    max_size=MOST_STEPS,
+)
+
+
+@pytest.mark.parametrize(("protocol", "conversation"), HELD, indirect=["protocol"])
+def test_the_model_answers_as_kafka_does(
+    transactional: KafkaCluster, protocol: int, conversation: Conversation
+) -> None:
+    model = ModelLine.of(3, ClusterOptions(transaction_version=protocol))
+    said = held(KafkaLine(transactional), conversation)
+    assert held(model, conversation) == said
 
 
 def held(line: Line, conversation: Conversation) -> list[object]:
     """What the brokers at the end of ``line`` answered."""
     try:
-        chat = Chat(line, conversation.name, **conversation.config)
+        chat = Chat(line, conversation.name, conversation.config)
         conversation.script(chat)
     finally:
         line.close()
     return chat.said
 
 
-@pytest.mark.parametrize("conversation", CONVERSATIONS, ids=lambda each: each.name)
-def test_the_model_answers_as_kafka_does(
-    transactional: KafkaCluster, protocol: int, conversation: Conversation
-) -> None:
-    if protocol not in conversation.protocols:
-        pytest.skip(f"not about version {protocol} of the protocol")
-    model = ModelLine.of(3, ClusterOptions(transaction_version=protocol))
-    said = held(KafkaLine(transactional), conversation)
-    assert held(model, conversation) == said
-
-
-def ramble(chat: Chat, random: Random) -> None:
-    """Batches of two producers whose epochs and sequence numbers are often wrong."""
-    producers = [chat.init()[0], chat.init()[0]]
-    known = {number: [0, 0] for number in producers}
-    sent: list[tuple[int, int, int, int]] = []
-    for _ in range(STEPS):
-        number = random.choice(producers)
-        epoch, sequence = known[number]
-        size = random.randint(1, 3)
-        match random.randrange(8):
-            case 0 if sent:
-                number, epoch, sequence, size = random.choice(sent[-8:])
-            case 1:
-                sequence = max(0, sequence + random.choice((-2, -1, 1, 2)))
-            case 2:
-                epoch = max(0, epoch + random.choice((-1, 1)))
-            case 3:
-                epoch, sequence = epoch + 1, 0
-        body = chat.produce(sequence, size, producer=(number, epoch))
-        if not body.responses[0].partition_responses[0].error_code:
-            sent.append((number, epoch, sequence, size))
-            if (epoch, sequence + size) >= tuple(known[number]):
-                known[number] = [epoch, sequence + size]
-    chat.fetch()
-    chat.list_offsets(-1)
-
-
 @pytest.mark.parametrize("protocol", [2], indirect=True)
 def test_sequence_numbers_at_random(transactional: KafkaCluster, protocol: int) -> None:
     kafka = KafkaLine(transactional)
+
+    @settings(
+        max_examples=RANDOM_CONVERSATIONS,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    @given(STEPS)
+    def same(steps: Sequence[Step]) -> None:
+        model = ModelLine.of(3, ClusterOptions(transaction_version=protocol))
+        assert rambled(model, steps) == rambled(kafka, steps)
+
     try:
-        for seed in range(RANDOM_CONVERSATIONS):
-            said = []
-            for line in (kafka, ModelLine.of(3, ClusterOptions(transaction_version=protocol))):
-                chat = Chat(line, "random")
-                ramble(chat, Random(seed))
-                said.append(chat.said)
-            assert said[1] == said[0], f"seed {seed}"
+        same()
     finally:
         kafka.close()
+
+
+def rambled(line: Line, steps: Sequence[Step]) -> list[object]:
+    """The answers to batches whose epochs and sequence numbers are often wrong."""
+    chat = Chat(line, "random")
+    numbers = [chat.init()[0], chat.init()[0]]
+    next_ones = [(0, 0), (0, 0)]
+    sent: list[tuple[int, int, int, int]] = []
+    for who, kind, size, anything in steps:
+        epoch, sequence = next_ones[who]
+        match kind:
+            case "again" if sent:
+                who, epoch, sequence, size = sent[-1 - anything % len(sent)]
+            case "gap":
+                sequence += 1 + anything
+            case "overlap":
+                sequence = max(0, sequence - 1 - anything % 3)
+            case "new epoch":
+                epoch, sequence = epoch + 1, anything % 2
+            case "old epoch":
+                epoch = max(0, epoch - 1)
+            case "anything":
+                epoch, sequence = anything % 3, anything
+        body = chat.produce(sequence, size, producer=(numbers[who], epoch))
+        if not body.responses[0].partition_responses[0].error_code:
+            sent.append((who, epoch, sequence, size))
+            next_ones[who] = max(next_ones[who], (epoch, sequence + size))
+    chat.fetch()
+    chat.list_offsets(-1)
+    return chat.said

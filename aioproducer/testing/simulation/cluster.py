@@ -37,9 +37,7 @@ class SimulatedCluster:
         self._next: Event | None = None
         self.brokers: Sequence[int] = range(1, brokers + 1)
         """The ids of the brokers."""
-        self.model = KafkaModel(
-            brokers, random=random, now=EPOCH + agenda.now, options=options or ClusterOptions()
-        )
+        self.model = KafkaModel(brokers, random=random, options=options or ClusterOptions())
         """The brokers' state."""
         self.model.host = self.address
         for broker in self.brokers:

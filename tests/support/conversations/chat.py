@@ -6,7 +6,7 @@ which they came up, brokers by their part, no topic ids, no texts, no times of b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import count
 from typing import Any, Final
@@ -67,14 +67,14 @@ _TRIES: Final = 400
 class Chat:
     """A conversation with one cluster; its topic has one partition."""
 
-    def __init__(self, line: Line, name: str, **config: str) -> None:
+    def __init__(self, line: Line, name: str, config: Mapping[str, str] | None = None) -> None:
         self.line = line
         self.said: list[object] = []
         """What the brokers answered, in order."""
         self.topic = f"{name}-{uuid4().hex}"
         self._correlation = count()
         self._producers: dict[int, str] = {-1: "-1"}
-        line.create_topic(self.topic, 1, {"segment.ms": _NEVER, **config})
+        line.create_topic(self.topic, 1, {"segment.ms": _NEVER, **(config or {})})
         self.leader = line.brokers[0]
         shown = self.metadata({"topic_id": None, "name": self.topic}, heard=False)
         [topic] = shown.topics

@@ -48,7 +48,7 @@ class ModelLine:
     @classmethod
     def of(cls, brokers: int, options: ClusterOptions, seed: int = 0) -> ModelLine:
         """A new cluster."""
-        return cls(KafkaModel(brokers, random=Random(seed), now=NOW, options=options))
+        return cls(KafkaModel(brokers, random=Random(seed), options=options))
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
         settings = {key.replace(".", "_"): value for key, value in config.items()}
@@ -74,6 +74,12 @@ class ModelLine:
             self._closed.discard(broker)
             del self._connections[broker]
         return self._responses[0][4:] if self._responses else None
+
+    def hang_up(self) -> None:
+        """Forget the connections that brokers have ended."""
+        for broker in self._closed:
+            del self._connections[broker]
+        self._closed.clear()
 
     def wait(self, seconds: float) -> None:
         end = self.now + seconds

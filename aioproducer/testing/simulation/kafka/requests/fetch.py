@@ -30,7 +30,7 @@ _MOST_BYTES: Final = 55 * 1024 * 1024
 
 def fetch(call: Call) -> Answer:
     """Records, at once or when there are enough of them."""
-    if call.body.__class__.__dataclass_fields__.get("session_id") and call.body.session_id:
+    if getattr(call.body, "session_id", 0):
         return {
             "error_code": ErrorCode.fetch_session_id_not_found,
             "session_id": 0,

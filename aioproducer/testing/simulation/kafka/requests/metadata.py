@@ -84,14 +84,15 @@ def _topic(call: Call, topic: Topic) -> Fields:
 
 
 def _partition(call: Call, partition: Partition) -> Fields:
-    leaderless = partition.leader == NO_LEADER
+    shown = partition.shown_by(call.broker, call.now)
+    leaderless = shown.leader == NO_LEADER
     return {
         "error_code": ErrorCode.leader_not_available if leaderless else ErrorCode.none,
         "partition_index": partition.where.partition,
-        "leader_id": partition.leader,
-        "leader_epoch": partition.leader_epoch,
+        "leader_id": shown.leader,
+        "leader_epoch": shown.leader_epoch,
         "replica_nodes": partition.replicas,
-        "isr_nodes": tuple(each for each in partition.replicas if each in partition.isr),
+        "isr_nodes": tuple(each for each in partition.replicas if each in shown.isr),
         "offline_replicas": tuple(
             each for each in partition.replicas if each not in call.cluster.registered
         ),

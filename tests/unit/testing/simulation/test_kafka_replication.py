@@ -1,0 +1,248 @@
+"""Replicas of the model: acknowledgements, elections, and what crashes lose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kio.schema.errors import ErrorCode
+
+from aioproducer.testing.simulation.kafka import ClusterOptions
+from tests.support.conversations.chat import Chat
+from tests.support.conversations.lines import ModelLine
+
+SLOW = (0.5, 0.5)
+DETECTED = 2.0
+
+
+def held(
+    brokers: int = 3,
+    *,
+    replication: tuple[float, float] = (0.001, 0.002),
+    metadata: tuple[float, float] = (0.0, 0.0),
+    config: Mapping[str, str] | None = None,
+) -> Chat:
+    line = ModelLine.of(brokers, ClusterOptions(replication=replication, metadata=metadata))
+    return Chat(line, "topic", config)
+
+
+def code(chat: Chat, sequence: int, *, acks: int = -1, epoch: int = 0) -> ErrorCode:
+    body = chat.produce(sequence, producer=(5, epoch), acks=acks)
+    return ErrorCode(body.responses[0].partition_responses[0].error_code)
+
+
+def sequences(chat: Chat) -> list[int]:
+    return [each.sequence for each in model_line(chat).model.log(chat.topic, 0)]
+
+
+def model_line(chat: Chat) -> ModelLine:
+    assert isinstance(chat.line, ModelLine)
+    return chat.line
+
+
+def led_anew(chat: Chat) -> None:
+    """Ask who leads now, by a new connection if the last one has ended."""
+    model_line(chat).hang_up()
+    topic = chat.metadata({"topic_id": None, "name": chat.topic}, heard=False).topics[0]
+    chat.leader = topic.partitions[0].leader_id
+    chat.leader_epoch = topic.partitions[0].leader_epoch
+
+
+def crash_of_the_leader(chat: Chat, *, lose_unreplicated: bool) -> int:
+    """Returns the broker that led."""
+    line, old = model_line(chat), chat.leader
+    line.model.crash(old, line.now, lose_unreplicated=lose_unreplicated)
+    line.wait(DETECTED)
+    chat.leader = chat.followers[0]
+    led_anew(chat)
+    return old
+
+
+def test_all_replicas_have_what_is_acknowledged_by_all() -> None:
+    chat = held(replication=SLOW)
+    before = model_line(chat).now
+    assert code(chat, 0) == ErrorCode.none
+    assert model_line(chat).now - before >= 0.5
+    assert model_line(chat).model.high_watermark(chat.topic, 0) == 1
+
+
+def test_the_leader_alone_acknowledges_at_once() -> None:
+    chat = held(replication=SLOW)
+    before = model_line(chat).now
+    assert code(chat, 0, acks=1) == ErrorCode.none
+    assert model_line(chat).now == before
+    assert model_line(chat).model.high_watermark(chat.topic, 0) == 0
+
+
+def test_a_crash_loses_what_no_follower_has() -> None:
+    chat = held(replication=SLOW)
+    code(chat, 0)
+    code(chat, 1, acks=1)
+    crash_of_the_leader(chat, lose_unreplicated=True)
+    assert sequences(chat) == [0]
+    assert code(chat, 1) == ErrorCode.none
+    assert sequences(chat) == [0, 1]
+
+
+def test_a_crash_may_lose_nothing() -> None:
+    chat = held(replication=SLOW)
+    code(chat, 0, acks=1)
+    crash_of_the_leader(chat, lose_unreplicated=False)
+    assert sequences(chat) == [0]
+
+
+def test_a_new_leader_knows_the_producers_of_its_log() -> None:
+    chat = held()
+    for sequence in range(3):
+        code(chat, sequence)
+    crash_of_the_leader(chat, lose_unreplicated=True)
+    assert chat.leader_epoch > 0
+    assert code(chat, 1) == ErrorCode.none
+    assert code(chat, 4) == ErrorCode.out_of_order_sequence_number
+    assert sequences(chat) == [0, 1, 2]
+
+
+def test_a_broker_that_is_back_follows_and_joins() -> None:
+    chat = held()
+    code(chat, 0)
+    old = crash_of_the_leader(chat, lose_unreplicated=True)
+    model = model_line(chat).model
+    partition = model.cluster.partition(chat.topic, 0)
+    assert partition is not None
+    assert old not in partition.isr
+    code(chat, 1)
+    model.restart(old, model_line(chat).now)
+    model_line(chat).wait(1.0)
+    assert old in partition.isr
+    assert partition.end_offsets[old] == 2
+
+
+def test_too_few_replicas() -> None:
+    chat = held(config={"min.insync.replicas": "2"})
+    line = model_line(chat)
+    for follower in chat.followers:
+        line.model.shrink_isr(chat.topic, 0, follower, line.now, 3.0)
+    assert code(chat, 0) == ErrorCode.not_enough_replicas
+    assert sequences(chat) == []
+    assert code(chat, 0, acks=1) == ErrorCode.none
+    line.wait(4.0)
+    assert code(chat, 1) == ErrorCode.none
+
+
+def test_replicas_that_are_missed_after_the_append() -> None:
+    chat = held(replication=SLOW, config={"min.insync.replicas": "2"})
+    line = model_line(chat)
+
+    def shrink(now: float) -> None:
+        for follower in chat.followers:
+            line.model.shrink_isr(chat.topic, 0, follower, now, 3.0)
+
+    line.model.cluster.schedule.at(line.now + 0.1, shrink)
+    assert code(chat, 0) == ErrorCode.not_enough_replicas_after_append
+    assert sequences(chat) == [0]
+
+
+def test_a_leader_that_moves_answers_with_its_successor() -> None:
+    chat = held(replication=SLOW)
+    line, old, new = model_line(chat), chat.leader, chat.followers[1]
+    line.model.cluster.schedule.at(
+        line.now + 0.1, lambda now: line.model.move_leader(chat.topic, 0, new, now)
+    )
+    body = chat.produce(0, producer=(5, 0), to=old)
+    answer = body.responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.not_leader_or_follower
+    assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (new, 1)
+
+
+def test_a_partition_without_replicas_in_sync_waits_for_its_leader() -> None:
+    chat = held(2)
+    line = model_line(chat)
+    line.model.shrink_isr(chat.topic, 0, chat.followers[0], line.now, 60.0)
+    code(chat, 0)
+    old = crash_of_the_leader(chat, lose_unreplicated=True)
+    assert chat.leader == -1
+    line.model.restart(old, line.now)
+    chat.leader = chat.followers[0]
+    led_anew(chat)
+    assert chat.leader == old
+    assert code(chat, 0) == ErrorCode.none
+    assert sequences(chat) == [0]
+
+
+def test_an_unclean_election_loses_records_and_goes_on() -> None:
+    chat = held(2, config={"unclean.leader.election.enable": "true"})
+    line = model_line(chat)
+    line.model.shrink_isr(chat.topic, 0, chat.followers[0], line.now, 60.0)
+    code(chat, 0)
+    crash_of_the_leader(chat, lose_unreplicated=True)
+    assert chat.leader == chat.followers[0]
+    assert sequences(chat) == []
+
+
+def test_a_restart_forgets_a_leader_that_nobody_has_missed() -> None:
+    chat = held(1)
+    line = model_line(chat)
+    code(chat, 0)
+    line.model.crash(1, line.now)
+    line.model.restart(1, line.now)
+    led_anew(chat)
+    assert chat.leader == 1
+    assert chat.leader_epoch > 0
+    assert code(chat, 0) == ErrorCode.none
+    assert sequences(chat) == [0]
+
+
+def test_truncation_begins_an_epoch() -> None:
+    chat = held()
+    line = model_line(chat)
+    for sequence in range(3):
+        code(chat, sequence)
+    line.model.truncate(chat.topic, 0, 1, line.now)
+    assert sequences(chat) == [0]
+    answer = chat.fetch(2, last_epoch=0).responses[0].partitions[0]
+    assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 1)
+
+
+def test_deleted_records_take_the_producer_state_with_them_only_when_it_expires() -> None:
+    chat = held()
+    line = model_line(chat)
+    code(chat, 0)
+    line.model.delete_records(chat.topic, 0, 1, line.now)
+    assert code(chat, 5) == ErrorCode.out_of_order_sequence_number
+    line.model.expire_producer_ids(line.now)
+    assert code(chat, 5) == ErrorCode.none
+
+
+def test_a_topic_made_anew_is_empty_and_has_another_id() -> None:
+    chat = held(config={"max.message.bytes": "500"})
+    line = model_line(chat)
+    code(chat, 0)
+    line.model.recreate_topic(chat.topic, line.now)
+    topic = line.model.cluster.topics[chat.topic]
+    assert topic.id != chat.topic_id
+    assert topic.config["max.message.bytes"] == "500"
+    assert sequences(chat) == []
+
+
+def test_a_topic_made_anew_is_replicated_while_records_of_the_old_one_are_under_way() -> None:
+    chat = held(replication=SLOW)
+    line = model_line(chat)
+    code(chat, 0, acks=1)
+    line.model.recreate_topic(chat.topic, line.now)
+    line.wait(0.3)
+    led_anew(chat)
+    begun = line.now
+    assert code(chat, 0) == ErrorCode.none
+    assert line.now - begun <= 0.6
+
+
+def test_brokers_learn_late_of_a_new_leader() -> None:
+    chat = held(metadata=(1.0, 1.0))
+    line, old, new = model_line(chat), chat.leader, chat.followers[0]
+    line.model.move_leader(chat.topic, 0, new, line.now)
+    led_anew(chat)
+    assert (chat.leader, chat.leader_epoch) == (old, 0)
+    assert code(chat, 0) == ErrorCode.not_leader_or_follower
+    line.wait(1.0)
+    led_anew(chat)
+    assert (chat.leader, chat.leader_epoch) == (new, 1)
+    assert code(chat, 0) == ErrorCode.none
