@@ -370,7 +370,7 @@ class Judge:
     def _took_too_long(self, mine: Transaction) -> bool:
         """True if a coordinator may have aborted a transaction by itself."""
         timeout = self._options(mine.producer)["transaction_timeout_ms"] / 1000
-        return mine.ended - mine.began > timeout or "time_out" in self.plan.kinds
+        return bool(mine.ended - mine.began > timeout) or "time_out" in self.plan.kinds
 
     def _visible(self, sent: Sent) -> bool:
         return any(record.visible is True for *_, record in self.places.get(sent.value, []))

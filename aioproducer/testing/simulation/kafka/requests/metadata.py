@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -11,6 +10,7 @@ from aioproducer.testing.simulation.kafka.calls import Call
 from aioproducer.testing.simulation.kafka.cluster import CLUSTER_ID, CONTROLLER, Topic
 from aioproducer.testing.simulation.kafka.messages import Fields
 from aioproducer.testing.simulation.kafka.partition import NO_LEADER, Partition
+from aioproducer.testing.simulation.kafka.requests.leaders import endpoints
 
 _FIRST_WITH_TOPIC_ID_QUERIES = 12
 _ALL_BY_NONE = 1
@@ -20,22 +20,13 @@ NO_AUTHORIZED_OPERATIONS = -(2**31)
 def metadata(call: Call) -> Fields:
     """Brokers, and the asked topics with their leaders. Topics are not made by asking."""
     return {
-        "brokers": brokers(call),
+        "brokers": endpoints(call, call.cluster.registered),
         "cluster_id": CLUSTER_ID,
         "controller_id": CONTROLLER,
         "error_code": ErrorCode.none,
         "topics": _topics(call),
         "cluster_authorized_operations": NO_AUTHORIZED_OPERATIONS,
     }
-
-
-def brokers(call: Call) -> Sequence[Fields]:
-    """The registered brokers."""
-    rows = []
-    for broker in sorted(call.cluster.registered):
-        host, port = call.cluster.host(broker)
-        rows.append({"node_id": broker, "host": host, "port": port, "rack": None})
-    return rows
 
 
 def _topics(call: Call) -> list[Fields]:
