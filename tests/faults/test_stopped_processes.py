@@ -1,8 +1,8 @@
 """A process is stopped at every moment there is, and goes on: nothing fails, nothing is twice.
 
 A run plays a scenario on a loop whose callbacks run one at a time. In run k the process stands
-still before callback k, while its brokers run on; afterwards its timers ring first, and its sockets
-are read piece by piece. The runs end when the scenario ends before its stop.
+still before callback k, while its brokers run on; afterwards its timers ring first, as they do on
+uvloop. The runs end when the scenario ends before its stop.
 """
 
 from __future__ import annotations
@@ -17,16 +17,23 @@ import pytest
 from aioproducer import Producer, ProducerConfig, RecordMetadata
 from aioproducer.client.cluster_client import ClusterClient
 from aioproducer.client.describe_request import DescribeRequest
-from tests.faults.simulated_loop import SimulatedLoop
-from tests.support.fake_kafka import FakeKafka
-from tests.support.fake_kafka.logins import LOGIN, FakeLogins
-from tests.support.simulated_producer import SimulatedProducer
+from aioproducer.testing.simulation.kafka import ClusterOptions
+from aioproducer.testing.simulation.world import SimulatedWorld
 
 STOPS = [1.0, 60.0, 900.0]
 """Seconds; the second is above the timeouts, the last above everything."""
 EVERY = 3
 """A run stops at every third callback; each length of a stop begins at another one."""
 PARTITIONS = 2
+LONGEST_TRANSACTION_MS = 2_000_000
+"""Brokers abort no transaction because of a stop."""
+USER, PASSWORD = "user", "secret"
+LOGIN: dict[str, Any] = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_username": USER,
+    "sasl_password": PASSWORD,
+}
 
 pytestmark = pytest.mark.usefixtures("without_logs")
 
@@ -35,14 +42,14 @@ pytestmark = pytest.mark.usefixtures("without_logs")
 class Life:
     """A producer, its brokers, and its records."""
 
-    kafka: FakeKafka
+    world: SimulatedWorld
     options: dict[str, Any]
     sent: dict[str, list[bytes]] = field(default_factory=dict)
     futures: list[asyncio.Future[RecordMetadata]] = field(default_factory=list)
 
     def producer(self, **options: Any) -> Producer:
-        servers = self.kafka.bootstrap_servers
-        return SimulatedProducer(bootstrap_servers=servers, **self.options, **options)
+        servers = self.world.cluster.bootstrap_servers
+        return Producer(bootstrap_servers=servers, **self.options, **options)
 
     def send(self, producer: Producer, topic: str = "orders") -> asyncio.Future[RecordMetadata]:
         values = self.sent.setdefault(topic, [])
@@ -56,7 +63,8 @@ class Life:
         for topic, values in self.sent.items():
             for partition in range(PARTITIONS):
                 there = [v for n, v in enumerate(values, 1) if n % PARTITIONS == partition]
-                assert self.kafka.values(topic, partition) == there
+                log = self.world.cluster.log(topic, partition)
+                assert [record.value for record in log] == there
 
 
 Scenario: TypeAlias = Callable[[Life], Coroutine[Any, Any, None]]
@@ -68,7 +76,7 @@ async def records(life: Life) -> None:
         await life.send(producer)
         for _ in range(6):
             life.send(producer)
-        life.kafka.create_topic("late", PARTITIONS)
+        life.world.cluster.create_topic("late", PARTITIONS)
         life.send(producer, "late")
         await producer.flush()
         await life.send(producer)
@@ -76,7 +84,9 @@ async def records(life: Life) -> None:
 
 async def transactions(life: Life) -> None:
     """One commits with offsets of a group, the next one aborts, and the last one commits."""
-    async with life.producer(transactional_id="payments") as producer:
+    async with life.producer(
+        transactional_id="payments", transaction_timeout_ms=LONGEST_TRANSACTION_MS
+    ) as producer:
         async with producer.transaction():
             life.send(producer)
             await life.send(producer)
@@ -97,8 +107,8 @@ async def queries(life: Life) -> None:
 
 async def requests_of_clients(life: Life) -> None:
     """An Admin and a Reader send theirs in this way."""
-    config = ProducerConfig(bootstrap_servers=life.kafka.bootstrap_servers)
-    client = ClusterClient(config, "client", "Admin", SimulatedProducer._environment)
+    config = ProducerConfig(bootstrap_servers=life.world.cluster.bootstrap_servers)
+    client = ClusterClient(config, "client", "Admin", life.world.environment())
     await client.start()
     try:
         found = await client.describe(["orders"])
@@ -127,30 +137,27 @@ LIVES: dict[str, tuple[Scenario, dict[str, Any]]] = {
 
 def live(scenario: Scenario, options: dict[str, Any], stop_before: int, seconds: float) -> bool:
     """One run; False: it ended before the stop."""
-    loop = SimulatedLoop()
+    cluster = ClusterOptions(
+        transaction_max_timeout_ms=LONGEST_TRANSACTION_MS,
+        credentials={USER: PASSWORD} if "sasl_username" in options else None,
+    )
+    world = SimulatedWorld(stop_before, 2, timers_first=True, options=cluster)
+    for topic in ("orders", "input"):
+        world.cluster.create_topic(topic, PARTITIONS)
+    life = Life(world, options)
     stopped = False
 
-    async def run() -> Life:
-        logins = FakeLogins() if "sasl_username" in options else None
-        kafka = FakeKafka(2, {"orders": PARTITIONS}, logins=logins)
-        await kafka.start()
-        life = Life(kafka, options)
-        begin = loop.steps
+    def perhaps_stop() -> None:
+        nonlocal stopped
+        if not stopped and world.loop.steps == stop_before:
+            stopped = True
+            world.freeze(seconds)
 
-        def perhaps_stop() -> None:
-            nonlocal stopped
-            if not stopped and loop.steps - begin == stop_before:
-                stopped = True
-                loop.stop_clients(seconds)
-
-        loop.before_step = perhaps_stop
-        await scenario(life)
-        loop.before_step = lambda: None
-        await kafka.stop()
-        return life
-
-    loop.run(run()).check()
-    assert loop.complaints == []
+    world.loop.before_step = perhaps_stop
+    with world.entered():
+        world.run(scenario(life))
+    life.check()
+    assert world.loop.complaints == []
     return stopped
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final
 
-from tests.simulation.plan import TOPICS, Event, Plan, Step
+from tests.simulation.plan import PARTITIONS_OF_INPUT, TOPICS, Event, Plan, Step
 
 _PRODUCERS: Final = ("a", "b")
 _PACES: Final = (0.05, 0.5, 4.0, 40.0)
@@ -89,6 +89,7 @@ class _Drawing:
             ["calm", "frozen", "frozen", "troubled", "troubled", "troubled", "hostile", "hostile"]
         )
         self.pace = random.choice(_PACES)
+        self.session_lifetime_ms = random.choice([0] * 7 + [3_000, 20_000, 3_600_000])
         self.delays = random.choice(["none", "even", "jitter", "jitter", "far"])
 
     def plan(self) -> Plan:
@@ -107,6 +108,8 @@ class _Drawing:
             step_seconds=random.choice([1e-6, 1e-6, 20e-6, 1e-3]),
             delays=self.delays,
             transaction_version=random.choice([1, 2, 2]),
+            news_takes=random.choice([0.0, 0.0, 0.3]),
+            session_lifetime_ms=self.session_lifetime_ms,
             producers={name: self._options(name) for name in names},
             callers=callers,
             events=self._events(),
@@ -174,7 +177,12 @@ class _Drawing:
         drawn = [self._step() for _ in range(random.choice([0, 1, 2, 4, 6]))]
         steps = [step for step in drawn if step.kind not in ("hold", "cancel")]
         if random.random() < 0.3:
-            steps.append(Step("send_offsets", (random.randrange(3), random.randrange(1_000_000))))
+            steps.append(
+                Step(
+                    "send_offsets",
+                    (random.randrange(PARTITIONS_OF_INPUT), random.randrange(1_000_000)),
+                )
+            )
         ending = random.choice(["commit", "commit", "commit", "abort"])
         pause = random.choice([0.0, 0.0, 0.1 * self.pace])
         return Step("transact", (ending, pause), tuple(steps))
@@ -194,10 +202,11 @@ class _Drawing:
         if self.mood == "frozen":
             return self._freeze()
         kinds = ["cut", "cut", "stall", "stall", "crash", "move", "fail", "fail", "throttle"]
-        kinds += ["lose_response", "lose_response", "slow", "silent", "forget"]
+        kinds += ["shrink", "lose_response", "lose_response", "slow", "silent", "forget"]
         if self.mood == "hostile":
-            kinds += ["refuse", "refuse", "refuse", "lossy_crash", "freeze"]
-            kinds += ["fence"] * (self.kind == "transactional")
+            kinds += ["refuse", "refuse", "refuse", "lossy_crash", "freeze", "expire_ids"]
+            kinds += [random.choice(["delete_records", "truncate", "recreate"])]
+            kinds += ["fence", "time_out", "time_out"] * (self.kind == "transactional")
         return self._fault(random.choice(kinds))
 
     def _fault(self, kind: str) -> tuple[str, tuple[Any, ...]]:
@@ -214,6 +223,16 @@ class _Drawing:
                 return kind, (broker, seconds)
             case "move":
                 return kind, (*self._place(), random.randint(1, self.brokers))
+            case "shrink":
+                return kind, (*self._place(), broker, seconds)
+            case "delete_records":
+                return kind, (*self._place(), random.randint(1, 20))
+            case "truncate":
+                return kind, (*self._place(), random.random())
+            case "recreate":
+                return kind, (random.choice(list(TOPICS)),)
+            case "time_out":
+                return kind, (random.choice(_PRODUCERS),)
             case "fail":
                 return kind, (*random.choice(_PASSING), random.choice([1, 2, 5]))
             case "refuse":

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 SLACK: Final = 2.0
 """Seconds of the virtual clock by which a bound may be missed."""
-LOSSY: Final = frozenset({"lossy_crash"})
-FORGETFUL: Final = frozenset({"expire_ids", "lossy_crash"})
+LOSSY: Final = frozenset({"lossy_crash", "truncate", "recreate"})
+FORGETFUL: Final = frozenset({"expire_ids", "lossy_crash", "truncate", "recreate"})
 """The cases that neither the producer nor Kafka can settle."""
 MURMUR2: Final = {
     b"key-0": 29_210_041,
@@ -47,6 +47,8 @@ MURMUR2: Final = {
     b"key-6": 1_389_029_780,
 }
 """The hashes of the callers' keys, by kafka-python."""
+UNCLEAN: Final = frozenset({"truncate", "recreate"})
+"""The faults that lose what all replicas have."""
 DEFAULTS: Final[dict[str, Any]] = {
     "acks": "all",
     "enable_idempotence": True,
@@ -173,8 +175,10 @@ class Judge:
     def _is_lost_by_brokers(self, sent: Sent) -> bool:
         """True if the brokers may have lost a record that they had acknowledged."""
         if self._acks(sent.producer) == "all":
-            return self.plan.brokers < 3 and bool(LOSSY & self.plan.kinds)
-        return bool({"lossy_crash", "crash", "move"} & self.plan.kinds)
+            return bool(UNCLEAN & self.plan.kinds) or (
+                self.plan.brokers < 3 and "lossy_crash" in self.plan.kinds
+            )
+        return bool((LOSSY | {"crash", "move"}) & self.plan.kinds)
 
     def _delivered(self) -> Iterator[tuple[Sent, int, int]]:
         for sent in self.journal.sent:
@@ -339,7 +343,7 @@ class Judge:
             name = f"transaction {mine.number} of producer {mine.producer}"
             if mine.outcome == "aborted" and visible:
                 yield f"{name} was aborted, but {visible[0].name} is visible"
-            if self.deleted or (LOSSY & self.plan.kinds and self.plan.brokers < 3):
+            if self.deleted or any(map(self._is_lost_by_brokers, sent_in_it)):
                 continue
             if mine.outcome == "committed":
                 for sent in sent_in_it:
@@ -366,7 +370,7 @@ class Judge:
     def _took_too_long(self, mine: Transaction) -> bool:
         """True if a coordinator may have aborted a transaction by itself."""
         timeout = self._options(mine.producer)["transaction_timeout_ms"] / 1000
-        return bool(mine.ended - mine.began > timeout)
+        return bool(mine.ended - mine.began > timeout) or "time_out" in self.plan.kinds
 
     def _visible(self, sent: Sent) -> bool:
         return any(record.visible is True for *_, record in self.places.get(sent.value, []))
@@ -376,14 +380,13 @@ class Judge:
         with_offsets = [t for t in self.journal.transactions if t.tried_offset is not None]
         committed = self.model.committed_offsets(GROUP)
         for where in {t.tried_offset[0] for t in with_offsets if t.tried_offset is not None}:
-            allowed: list[int | None] = [None]
-            for each in with_offsets:
-                if each.tried_offset is None or each.tried_offset[0] != where:
-                    continue
-                if each.outcome == "committed" and each.offset is not None:
-                    allowed = [each.tried_offset[1]]
-                elif each.outcome == "unknown":
-                    allowed.append(each.tried_offset[1])
+            mine = [t for t in with_offsets if t.tried_offset and t.tried_offset[0] == where]
+            done = [t for t in mine if t.outcome == "committed" and t.offset is not None]
+            last = [t for t in done if not any(other.began >= t.ended for other in done)]
+            allowed = [t.offset and t.offset[1] for t in last] or [None]
+            allowed += [
+                t.tried_offset and t.tried_offset[1] for t in mine if t.outcome == "unknown"
+            ]
             found = committed.get(where)
             offset = None if found is None else found.offset
             if offset not in allowed:
