@@ -23,7 +23,7 @@ _TIMEOUTS: Final = (
 )
 """Values of request_timeout_ms and delivery_timeout_ms."""
 _LONG_ENOUGH: Final = 3
-"""The first values that connections to distant brokers do not miss by themselves."""
+"""The first values that nobody misses by himself, with distant brokers and after many stops."""
 _VARIANTS: Final[tuple[dict[str, Any], ...]] = (
     {"buffer_memory": 24_000, "batch_size": 1_000},
     {"buffer_memory": 80_000, "batch_size": 500},
@@ -89,6 +89,7 @@ class _Drawing:
             ["calm", "frozen", "frozen", "troubled", "troubled", "troubled", "hostile", "hostile"]
         )
         self.pace = random.choice(_PACES)
+        self.session_lifetime_ms = random.choice([0] * 7 + [3_000, 20_000, 3_600_000])
         self.delays = random.choice(["none", "even", "jitter", "jitter", "far"])
 
     def plan(self) -> Plan:
@@ -104,9 +105,11 @@ class _Drawing:
             seed=self.seed,
             brokers=self.brokers,
             timers_first=random.random() < 0.5,
-            step_seconds=random.choice([0.0, 0.0, 20e-6, 1e-3]),
+            step_seconds=random.choice([1e-6, 1e-6, 20e-6, 1e-3]),
             delays=self.delays,
             transaction_version=random.choice([1, 2, 2]),
+            news_takes=random.choice([0.0, 0.0, 0.3]),
+            session_lifetime_ms=self.session_lifetime_ms,
             producers={name: self._options(name) for name in names},
             callers=callers,
             events=self._events(),
@@ -117,8 +120,8 @@ class _Drawing:
 
     def _options(self, name: str) -> dict[str, Any]:
         random = self.random
-        round_trips_take_long = self.delays in ("jitter", "far")
-        timeouts = _TIMEOUTS[_LONG_ENOUGH:] if round_trips_take_long else _TIMEOUTS
+        long = self.delays in ("jitter", "far") or self.mood in ("calm", "frozen")
+        timeouts = _TIMEOUTS[_LONG_ENOUGH:] if long else _TIMEOUTS
         request_timeout, delivery_timeout = random.choice(timeouts)
         options: dict[str, Any] = {
             "request_timeout_ms": request_timeout,
@@ -194,10 +197,11 @@ class _Drawing:
         if self.mood == "frozen":
             return self._freeze()
         kinds = ["cut", "cut", "stall", "stall", "crash", "move", "fail", "fail", "throttle"]
-        kinds += ["lose_response", "lose_response", "slow", "silent", "forget"]
+        kinds += ["shrink", "lose_response", "lose_response", "slow", "silent", "forget"]
         if self.mood == "hostile":
-            kinds += ["refuse", "refuse", "refuse", "lossy_crash", "freeze"]
-            kinds += ["fence"] * (self.kind == "transactional")
+            kinds += ["refuse", "refuse", "refuse", "lossy_crash", "freeze", "expire_ids"]
+            kinds += [random.choice(["delete_records", "truncate", "recreate"])]
+            kinds += ["fence", "time_out", "time_out"] * (self.kind == "transactional")
         return self._fault(random.choice(kinds))
 
     def _fault(self, kind: str) -> tuple[str, tuple[Any, ...]]:
@@ -214,6 +218,16 @@ class _Drawing:
                 return kind, (broker, seconds)
             case "move":
                 return kind, (*self._place(), random.randint(1, self.brokers))
+            case "shrink":
+                return kind, (*self._place(), broker, seconds)
+            case "delete_records":
+                return kind, (*self._place(), random.randint(1, 20))
+            case "truncate":
+                return kind, (*self._place(), random.random())
+            case "recreate":
+                return kind, (random.choice(list(TOPICS)),)
+            case "time_out":
+                return kind, (random.choice(_PRODUCERS),)
             case "fail":
                 return kind, (*random.choice(_PASSING), random.choice([1, 2, 5]))
             case "refuse":

@@ -157,9 +157,9 @@ class Faults:
         if to not in self.life.down:
             self.cluster.move_leader(topic, partition, to)
 
-    def shrink(self, topic: str, partition: int, broker: int) -> None:
+    def shrink(self, topic: str, partition: int, broker: int, seconds: float) -> None:
         """A replica is out of sync for a while."""
-        self.model.shrink_isr(topic, partition, broker, self.world.loop.time())
+        self.model.shrink_isr(topic, partition, broker, self.cluster.now, seconds)
         self.cluster.moved_on()
 
     def fail(self, api: int, code: int, times: int) -> None:
@@ -180,11 +180,32 @@ class Faults:
 
     def delete_records(self, topic: str, partition: int, records: int) -> None:
         """The oldest records are deleted."""
-        self.model.delete_records(topic, partition, records, self.world.loop.time())
+        self.model.delete_records(topic, partition, records, self.cluster.now)
+        self.cluster.moved_on()
+
+    def truncate(self, topic: str, partition: int, share: float) -> None:
+        """The newest records are lost, by an election that was not clean."""
+        log = self.model.log(topic, partition)
+        end = log[-1].offset + 1 if log else 0
+        self.model.truncate(topic, partition, int(end * share), self.cluster.now)
+        self.cluster.moved_on()
+
+    def recreate(self, topic: str) -> None:
+        """A topic is deleted, and made anew."""
+        self.model.recreate_topic(topic, self.cluster.now)
+        self.cluster.moved_on()
+
+    def time_out(self, producer: str) -> None:
+        """The coordinator aborts the open transaction of a producer."""
+        transactional_id = self.life.plan.producers.get(producer, {}).get("transactional_id")
+        if transactional_id in self.model.transactions():
+            self.model.time_out_transaction(transactional_id, self.cluster.now)
+            self.cluster.moved_on()
 
     def expire_ids(self) -> None:
         """The brokers forget the producers."""
-        self.model.expire_producer_ids(self.world.loop.time())
+        self.model.expire_producer_ids(self.cluster.now)
+        self.cluster.moved_on()
 
     def fence(self) -> None:
         """Other producers start with the transactional ids."""

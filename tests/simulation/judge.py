@@ -24,9 +24,9 @@ from aioproducer import (
     ProducerError,
     TransactionError,
 )
-from aioproducer.errors import RequestTimeoutError
+from aioproducer.errors import RequestTimeoutError, TransactionAbortedError
 from aioproducer.testing.simulation.loop import BEGIN
-from tests.simulation.journal import Sent
+from tests.simulation.journal import Sent, Transaction
 from tests.simulation.plan import GROUP, TOPICS
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 SLACK: Final = 2.0
 """Seconds of the virtual clock by which a bound may be missed."""
-LOSSY: Final = frozenset({"lossy_crash"})
-FORGETFUL: Final = frozenset({"expire_ids", "lossy_crash"})
+LOSSY: Final = frozenset({"lossy_crash", "truncate", "recreate"})
+FORGETFUL: Final = frozenset({"expire_ids", "lossy_crash", "truncate", "recreate"})
 """The cases that neither the producer nor Kafka can settle."""
 MURMUR2: Final = {
     b"key-0": 29_210_041,
@@ -47,18 +47,23 @@ MURMUR2: Final = {
     b"key-6": 1_389_029_780,
 }
 """The hashes of the callers' keys, by kafka-python."""
+UNCLEAN: Final = frozenset({"truncate", "recreate"})
+"""The faults that lose what all replicas have."""
 DEFAULTS: Final[dict[str, Any]] = {
     "acks": "all",
     "enable_idempotence": True,
     "delivery_timeout_ms": 120_000,
     "max_block_ms": 60_000,
     "buffer_memory": 33_554_432,
+    "transaction_timeout_ms": 60_000,
     "max_in_flight_requests_per_connection": 5,
 }
 """The options that bound what is promised, as they are documented."""
 HARMLESS: Final = frozenset({"freeze", "nothing"})
 
 
+_NOBODYS_FAULT: Final = ProducerClosedError, BufferExhaustedError, TransactionAbortedError
+"""Errors of healthy records: the application closes, sends too fast, or aborts."""
 _TIMEOUTS: Final = (
     DeliveryTimeoutError,
     BufferExhaustedError,
@@ -170,8 +175,10 @@ class Judge:
     def _is_lost_by_brokers(self, sent: Sent) -> bool:
         """True if the brokers may have lost a record that they had acknowledged."""
         if self._acks(sent.producer) == "all":
-            return self.plan.brokers < 3 and bool(LOSSY & self.plan.kinds)
-        return bool({"lossy_crash", "crash", "move"} & self.plan.kinds)
+            return bool(UNCLEAN & self.plan.kinds) or (
+                self.plan.brokers < 3 and "lossy_crash" in self.plan.kinds
+            )
+        return bool((LOSSY | {"crash", "move"}) & self.plan.kinds)
 
     def _delivered(self) -> Iterator[tuple[Sent, int, int]]:
         for sent in self.journal.sent:
@@ -306,9 +313,9 @@ class Judge:
         if not self.plan.kinds <= HARMLESS:
             return
         for sent, error in self._failed():
-            if isinstance(error, ProducerClosedError | BufferExhaustedError):
+            if isinstance(error, _NOBODYS_FAULT) or isinstance(error.__cause__, _NOBODYS_FAULT):
                 continue
-            if sent.transaction is not None and isinstance(error, TransactionError):
+            if sent.transaction is not None and self._took_too_long(sent.transaction):
                 continue
             yield f"{sent.name} failed while nothing was wrong: {error!r}"
 
@@ -336,7 +343,7 @@ class Judge:
             name = f"transaction {mine.number} of producer {mine.producer}"
             if mine.outcome == "aborted" and visible:
                 yield f"{name} was aborted, but {visible[0].name} is visible"
-            if self.deleted or (LOSSY & self.plan.kinds and self.plan.brokers < 3):
+            if self.deleted or any(map(self._is_lost_by_brokers, sent_in_it)):
                 continue
             if mine.outcome == "committed":
                 for sent in sent_in_it:
@@ -354,15 +361,16 @@ class Judge:
         for name, application in self.life.applications.items():
             if not isinstance(application.ended, FatalTransactionError):
                 continue
-            timeout = self._options(name).get("transaction_timeout_ms", 60_000) / 1000
-            longest = max(
-                (t.ended - t.began for t in self.journal.transactions if t.producer == name),
-                default=0.0,
-            )
-            too_long = self.plan.transaction_version == 1 and longest > timeout
+            mine = [t for t in self.journal.transactions if t.producer == name]
+            too_long = self.plan.transaction_version == 1 and any(map(self._took_too_long, mine))
             refused = "refuse" in self.plan.kinds
             if name not in self.life.fenced and not too_long and not refused:
                 yield f"producer {name} can't go on: {application.ended!r}"
+
+    def _took_too_long(self, mine: Transaction) -> bool:
+        """True if a coordinator may have aborted a transaction by itself."""
+        timeout = self._options(mine.producer)["transaction_timeout_ms"] / 1000
+        return mine.ended - mine.began > timeout or "time_out" in self.plan.kinds
 
     def _visible(self, sent: Sent) -> bool:
         return any(record.visible is True for *_, record in self.places.get(sent.value, []))

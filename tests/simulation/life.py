@@ -20,7 +20,7 @@ from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.simulation.callers import Application, Caller
 from tests.simulation.faults import Faults, Network
 from tests.simulation.journal import Call, Journal
-from tests.simulation.plan import TOPICS, Plan, Step
+from tests.simulation.plan import LOGIN, PASSWORD, TOPICS, USER, Plan, Step
 
 PATIENCE: Final = 2_000.0
 """Seconds of the virtual clock after which a call that should have ended has not."""
@@ -39,6 +39,9 @@ class Life:
         options = ClusterOptions(
             transaction_version=plan.transaction_version,
             topic_config={"min.insync.replicas": "2" if plan.brokers == 3 else "1"},
+            metadata=(0.0, plan.news_takes),
+            credentials={USER: PASSWORD} if plan.session_lifetime_ms else None,
+            session_lifetime_ms=plan.session_lifetime_ms,
         )
         self.world = SimulatedWorld(
             plan.seed, plan.brokers, timers_first=plan.timers_first, options=options
@@ -136,8 +139,13 @@ class Life:
             bootstrap_servers=self.world.cluster.bootstrap_servers,
             client_id=client_id,
             enable_metrics_push=False,
+            **self._login,
             **options,
         )
+
+    @property
+    def _login(self) -> Any:
+        return LOGIN if self.plan.session_lifetime_ms else {}
 
     def closing(self, producer: str) -> bool:
         """True if a producer is closed in the midst of it all."""
@@ -270,6 +278,7 @@ class Life:
             bootstrap_servers=self.world.cluster.bootstrap_servers,
             isolation_level="read_committed",
             client_id="reader",
+            **self._login,
         )
         try:
             await reader.start()
@@ -295,6 +304,7 @@ class Life:
                 isolation_level=isolation,
                 end="end",
                 client_id="reader-back",
+                **self._login,
             ) as reader:
                 self.journal.read_back[isolation] = [record async for record in reader]
 

@@ -9,8 +9,19 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from aioproducer.testing.simulation.loop import STEP_SECONDS
+
 TOPICS: Final = {"orders": 3, "audit": 1}
 GROUP: Final = "readers"
+USER: Final = "user"
+PASSWORD: Final = "secret"
+LOGIN: Final = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_username": USER,
+    "sasl_password": PASSWORD,
+}
+"""The options of clients, where brokers want a login."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,10 @@ class Plan:
     delays: str
     """The distribution of the network's delays."""
     transaction_version: int
+    news_takes: float = 0.0
+    """Seconds that brokers take at most to learn of a new leader."""
+    session_lifetime_ms: int = 0
+    """The time after which clients have to log in again; 0: there are no logins."""
     producers: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The options of each producer."""
     callers: dict[str, tuple[str, tuple[Step, ...]]] = field(default_factory=dict)
@@ -79,6 +94,10 @@ class Plan:
             f"{self.transaction_version}), network {self.delays}, {order}, "
             f"{self.step_seconds * 1e6:g} µs a callback"
         )
+        if self.news_takes:
+            yield f"  news: brokers learn of a new leader within {self.news_takes} s"
+        if self.session_lifetime_ms:
+            yield f"  logins: again before {self.session_lifetime_ms} ms"
         for name, options in self.producers.items():
             yield f"  producer {name}:"
             yield from (f"    {name}.{key} = {value!r}" for key, value in options.items())
@@ -102,7 +121,7 @@ class Plan:
         found = [f"p.{name}" for name in self.producers if len(self.producers) > 1]
         found += self.callers
         found += [f"e{place}" for place in range(len(self.events))]
-        found += ["close", "reader", "delays", "order", "step_seconds"]
+        found += ["close", "reader", "logins", "news", "delays", "order", "step_seconds"]
         for name, (_, steps) in self.callers.items():
             found += [f"{name}.{place}" for place in range(len(steps))]
         for name, options in self.producers.items():
@@ -115,8 +134,10 @@ class Plan:
         return replace(
             self,
             timers_first=self.timers_first and "order" not in gone,
-            step_seconds=0.0 if "step_seconds" in gone else self.step_seconds,
+            step_seconds=STEP_SECONDS if "step_seconds" in gone else self.step_seconds,
             delays="even" if "delays" in gone else self.delays,
+            news_takes=0.0 if "news" in gone else self.news_takes,
+            session_lifetime_ms=0 if "logins" in gone else self.session_lifetime_ms,
             producers={
                 name: {key: v for key, v in options.items() if f"{name}.{key}" not in gone}
                 for name, options in self.producers.items()
