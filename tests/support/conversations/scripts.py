@@ -742,7 +742,7 @@ def writing_outside_of_the_open_transaction(chat: Chat) -> None:
 def a_transactional_batch_without_its_id(chat: Chat) -> None:
     producer = chat.init()
     chat.produce(0, producer=producer, attributes=c.TRANSACTIONAL)
-    chat.produce(0, producer=producer, transactional_id=f"{chat.topic}-unknown")
+    chat.produce(0, producer=producer, transactional_id=f"{chat.topic}-unknown", patient=True)
 
 
 @first
