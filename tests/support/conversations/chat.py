@@ -41,6 +41,7 @@ _HIDDEN: Final = frozenset(
         "controller_id",
         "host",
         "port",
+        "rack",
         "name",
         "topic",
         "group_id",
