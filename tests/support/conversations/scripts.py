@@ -309,6 +309,9 @@ def topics_that_do_not_exist(chat: Chat) -> None:
     chat.ask(
         c.PRODUCE, 13, **asked, topic_data=[{"topic_id": unknown, "partition_data": [partition]}]
     )
+    topic, chat.topic = chat.topic, "no"
+    chat.fetch(0, wait=5_000)
+    chat.topic = topic
     chat.metadata({"topic_id": unknown, "name": None})
     chat.metadata({"topic_id": None, "name": "no"})
 
