@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 
 import pytest
@@ -16,3 +17,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background, as by `nohup make test &`: what is ignored stays ignored in the
     # processes that tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and items stay to the end, so no test's collection of garbage goes through them."""
+    gc.collect()
+    gc.freeze()

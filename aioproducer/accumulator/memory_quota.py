@@ -29,7 +29,7 @@ _FEW_PARTITIONS: Final = 16
 """The number of partitions up to which batches are not made smaller."""
 
 _GROWN_PART: Final = 8
-"""A batch that has grown takes at most one part in so many of the memory left."""
+"""A batch that has grown takes at most one part in so many of its node's memory."""
 
 _REMEMBERED: Final = 10.0
 """Seconds after which the count of partitions without memory begins to be forgotten."""
@@ -208,13 +208,16 @@ class MemoryQuota:
     def fair_size(self, size: int, node: NodeKey = None, *, grown: bool = False) -> int:
         """The part of ``size`` bytes that a batch for ``node`` gets.
 
-        A batch that has ``grown`` takes a small part of the memory left, or the size of the
-        smallest batch. Full batches for all partitions that lately held memory at the same time
-        must fit in half of the pool. Otherwise the first partitions would take the whole pool for a
-        few records each. No batch is larger than the part of the pool guaranteed to a node.
+        A batch that has ``grown`` takes a small part of the node's memory, or the size of the
+        smallest batch. The part does not depend on the memory that is left: at the bound, batches
+        would be small, and each record would cost more. Full batches for all partitions that lately
+        held memory at the same time must fit in half of the pool. Otherwise the first partitions
+        would take the whole pool for a few records each. No batch is larger than the part of the
+        pool guaranteed to a node.
         """
         if grown:
-            most = max(self._pool.room(node) // _GROWN_PART, self._batch_size)
+            quota = self._pool.quota
+            most = max((quota.room(node) + quota.used_by(node)) // _GROWN_PART, self._batch_size)
             while size > most:
                 size = max(size // 2, self._batch_size)
         if len(self._led) > 1 and self._pool.quota.part:
@@ -222,6 +225,12 @@ class MemoryQuota:
         if self._most_holders <= _FEW_PARTITIONS:
             return size
         return min(size, self._pool.total // (2 * self._most_holders))
+
+    def has_room(self, node: NodeKey, size: int) -> bool:
+        """True if a batch for ``node`` that may have ``size`` bytes need not wait for memory."""
+        if node in self._waiting:
+            return False
+        return self._pool.room(node) >= self.fair_size(size, node, grown=size > self._batch_size)
 
     def _count_holders(self, now: float) -> None:
         if self._holders > self._most_holders:

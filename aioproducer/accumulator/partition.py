@@ -174,6 +174,7 @@ class Partition:
     def requeue(self, taken: ProducerBatch, batches: Iterable[ProducerBatch]) -> None:
         """Queue ``batches`` in the place of a taken one, in the order of first sends."""
         self._in_flight.remove(taken)
+        taken.in_request = False
         for batch in batches:
             later = 0
             for queued in self._batches:

@@ -44,6 +44,7 @@ class ProducerBatch:
         "in_request",
         "is_part",
         "last_error",
+        "lent",
         "node",
         "order",
         "order_share",
@@ -93,7 +94,9 @@ class ProducerBatch:
         self.node = -1
         """The node of the last attempt."""
         self.in_request = False
-        """True while a request holds the batch's bytes, which may not have left yet."""
+        """True while a request with the batch has no outcome: the batch may be in the log."""
+        self.lent = False
+        """True while a request or a thread reads the buffer, so no other batch may get it."""
 
     def __repr__(self) -> str:
         return f"<ProducerBatch {self.topic_partition} records={self.count} order={self.order}>"
@@ -164,10 +167,10 @@ class ProducerBatch:
     def release(self) -> bytearray | None:
         """Drop the records, and return the buffer for the pool.
 
-        If a request that was given up still holds the buffer, the call returns a new one.
+        If the buffer is still :attr:`lent`, the call returns a new one.
         """
         buffer, self.buffer = self.buffer, None
-        if buffer is not None and self.in_request:
+        if buffer is not None and self.lent:
             buffer = bytearray(len(buffer))
         self.builder.tokens = []
         self.builder.runs = []

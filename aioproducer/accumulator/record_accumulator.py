@@ -97,7 +97,13 @@ class RecordAccumulator:
         """The pending records, for the commands that cancel, fail or serve them."""
         self.waiters = MemoryWaiters(self._memory_quota, self._pool, self.routes, make_future, wake)
         """Back pressure, for callers of ``drain()``."""
-        self._sticky = StickyChoice(settings, random, self.batches.is_unavailable, self._sizes)
+        self._sticky = StickyChoice(
+            settings,
+            random,
+            self.batches.is_unavailable,
+            self._memory_quota.has_room,
+            self._sizes,
+        )
 
     # --- records come in -------------------------------------------------------------------
 

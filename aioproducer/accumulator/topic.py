@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
+from typing import Final
 
 from aioproducer.accumulator.batch_growth import BatchGrowth
 from aioproducer.accumulator.partition import Partition
@@ -170,12 +171,18 @@ class Topic:
         return self.seen_by_partitioner
 
 
+_SAMPLE: Final = 32
+"""The most partitions that a choice looks at, so that its cost does not grow with a topic."""
+
+
 class StickyChoice:
     """Chooses the sticky partition, and the moment of the next choice.
 
-    With ``adaptive_partitioning``, partitions with more queued batches are chosen less often. The
-    choice leaves out partitions whose leader has taken no batch for the availability timeout;
-    ``is_unavailable`` returns True for such a leader.
+    With ``adaptive_partitioning``, partitions with more queued batches are chosen less often, and a
+    partition whose leader has no memory left for a batch only if no other has; ``has_room`` tells.
+    The choice leaves out partitions whose leader has taken no batch for the availability timeout;
+    ``is_unavailable`` returns True for such a leader. Of many partitions, a random sample is looked
+    at.
     """
 
     def __init__(
@@ -183,6 +190,7 @@ class StickyChoice:
         settings: AccumulatorSettings,
         random: Random,
         is_unavailable: Callable[[int, float], bool],
+        has_room: Callable[[int | None, int], bool],
         sizes: BatchSizes,
     ) -> None:
         self._random = random
@@ -190,28 +198,43 @@ class StickyChoice:
         self._adaptive = settings.adaptive_partitioning
         avoids = self._adaptive and settings.availability_timeout is not None
         self._is_unavailable = is_unavailable if avoids else None
+        self._has_room = has_room
 
     def choose(self, topic: Topic, now: float) -> Partition:
         """Choose anew."""
         share = self._sizes.share(topic.growth)
-        if len(topic.partitions) == 1:
-            topic.stick_to(topic.partitions[0], share)
-            return topic.partitions[0]
-        led = self._available([each for each in topic.partitions if each.leader is not None], now)
-        candidates = led or topic.partitions
-        loads = [each.queued for each in candidates] if self._adaptive and led else None
-        chosen = next_sticky_partition(self._random, candidates, loads)
+        partitions = topic.partitions
+        if len(partitions) == 1:
+            topic.stick_to(partitions[0], share)
+            return partitions[0]
+        led: list[Partition] = []
+        if len(partitions) > _SAMPLE:
+            led = self._available(self._random.sample(partitions, _SAMPLE), now)
+        if not led:
+            led = self._available(partitions, now) or _led(partitions)
+        if self._adaptive and led:
+            candidates = self._roomy(led, share)
+            loads = [each.queued for each in candidates]
+            chosen = next_sticky_partition(self._random, candidates, loads)
+        else:
+            chosen = next_sticky_partition(self._random, led or partitions)
         topic.stick_to(chosen, share)
         return chosen
 
-    def _available(self, led: list[Partition], now: float) -> list[Partition]:
-        """The partitions whose leaders take batches; all partitions, if no leader does."""
-        is_unavailable = self._is_unavailable
+    def _available(self, partitions: Sequence[Partition], now: float) -> list[Partition]:
+        """The partitions with a leader that takes batches."""
+        led, is_unavailable = _led(partitions), self._is_unavailable
         if is_unavailable is None:
             return led
-        return [
-            each for each in led if each.leader is None or not is_unavailable(each.leader, now)
-        ] or led
+        return [each for each in led if each.leader is None or not is_unavailable(each.leader, now)]
+
+    def _roomy(self, led: list[Partition], size: int) -> list[Partition]:
+        """The partitions whose leaders have memory for a batch of ``size``; all, if none has."""
+        leaders = {each.leader for each in led}
+        roomy = {leader for leader in leaders if self._has_room(leader, size)}
+        if not roomy or len(roomy) == len(leaders):
+            return led
+        return [each for each in led if each.leader in roomy]
 
     def for_batch(self, topic: Topic, size: int, now: float) -> Partition:
         """The partition for a record of ``size`` bytes that begins a batch.
@@ -230,3 +253,7 @@ class StickyChoice:
         if topic.produced > topic.share:
             topic.unstick()
         return partition
+
+
+def _led(partitions: Sequence[Partition]) -> list[Partition]:
+    return [each for each in partitions if each.leader is not None]

@@ -23,6 +23,7 @@ from aioproducer.auth.aws_credentials import (
     AwsSigner,
     parameters_of,
 )
+from aioproducer.auth.mechanism import Mechanism
 from aioproducer.auth.peer_text import json_object, printable
 from aioproducer.auth.token import Token
 from aioproducer.config.secret import Secret
@@ -39,7 +40,7 @@ _MOST_PROVIDERS: Final = 64
 USER_AGENT: Final = f"aioproducer/{__version__}/python/{platform.python_version()}"
 
 
-class AwsMskIam:
+class AwsMskIam(Mechanism):
     """The mechanism. botocore finds and renews the credentials, in threads beside the loop."""
 
     name = "AWS_MSK_IAM"
@@ -55,9 +56,6 @@ class AwsMskIam:
         if isinstance(outcome, ProducerError):
             raise outcome
         return AwsMskIamExchange(_message(host, outcome))
-
-    async def close(self) -> None:
-        """Nothing runs between logins."""
 
 
 @final

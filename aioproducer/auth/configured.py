@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from aioproducer.auth.assertions import AssertionFile, SignedAssertion
 from aioproducer.auth.aws_credentials import AwsOptions, region_of
@@ -17,14 +17,18 @@ from aioproducer.auth.mechanism import Mechanism
 from aioproducer.auth.oauthbearer import OAuthBearer
 from aioproducer.auth.oidc import ClientCredentials, JwtBearer, TokenFile
 from aioproducer.auth.plain import Plain
+from aioproducer.auth.provided_credentials import ProvidedCredentials
+from aioproducer.auth.provider import Provider
+from aioproducer.auth.reread import RereadMechanism
 from aioproducer.auth.scram import Scram
 from aioproducer.auth.shared_tokens import identity_of, shared_source
 from aioproducer.auth.tls import TlsContexts, TlsOptions
 from aioproducer.auth.token import RefreshRules
 from aioproducer.auth.token_endpoint import TokenEndpoint
-from aioproducer.auth.tokens import TokenProvider, TokenSource
+from aioproducer.auth.tokens import TokenSource
 from aioproducer.config import ProducerConfig, Secret, login
 from aioproducer.config.configured_login import login_of
+from aioproducer.config.security_kinds import ProviderOption
 from aioproducer.errors import ConfigError
 
 __all__ = ["mechanism_of", "tls_of"]
@@ -41,7 +45,8 @@ def tls_of(config: ProducerConfig) -> TlsContexts | None:
     """
     if config.security_protocol not in ("SSL", "SASL_SSL"):
         return None
-    return TlsContexts(_tls_options(config))
+    reread = (lambda: _tls_options(config.reread())) if config.references else None
+    return TlsContexts(_tls_options(config), reread=reread)
 
 
 def _tls_options(config: ProducerConfig) -> TlsOptions:
@@ -79,15 +84,21 @@ def mechanism_of(config: ProducerConfig, clock: Callable[[], float]) -> Mechanis
         ConfigError: credentials are missing, or can't be used.
         MissingExtraError: the mechanism needs an extra that is not installed.
     """
-    match login_of(config):
-        case None:
-            return None
+
+    def make(config: ProducerConfig) -> Mechanism | None:
+        found = login_of(config)
+        return None if found is None else _mechanism(found, config, clock)
+
+    made = make(config)
+    return RereadMechanism(config, made, make) if made and config.references else made
+
+
+def _mechanism(asked: login.Login, config: ProducerConfig, clock: Callable[[], float]) -> Mechanism:
+    match asked:
         case login.PlainLogin(username, password):
-            return Plain(username, password)
+            return _password_mechanism("PLAIN", username, password)
         case login.ScramLogin(mechanism, username, password, token_auth):
-            return Scram(
-                mechanism, username, password, tokenauth=token_auth, saslprep=False
-            )  # as Kafka's tools and brokers have it
+            return _password_mechanism(mechanism, username, password, token_auth=token_auth)
         case login.KerberosLogin(service_name, principal, keytab, ticket_cache):
             return Gssapi(
                 service_name, principal=principal, keytab=keytab, ticket_cache=ticket_cache
@@ -97,6 +108,25 @@ def mechanism_of(config: ProducerConfig, clock: Callable[[], float]) -> Mechanis
         case login.OAuthLogin(source, extensions):
             source = _of_region(source, config)
             return OAuthBearer(_tokens(source, config, clock), dict(extensions))
+        case login.ProvidedLogin(mechanism, provider, token_auth):
+            return ProvidedCredentials(
+                mechanism,
+                _imported("sasl_credentials_provider", provider),
+                lambda username, password: _password_mechanism(
+                    mechanism, username, password, token_auth=token_auth
+                ),
+                timeout=_seconds(config.sasl_login_read_timeout_ms),
+            )
+
+
+def _password_mechanism(
+    mechanism: str, username: str, password: Secret, *, token_auth: bool = False
+) -> Mechanism:
+    if mechanism == "PLAIN":
+        return Plain(username, password)
+    return Scram(
+        mechanism, username, password, tokenauth=token_auth, saslprep=False
+    )  # as Kafka's tools and brokers have it
 
 
 def _aws_options(aws: login.AwsLogin) -> AwsOptions:
@@ -179,10 +209,10 @@ def _provider(
     source: login.TokenSettings,
     endpoint: Callable[[str], TokenEndpoint],
     clock: Callable[[], float],
-) -> TokenProvider:
+) -> Provider:
     match source:
         case login.ProvidedToken(provider):
-            return _imported(provider) if isinstance(provider, str) else provider
+            return _imported("sasl_oauthbearer_token_provider", provider)
         case login.TokenFileSettings(path):
             return TokenFile(Path(path))
         case login.ClientCredentialsSettings(url, client_id, secret, scope, urlencode, assertion):
@@ -212,15 +242,15 @@ def _assertion(
     )
 
 
-def _imported(path: str) -> Callable[[], Any]:
-    """The provider at an import path ``package.module:function``."""
-    module, _, name = path.partition(":")
+def _imported(option: str, provider: ProviderOption) -> Provider:
+    """The provider, which may be the import path ``package.module:function`` of one."""
+    if not isinstance(provider, str):
+        return provider
+    module, _, name = provider.partition(":")
     try:
-        provider = getattr(import_module(module), name)
+        found = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise ConfigError(
-            f"sasl_oauthbearer_token_provider={path!r} can't be imported: {error}"
-        ) from error
-    if not callable(provider):
-        raise ConfigError(f"sasl_oauthbearer_token_provider={path!r} is not callable")
-    return provider  # type: ignore[no-any-return]
+        raise ConfigError(f"{option}={provider!r} can't be imported: {error}") from error
+    if not callable(found):
+        raise ConfigError(f"{option}={provider!r} is not callable")
+    return found  # type: ignore[no-any-return]

@@ -11,6 +11,7 @@ from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from aioproducer.auth.mechanism import Mechanism
 from aioproducer.config.login import KerberosLogin
 from aioproducer.config.secret import Secret
 from aioproducer.errors import (
@@ -55,7 +56,7 @@ _ADVICE: Final = {
 }
 
 
-class Gssapi:
+class Gssapi(Mechanism):
     """Kerberos with the tickets of one principal.
 
     ``keytab``: the file with the principal's key; tickets are got with it, anew before they expire,
@@ -97,9 +98,6 @@ class Gssapi:
     async def begin(self, host: str) -> GssapiExchange:
         """Start a login at ``service@host``; the KDC is asked by the first step."""
         return GssapiExchange(self, f"{self._options.service_name}@{host}")
-
-    async def close(self) -> None:
-        """Nothing runs between logins."""
 
     def credentials(self) -> gssapi.Credentials:
         """Credentials that last; blocks while the KDC is asked.

@@ -41,8 +41,19 @@ class Exchange(Protocol):
 class Mechanism(Protocol):
     """A SASL mechanism with the credentials of a producer; it serves all connections."""
 
+    __slots__ = ()
+
     name: str
     """Its name at brokers: ``SCRAM-SHA-256``."""
+
+    async def current(self) -> Mechanism:
+        """The mechanism with the credentials as they are now: the same one until they change.
+
+        Raises:
+            AuthenticationError: there are no credentials, or they can't be used. Final.
+            NetworkError: they can't be had at present.
+        """
+        return self
 
     async def begin(self, host: str) -> Exchange:
         """Start a login at the broker ``host``; gets a token where one is needed.
@@ -54,3 +65,4 @@ class Mechanism(Protocol):
 
     async def close(self) -> None:
         """End what the mechanism runs on this event loop, within a moment."""
+        return  # by default nothing runs between logins

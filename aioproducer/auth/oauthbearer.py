@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final, Protocol, final
 
+from aioproducer.auth.mechanism import Mechanism
 from aioproducer.auth.peer_text import json_object, printable
 from aioproducer.auth.token import Token
 from aioproducer.errors import AuthenticationError, ConfigError, TokenError
@@ -30,7 +31,7 @@ class _Tokens(Protocol):
     async def close(self) -> None: ...
 
 
-class OAuthBearer:
+class OAuthBearer(Mechanism):
     """The mechanism; its tokens come from one source for all connections."""
 
     name = "OAUTHBEARER"

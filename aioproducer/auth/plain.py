@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from aioproducer.auth.credentials import sendable
+from aioproducer.auth.mechanism import Mechanism
 from aioproducer.config.secret import Secret
 from aioproducer.errors import IllegalSaslStateError
 
 __all__ = ["Plain"]
 
 
-class Plain:
+class Plain(Mechanism):
     """PLAIN with one user. Whoever reads the connection reads the password: use it with TLS.
 
     Raises:
@@ -31,9 +32,6 @@ class Plain:
     async def begin(self, host: str) -> PlainExchange:
         """Start a login; the host plays no part in it."""
         return PlainExchange(self._username, self._password)
-
-    async def close(self) -> None:
-        """Nothing runs between logins."""
 
 
 class PlainExchange:

@@ -14,6 +14,7 @@ from enum import Enum, auto
 from typing import ClassVar, Final
 
 from aioproducer.auth.credentials import prepared, sendable
+from aioproducer.auth.mechanism import Mechanism
 from aioproducer.auth.scram_messages import (
     ServerError,
     ServerFirst,
@@ -51,7 +52,7 @@ class _Key:
         return f"_Key({MASK!r})"
 
 
-class Scram:
+class Scram(Mechanism):
     """SCRAM with one user.
 
     ``tokenauth``: the user name is the id of a delegation token and the password its HMAC (KIP-48,
@@ -92,9 +93,6 @@ class Scram:
     async def begin(self, host: str) -> ScramExchange:
         """Start a login; the host plays no part in it."""
         return ScramExchange(self, self._new_nonce())
-
-    async def close(self) -> None:
-        """Nothing runs between logins."""
 
     def client_first(self, nonce: str) -> str:
         """The first message, without the header that says that no channel is bound."""

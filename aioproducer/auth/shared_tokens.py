@@ -8,7 +8,8 @@ from threading import Lock
 from types import MethodType
 from typing import Final, final
 
-from aioproducer.auth.tokens import TokenProvider, TokenSource
+from aioproducer.auth.provider import Provider
+from aioproducer.auth.tokens import TokenSource
 
 __all__ = ["identity_of", "shared_source"]
 
@@ -34,7 +35,7 @@ def shared_source(settings: Hashable, make: Callable[[], TokenSource]) -> TokenS
         return source
 
 
-def identity_of(provider: TokenProvider) -> Hashable:
+def identity_of(provider: Provider) -> Hashable:
     """A key for ``provider`` that equals no other provider's, whatever its ``__eq__`` says.
 
     A provider need not be hashable. Each look-up of a method makes another object, so methods are

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import ssl
+from collections.abc import Callable
 from ipaddress import ip_address
 from threading import Lock
 from typing import Any, Final, TypeAlias
@@ -40,15 +41,23 @@ class CipherSuiteError(ssl.SSLError):
 
 
 class TlsContexts:
-    """Gives each new connection its context: the same one until a file of the options changes.
+    """Gives each new connection its context: the same one until the options or their files change.
 
     A file that can't be used, as it is half written perhaps, leaves the old context in use, says so
     once in the log, and is tried again for the next connection. Threads may share the object.
     """
 
-    def __init__(self, options: TlsOptions, *, and_system: bool = False) -> None:
-        """``and_system``: the system's authorities are trusted beside those of the options."""
+    def __init__(
+        self,
+        options: TlsOptions,
+        *,
+        and_system: bool = False,
+        reread: Callable[[], TlsOptions] | None = None,
+    ) -> None:
+        """``and_system``: the system's authorities are trusted beside those of the options.
+        ``reread`` reads the options again, for they came by placeholders; None: they did not."""
         self.options = options
+        self._reread = reread
         self._and_system = and_system
         self._lock = Lock()
         """Guards what follows."""
@@ -76,34 +85,37 @@ class TlsContexts:
         if self.options.context is not None:
             return self.options.context
         with self._lock:
-            seen = self._signature()  # before the files are read: what changes then, is read again
             if self._context is None:
-                self._context, self._made_of = self._make(), seen
-            elif seen != self._made_of:
-                self._renew(seen)
+                self._context = self._make(self.options, self._signature(self.options))
+            else:
+                self._context = self._renewed(self._context)
             return self._context
 
-    def _make(self) -> ssl.SSLContext:
-        context = make_context(self.options)
+    def _make(self, options: TlsOptions, seen: _Signature) -> ssl.SSLContext:
+        """``seen``: from before the files are read, so that what changes then is read again."""
+        context = make_context(options)
         if self._and_system:
             context.load_default_certs()
+        self.options, self._made_of = options, seen
         return context
 
-    def _renew(self, seen: _Signature) -> None:
+    def _renewed(self, context: ssl.SSLContext) -> ssl.SSLContext:
         try:
-            context = self._make()
+            options = self.options if self._reread is None else self._reread()
+            seen = self._signature(options)
+            if (options, seen) != (self.options, self._made_of):
+                context = self._make(options, seen)
+                logger.info("New connections use the new content of the keystore or truststore")
+            self._complaint = ""
         except ConfigError as error:
             if str(error) != self._complaint:
                 self._complaint = str(error)
                 logger.warning(
                     "The new certificates can't be loaded, so the old ones stay in use: %s", error
                 )
-            return
-        self._context, self._made_of, self._complaint = context, seen, ""
-        logger.info("New connections use the new content of the keystore or truststore")
+        return context
 
-    def _signature(self) -> _Signature:
-        options = self.options
+    def _signature(self, options: TlsOptions) -> _Signature:
         paths = (options.keystore_location, options.truststore_location, options.crl_location)
         return tuple(_state_of(path) for path in paths if path is not None)
 

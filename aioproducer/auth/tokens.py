@@ -11,27 +11,24 @@ runs on the loop of whoever began it; when that one ends it, another asker begin
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future
 from random import Random
 from threading import Lock
-from typing import Any, Final, TypeAlias, final
+from typing import Final, final
 
+from aioproducer.auth.provider import Provider, Raised, ask, is_final, told
 from aioproducer.auth.token import RefreshRules, Token, token_from
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.errors import ProducerError, TokenEndpointError, TokenError, anew
+from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.tasks import TaskOwner
 from aioproducer.runtime.threads import ThreadForEach
 
-__all__ = ["Token", "TokenProvider", "TokenSource"]
+__all__ = ["Token", "TokenSource"]
 
 logger = logging.getLogger(__name__)
-
-TokenProvider: TypeAlias = Callable[[], Any]
-"""Gives a token, or an awaitable of one, in one of the forms of
-:func:`~aioproducer.auth.token.token_from`. A provider that is no ``async def`` runs in a thread."""
 
 _THREADS: Final = ThreadForEach("aioproducer-token")
 """A provider that hangs holds up no other one."""
@@ -41,19 +38,6 @@ _PATIENCE: Final = 2.0
 _GRACE: Final = 1.0
 _TO_END: Final = 0.1
 """Seconds for a provider to end that was cancelled; one that goes on holds up no producer."""
-_WRONG_PROGRAM: Final = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    NameError,
-    NotImplementedError,
-    TypeError,
-)
-"""A provider that raises one of these is not mended by asking it again."""
-_WRONG_ANSWER: Final = (LookupError, ValueError)
-"""These are final until the provider has given a token. A provider that has given one has met an
-answer that it did not expect (an outage's page instead of JSON, say), and is asked again."""
 
 
 @final
@@ -75,6 +59,7 @@ class _Fetch:
 class TokenSource:
     """The token of one provider; see the module for how it is kept fresh.
 
+    ``provider`` gives a token in one of the forms of :func:`~aioproducer.auth.token.token_from`.
     ``clock`` gives seconds since the epoch (``time.time``).
     ``timeout``: seconds for one call of the provider.
     ``patience``: seconds that an asker waits for the next token while the old one is valid.
@@ -83,7 +68,7 @@ class TokenSource:
 
     def __init__(
         self,
-        provider: TokenProvider,
+        provider: Provider,
         *,
         clock: Callable[[], float],
         refresh: RefreshRules | None = None,
@@ -196,7 +181,7 @@ class TokenSource:
         """Call the provider, and keep what it gives."""
         outcome: Token | ProducerError
         try:
-            async with asyncio.timeout(self._timeout) as bound:
+            async with PatientTimeout(self._timeout) as bound:
                 outcome = await self._ask()
         except asyncio.CancelledError as error:
             if (task := asyncio.current_task()) is not None and task.cancelling():
@@ -212,26 +197,20 @@ class TokenSource:
         _end_of(fetch)
 
     async def _ask(self) -> Token | ProducerError:
-        provider = self._provider
-        if _is_async(provider):
-            return token_from(await provider())
-        answer = await asyncio.get_running_loop().run_in_executor(_THREADS, _guarded, provider)
-        if isinstance(answer, _Raised):
-            return self._failure_of(answer.error)
-        return token_from(await answer if isinstance(answer, Awaitable) else answer)
+        answer = await ask(self._provider, _THREADS)
+        return self._failure_of(answer.error) if isinstance(answer, Raised) else token_from(answer)
 
     def _failure_of(self, error: BaseException) -> ProducerError:
         """The error that askers get for what a provider raised."""
         if isinstance(error, ProducerError):
             error.__context__ = None
             return error.with_traceback(None)  # its frames hold what the provider gave
-        told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        final = _WRONG_PROGRAM if self._has_worked else (*_WRONG_PROGRAM, *_WRONG_ANSWER)
-        if isinstance(error, final) and not isinstance(error, OSError):
-            failure: ProducerError = TokenError(f"the token provider failed with {told}")
+        what = f"the token provider failed with {told(error)}"
+        failure: ProducerError
+        if is_final(error, has_worked=self._has_worked):
+            failure = TokenError(what)
         else:
-            told = f"the token provider failed with {told}; the producer retries"
-            failure = TokenEndpointError(told)
+            failure = TokenEndpointError(f"{what}; the producer retries")
         failure.__cause__ = error
         return failure
 
@@ -286,23 +265,3 @@ def _end(token: Token) -> float:
 def _end_of(fetch: _Fetch) -> None:
     if not fetch.ended.done():
         fetch.ended.set_result(None)
-
-
-@final
-class _Raised:
-    """An exception as a value: a future can't carry StopIteration, and asyncio ends at some."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-
-def _guarded(provider: TokenProvider) -> object:
-    try:
-        return provider()
-    except BaseException as error:
-        return _Raised(error)
-
-
-def _is_async(provider: TokenProvider) -> bool:
-    call = getattr(provider, "__call__", None)  # noqa: B004
-    return inspect.iscoroutinefunction(provider) or inspect.iscoroutinefunction(call)

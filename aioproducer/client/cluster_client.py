@@ -36,6 +36,7 @@ from aioproducer.errors import (
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import Node
 from aioproducer.network.request import Request
+from aioproducer.runtime.patience import PatientTimeout, sockets_read
 from aioproducer.runtime.tasks import TaskOwner
 
 __all__ = ["ClusterClient"]
@@ -60,7 +61,8 @@ class ClusterClient:
         environment: Environment = SYSTEM,
     ) -> None:
         self.config = config
-        self.clock = environment.clock
+        self._wakeup = environment.wakeup(environment.clock)
+        self.clock = self._wakeup.clock
         self.random: Random = environment.random()
         self._name = name
         self._environment = environment
@@ -73,11 +75,10 @@ class ClusterClient:
         """The futures of all requests."""
         self._loop: asyncio.AbstractEventLoop
         self._owner = TaskOwner(self._break, logs.ClientLog(client_id, environment.clock))
-        self._wakeup = environment.wakeup(environment.clock)
         self._metrics = ProducerMetrics(
             num_samples=config.metrics_num_samples,
             sample_window=max(config.metrics_sample_window_ms, 1) / 1000,
-            now=environment.clock(),
+            now=self.clock(),
         )
         secured = security(config, environment)
         self._mechanism = secured.mechanism
@@ -87,7 +88,7 @@ class ClusterClient:
             environment,
             self.random,
             self._owner,
-            self._wakeup.wake,
+            self._wakeup,
             self._metrics,
             secured,
         )
@@ -198,7 +199,7 @@ class ClusterClient:
         self._wakeup.wake()
         seconds = self.config.request_timeout_ms / 1000 if timeout is None else timeout
         try:
-            async with asyncio.timeout(seconds):
+            async with PatientTimeout(seconds):
                 result = await response
         except TimeoutError:
             raise self._no_response(node, seconds) from None
@@ -237,7 +238,7 @@ class ClusterClient:
         last: ProducerError | None = None
         failures = 0
         try:
-            async with asyncio.timeout(timeout):
+            async with PatientTimeout(timeout):
                 while True:
                     try:
                         return await attempt()
@@ -307,12 +308,18 @@ class ClusterClient:
     # --- the task --------------------------------------------------------------------------
 
     async def _run(self) -> None:
+        now = self._wakeup.turn()
+        late_at: float | None = None
         while True:
-            now = self.clock()
+            if late_at is not None and now >= late_at:
+                await sockets_read(self._client.received)
+                self._client.poll(now)
             self._take_completed(now)
-            moments = (self._requests.step(now), self._client.poll(now), logs.tell_due())
-            due = min((moment for moment in moments if moment is not None), default=None)
-            await self._wakeup.wait(due)
+            due = self._requests.step(now)
+            late_at = self._client.next_timeout()
+            moments = (due, late_at, logs.tell_due())
+            first = min((moment for moment in moments if moment is not None), default=None)
+            now = await self._wakeup.wait(first, late_at if self._awaited else None)
 
     def _take_completed(self, now: float) -> None:
         for completion in self._client.take_completed():

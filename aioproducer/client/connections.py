@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from aioproducer.client.environment import Environment
+from aioproducer.client.wakeup import Wakeup
 from aioproducer.config import ProducerConfig
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import BootstrapId, BootstrapServer
@@ -64,11 +65,11 @@ def network_client(
     environment: Environment,
     random: Random,
     owner: TaskOwner,
-    wake: Callable[[], None],
+    wakeup: Wakeup,
     metrics: ProducerMetrics,
     secured: Security,
 ) -> NetworkClient:
-    """The client of the brokers. ``wake`` is called when there is something to do for it."""
+    """The client of the brokers, by the clock of ``wakeup``, which wakes what works for it."""
     idle = config.connections_max_idle_ms
     return environment.network(
         ClientSettings(
@@ -93,8 +94,8 @@ def network_client(
             max_idle=float("inf") if idle < 0 else idle / 1000,
         ),
         owner,
-        environment.clock,
+        wakeup.clock,
         random,
-        wake,
+        wakeup.wake,
         metrics,
     )

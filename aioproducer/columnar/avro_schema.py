@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -163,26 +163,38 @@ def _short(schema: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def encoded_default(schema: AvroType, default: Any, level: int = 0) -> bytes:
+def encoded_default(schema: AvroType, default: Any) -> bytes:
     """A field's default in Avro's encoding. Raises ConfigError if it is not of the type."""
+    return _encoded_default(schema, default, 0, set())
+
+
+def _encoded_default(
+    schema: AvroType, default: Any, level: int, refused: set[tuple[int, int]]
+) -> bytes:
+    """``refused``: the ids of branches of unions, each with that of a default that it refused."""
     wrong = ConfigError(f"the default {_short(default)} is no {schema}")
     if level > _DEEPEST:
         raise wrong
     try:
-        return _default(schema, default, level)
-    except (TypeError, ValueError, OverflowError, struct.error, IndexError, AttributeError) as why:
+        return _default(schema, default, level, refused)
+    except (TypeError, ValueError, OverflowError, struct.error, LookupError, AttributeError) as why:
         if isinstance(why, ConfigError):
             raise
         raise wrong from why
 
 
-def _default(schema: AvroType, default: Any, level: int) -> bytes:
+def _default(schema: AvroType, default: Any, level: int, refused: set[tuple[int, int]]) -> bytes:
     kind, parts = schema.type, schema.parts
     if kind == "union":
-        return varint(0) + encoded_default(parts[0], default, level + 1)
+        return _union_default(parts, default, level, refused)
     if kind == "record":
         return b"".join(
-            encoded_default(part, default.get(each["name"], each.get("default")), level + 1)
+            _encoded_default(
+                part,
+                default[each["name"]] if each["name"] in default else each["default"],
+                level + 1,
+                refused,
+            )
             for each, part in zip(schema.fields, parts, strict=True)
         )
     if kind in ("array", "map"):
@@ -190,13 +202,29 @@ def _default(schema: AvroType, default: Any, level: int) -> bytes:
             raise TypeError
         items = [
             (sized(each.encode()) if kind == "map" else b"")
-            + encoded_default(parts[0], default[each] if kind == "map" else each, level + 1)
+            + _encoded_default(
+                parts[0], default[each] if kind == "map" else each, level + 1, refused
+            )
             for each in default
         ]
         return (varint(len(items)) if items else b"") + b"".join(items) + b"\0"
     if kind == "enum":
         return varint(schema.attributes["symbols"].index(default))
     return _primitive_default(schema, default)
+
+
+def _union_default(
+    branches: Sequence[AvroType], default: Any, level: int, refused: set[tuple[int, int]]
+) -> bytes:
+    """The default in the first branch that takes it, as Avro 1.12 has it; before, in the first."""
+    for number, branch in enumerate(branches):
+        attempt = id(branch), id(default)
+        if attempt not in refused:
+            try:
+                return varint(number) + _encoded_default(branch, default, level + 1, refused)
+            except ConfigError:
+                refused.add(attempt)
+    raise TypeError
 
 
 def _primitive_default(schema: AvroType, default: Any) -> bytes:

@@ -16,9 +16,11 @@ from aioproducer.config.login import (
     Login,
     OAuthLogin,
     PlainLogin,
+    ProvidedLogin,
     ScramLogin,
 )
 from aioproducer.config.oauth_login import oauth_login
+from aioproducer.config.security_kinds import ProviderOption
 from aioproducer.config.security_options import SaslMechanism
 from aioproducer.errors import ConfigError
 
@@ -52,6 +54,7 @@ _KERBEROS_OPTIONS: Final = (
 _MEANT_FOR: Final[dict[str, tuple[str, ...]]] = {
     "sasl_username": _PASSWORDS,
     "sasl_password": _PASSWORDS,
+    "sasl_credentials_provider": _PASSWORDS,
     "sasl_kerberos_principal": ("GSSAPI",),
     "sasl_kerberos_keytab": ("GSSAPI",),
     "sasl_aws_profile_name": ("AWS_MSK_IAM",),
@@ -166,6 +169,8 @@ def _check_classes(mechanism: str, config: OptionTable) -> None:
 
 
 def _password_login(mechanism: str, sources: LoginSources) -> Login:
+    if (provider := sources.config.sasl_credentials_provider) is not None:
+        return _provided_login(mechanism, provider, sources)
     username = sources.text("sasl_username", "username")
     password = sources.secret("sasl_password", "password")
     if username is None:
@@ -178,9 +183,22 @@ def _password_login(mechanism: str, sources: LoginSources) -> Login:
     return PlainLogin(username, password)
 
 
+def _provided_login(
+    mechanism: str, provider: ProviderOption, sources: LoginSources
+) -> ProvidedLogin:
+    for keyword, jaas_name in (("sasl_username", "username"), ("sasl_password", "password")):
+        if sources.secret(keyword, jaas_name) is not None:
+            raise ConfigError(
+                f"sasl_credentials_provider and {keyword} (or {jaas_name} in sasl_jaas_config) are"
+                " two sources of credentials: give one"
+            )
+    return ProvidedLogin(mechanism, provider, sources.flag("tokenauth"))
+
+
 def _missing(mechanism: str, name: str) -> ConfigError:
     return ConfigError(
-        f"sasl_mechanism={mechanism!r} needs sasl_{name}, or {name} in sasl_jaas_config"
+        f"sasl_mechanism={mechanism!r} needs sasl_{name}, or {name} in sasl_jaas_config, or"
+        " sasl_credentials_provider"
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from aioproducer.config.secret import Secret
-from aioproducer.config.security_kinds import TokenProviderOption
+from aioproducer.config.security_kinds import ProviderOption
 
 __all__ = [
     "AssertionSettings",
@@ -22,6 +22,7 @@ __all__ = [
     "Login",
     "OAuthLogin",
     "PlainLogin",
+    "ProvidedLogin",
     "ProvidedToken",
     "ScramLogin",
     "SignedAssertionSettings",
@@ -47,6 +48,15 @@ class ScramLogin:
     password: Secret
     token_auth: bool = False
     """The user name is the id of a delegation token, the password its HMAC (KIP-48)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProvidedLogin:
+    """``PLAIN`` or ``SCRAM-…`` with the credentials that the user's own code provides."""
+
+    mechanism: str
+    provider: ProviderOption
+    token_auth: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,7 @@ class AwsLogin:
 class ProvidedToken:
     """Tokens that the user's own code provides."""
 
-    provider: TokenProviderOption
+    provider: ProviderOption
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,4 +170,4 @@ class OAuthLogin:
     extensions: tuple[tuple[str, str], ...] = ()
 
 
-Login: TypeAlias = PlainLogin | ScramLogin | KerberosLogin | AwsLogin | OAuthLogin
+Login: TypeAlias = PlainLogin | ScramLogin | ProvidedLogin | KerberosLogin | AwsLogin | OAuthLogin

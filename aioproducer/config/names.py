@@ -22,7 +22,7 @@ from aioproducer.config.options import (
     SecurityProtocol,
 )
 from aioproducer.config.secret import Secret
-from aioproducer.config.security_kinds import TokenProviderOption
+from aioproducer.config.security_kinds import ProviderOption
 from aioproducer.config.security_options import AssertionAlgorithm, SaslMechanism, StoreType
 from aioproducer.errors import ConfigError
 
@@ -66,6 +66,7 @@ class LoginKeywords(TlsKeywords, total=False):
     sasl_mechanism: SaslMechanism | None
     sasl_username: str | None
     sasl_password: str | Secret | None
+    sasl_credentials_provider: ProviderOption | None
     sasl_jaas_config: str | Secret | None
     sasl_kerberos_service_name: str | None
     sasl_kerberos_principal: str | None
@@ -79,7 +80,7 @@ class LoginKeywords(TlsKeywords, total=False):
     sasl_login_class: str | None
     sasl_login_callback_handler_class: str | None
     sasl_client_callback_handler_class: str | None
-    sasl_oauthbearer_token_provider: TokenProviderOption | None
+    sasl_oauthbearer_token_provider: ProviderOption | None
     sasl_oauthbearer_token_endpoint_url: str | None
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: str | Secret | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple, TypeAlias, Unpack
 
 from aioproducer.config.cross_checks import CHECKED_SECRETS, settle
@@ -16,7 +16,7 @@ from aioproducer.config.names import (
     unknown_keyword,
     unknown_property,
 )
-from aioproducer.config.option import Option
+from aioproducer.config.option import Group, Option
 from aioproducer.config.options import OPTIONS, GivenOptions
 from aioproducer.config.placeholders import (
     BUILT_IN,
@@ -36,6 +36,8 @@ PropertiesSource: TypeAlias = Mapping[str, Any] | str | os.PathLike[str]
 """Java properties by their dotted names, or the path of a ``.properties`` file."""
 
 _ACKS_ON_THE_WIRE: Final = {"all": -1, "1": 1, "0": 0}
+
+_READ_AGAIN: Final = (Group.TLS, Group.SASL, Group.TOKENS)
 
 _logger: Final = logging.getLogger("aioproducer.config")
 
@@ -170,6 +172,28 @@ class ProducerConfig(GivenOptions):
         return _make({**self._given_options(), **_with_references(changes)})
 
     __replace__ = replace
+
+    def reread(self) -> ProducerConfig:
+        """This configuration with the placeholders of TLS and logins read again, for the secrets
+        behind them may have changed; the very same object if they have not.
+
+        This blocks where a placeholder refers to a file.
+
+        Raises:
+            ConfigError: a placeholder can't be read now, or has a value that its option refuses.
+        """
+        changed = {
+            name: value
+            for name, reference in self.references.items()
+            if OPTIONS[name].group in _READ_AGAIN
+            and (value := _resolved(reference, OPTIONS[name], name)) != getattr(self, name)
+        }
+        if not changed:
+            return self
+        made = object.__new__(ProducerConfig)
+        for each in fields(self):
+            object.__setattr__(made, each.name, changed.get(each.name, getattr(self, each.name)))
+        return made
 
     @property
     def acks_value(self) -> int:

@@ -14,13 +14,13 @@ __all__ = [
     "Extensions",
     "Names",
     "Number",
+    "Provider",
+    "ProviderOption",
     "SecretText",
     "SslContext",
-    "TokenProvider",
-    "TokenProviderOption",
 ]
 
-TokenProviderOption: TypeAlias = Callable[[], Any] | str
+ProviderOption: TypeAlias = Callable[[], Any] | str
 """A callable without arguments, async or not, or its import path ``package.module:function``."""
 
 _IMPORT_PATH: Final = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*"
@@ -132,12 +132,12 @@ class SslContext(Kind[Any]):
         )
 
 
-class TokenProvider(Kind[TokenProviderOption]):
-    """A source of tokens: a callable, or a reference to one that travels between processes."""
+class Provider(Kind[ProviderOption]):
+    """A source of secrets: a callable, or a reference to one that travels between processes."""
 
     wording = "a callable without arguments, or its import path 'package.module:function'"
 
-    def accept(self, value: object) -> TokenProviderOption:
+    def accept(self, value: object) -> ProviderOption:
         if isinstance(value, str):
             if re.fullmatch(_IMPORT_PATH, value.strip()):
                 return value.strip()
@@ -146,7 +146,7 @@ class TokenProvider(Kind[TokenProviderOption]):
         raise UnacceptableError(self.wording)
 
     def hides(self, value: object) -> bool:
-        """True for all but callables and import paths: it may be the token itself."""
+        """True for all but callables and import paths: it may be the secret itself."""
         if isinstance(value, str):
             return not re.fullmatch(_IMPORT_PATH, value.strip())
         return value is not None and not callable(value)

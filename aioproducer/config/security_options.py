@@ -29,10 +29,10 @@ from aioproducer.config.security_kinds import (
     Extensions,
     Names,
     Number,
+    Provider,
+    ProviderOption,
     SecretText,
     SslContext,
-    TokenProvider,
-    TokenProviderOption,
 )
 
 __all__ = [
@@ -146,6 +146,14 @@ class SaslOptions(TlsOptions):
     sasl_password: Secret | None = option(Nullable(SecretText()), None, Group.SASL, MEDIUM)
     """The password for `PLAIN` and `SCRAM-…`, beside `sasl_username`."""
 
+    sasl_credentials_provider: ProviderOption | None = option(
+        Nullable(Provider()), None, Group.SASL, MEDIUM
+    )
+    """Gives user name and password for `PLAIN` and `SCRAM-…` at each login, instead of
+    `sasl_username` and `sasl_password`: a callable without arguments, async or not, that returns
+    the pair. The import path `package.module:function` instead is a reference that a pickle
+    carries."""
+
     sasl_jaas_config: Secret | None = option(Nullable(JaasLine()), None, Group.SASL, MEDIUM)
     """The JAAS line that Java clients take their credentials from: the login modules of `PLAIN`,
     `SCRAM`, `OAUTHBEARER`, Kerberos and MSK's IAM are known."""
@@ -198,8 +206,8 @@ class SaslOptions(TlsOptions):
 class TokenOptions(SaslOptions):
     """The options of tokens: their sources, and the times to fetch them anew."""
 
-    sasl_oauthbearer_token_provider: TokenProviderOption | None = option(
-        Nullable(TokenProvider()), None, Group.TOKENS, MEDIUM
+    sasl_oauthbearer_token_provider: ProviderOption | None = option(
+        Nullable(Provider()), None, Group.TOKENS, MEDIUM
     )
     """Gives tokens: a callable without arguments, async or not. The import path
     `package.module:function` instead is a reference that a pickle (to Spark's executors, say)
@@ -293,7 +301,8 @@ class TokenOptions(SaslOptions):
     sasl_login_read_timeout_ms: int | None = option(
         Nullable(Milliseconds(0, INT_MAX)), None, Group.TOKENS
     )
-    """Bound on the token endpoint's answer."""
+    """Bound on the answer of the token endpoint, or of `sasl_credentials_provider`; None is 10
+    seconds."""
 
     sasl_login_retry_backoff_ms: int = option(Milliseconds(0, LONG_MAX), 100, Group.TOKENS)
     """Wait before the token endpoint is asked again; doubles with each failure."""

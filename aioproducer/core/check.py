@@ -27,6 +27,7 @@ from aioproducer.errors import (
     kafka_error,
 )
 from aioproducer.model import Node, TransactionHandle
+from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.sender.transaction_codec import TransactionRequest
 from aioproducer.transactions.requests import Coordinator, CoordinatorType, FindCoordinator
 
@@ -74,7 +75,7 @@ async def check(
     named = tuple(dict.fromkeys(checked_topic(topic) for topic in topics))
     doing, passing = "the cluster", None
     try:
-        async with asyncio.timeout(timeout):
+        async with PatientTimeout(timeout):
             while True:
                 found: ClusterDescription = await cluster.request(DescribeRequest(named))
                 passing = _check_found(found)

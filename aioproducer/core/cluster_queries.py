@@ -11,6 +11,7 @@ from aioproducer.core.parts import Parts
 from aioproducer.errors import ProducerError, anew
 from aioproducer.model import BootstrapServer, PartitionInfo, Peer
 from aioproducer.network.request import Request
+from aioproducer.runtime.patience import PatientTimeout
 
 _T = TypeVar("_T")
 
@@ -101,7 +102,7 @@ class ClusterQueries:
         wait(topic, answer, began)
         self._wake()
         try:
-            async with asyncio.timeout(timeout):
+            async with PatientTimeout(timeout):
                 found = await answer
         except TimeoutError:
             raise self._refresher.why_no_metadata(topic, began, self._clock()) from None

@@ -21,6 +21,7 @@ from aioproducer.metrics import Latencies, MetricsSnapshot
 from aioproducer.model import TransactionHandle
 from aioproducer.observer import ObserverSlot
 from aioproducer.records.acceleration import RecordsBuilder
+from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.tasks import TaskOwner
 from aioproducer.sender.drain import drain
 
@@ -56,7 +57,6 @@ class Engine:
         log: ClientLog,
     ) -> None:
         self._config = config
-        self._clock = environment.clock
         self._owner = TaskOwner(on_death, log)
         self.parts = parts = Parts(
             config,
@@ -72,7 +72,9 @@ class Engine:
         self.outcomes = parts.accumulator.outcomes
         """Delivered and failed records."""
         self.transactions = parts.transactions
-        self.queries = ClusterQueries(parts, environment.clock)
+        self.clock = parts.wakeup.clock
+        """The clock of every deadline that the producer sets itself."""
+        self.queries = ClusterQueries(parts, self.clock)
         self._client = parts.client
         self._metadata = parts.metadata
         self._metrics = parts.metrics
@@ -137,7 +139,7 @@ class Engine:
         if self.transactions is not None:
             self.transactions.check_open()
         batches = self.accumulator.batches
-        batch = batches.add_encoded(topic, partition, encoded, tokens, sent_ns, self._clock())
+        batch = batches.add_encoded(topic, partition, encoded, tokens, sent_ns, self.clock())
         if batch is None:
             return False
         self._routes.last = batch.builder
@@ -148,7 +150,7 @@ class Engine:
     def seek_awaited(self, topic: str) -> None:
         """Request the metadata of ``topic`` if records wait for it."""
         if self._pending.is_awaited(topic):
-            self._metadata.seek(topic, self._clock())
+            self._metadata.seek(topic, self.clock())
             self._wakeup.wake()
 
     def start_task(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
@@ -161,11 +163,11 @@ class Engine:
 
     async def drain(self, caller: object) -> None:
         """Wait for memory, in turn; ``caller``, a task, sends more afterwards."""
-        await drain(self._waiters, caller, self._clock)
+        await drain(self._waiters, caller, self.clock)
 
     def turn(self, caller: object) -> asyncio.Future[None] | None:
         """A future for when ``caller``, a thread, may send more; None: now."""
-        turn: asyncio.Future[None] | None = self._waiters.turn(caller, self._clock(), patient=True)
+        turn: asyncio.Future[None] | None = self._waiters.turn(caller, self.clock(), patient=True)
         return turn
 
     async def flush(self, timeout: float | None) -> None:
@@ -174,28 +176,28 @@ class Engine:
         Raises:
             ProducerTimeoutError: ``timeout`` seconds are over; the records are still sent.
         """
-        accumulator, began = self.accumulator, self._clock()
+        accumulator, began = self.accumulator, self.clock()
         future = asyncio.get_running_loop().create_future()
         accumulator.flush(future)
         try:
-            async with asyncio.timeout(timeout):
+            async with PatientTimeout(timeout, stops_count=True):
                 await future
                 await self._failed_records_handled()
         except TimeoutError:
             raise ProducerTimeoutError(
-                f"flush() gave up after {self._clock() - began:g} s: {len(accumulator.batches)} "
+                f"flush() gave up after {self.clock() - began:g} s: {len(accumulator.batches)} "
                 f"batches and {len(self._pending)} pending records have no outcome yet"
                 f"{self._failed_records_left()}"
             ) from None
         finally:
             accumulator.give_up_flush(future)
-            now = self._clock()
+            now = self.clock()
             self._metrics.flushed(now - began, now)
 
     async def _failed_records_handled(self) -> None:
         """Wait for the hook of failed records, ``delivery_timeout_ms`` at most."""
         if self._failures is not None:
-            async with asyncio.timeout(self._config.delivery_timeout_ms / 1000):
+            async with PatientTimeout(self._config.delivery_timeout_ms / 1000):
                 await self._failures.join()
 
     def _failed_records_left(self) -> str:
@@ -217,11 +219,11 @@ class Engine:
         if self.transactions is not None:
             self.transactions.leave()
         self.accumulator.close()
-        end = self._clock() + timeout
+        end = self.clock() + timeout
         try:
             await self._deliver(timeout)
             if self._config.acks == "0" and (barriers := self._client.barriers()):
-                left = min(end - self._clock(), self._config.request_timeout_ms / 1000)
+                left = min(end - self.clock(), self._config.request_timeout_ms / 1000)
                 await asyncio.wait(barriers, timeout=max(left, 0.0))
             if self._sender_task is not None:
                 self._owner.cancel(self._sender_task)
@@ -241,9 +243,9 @@ class Engine:
                 self._client.close()
                 self.accumulator.close_memory()
                 if self._failures is not None:
-                    await self._failures.finish(end - self._clock(), self._closing_now)
+                    await self._failures.finish(end - self.clock(), self._closing_now)
                 # A user's prepare() may ignore its cancellation.
-                await self._owner.close(max(end - self._clock(), _LEAST_TO_END))
+                await self._owner.close(max(end - self.clock(), _LEAST_TO_END))
                 if self.parts.mechanism is not None:
                     await self.parts.mechanism.close()
                 self.parts.compression_threads.shutdown(cancel_futures=True)
@@ -251,10 +253,10 @@ class Engine:
 
     async def _deliver(self, timeout: float) -> None:
         """Wait for the sender's end, but keep time to fail the rest: half of it at most."""
-        task, began = self._sender_task, self._clock()
+        task, began = self._sender_task, self.clock()
         while task is not None and not task.done() and not self._closing_now.done():
             left = began + timeout - min(self._time_to_fail_all(timeout), timeout / 2)
-            left -= self._clock()
+            left -= self.clock()
             if left <= 0:
                 return
             await asyncio.wait(
@@ -334,11 +336,11 @@ class Engine:
 
     def latencies(self) -> Latencies:
         """The times of records since the start."""
-        return self._metrics.latencies(self._clock())
+        return self._metrics.latencies(self.clock())
 
     def snapshot_metrics(self) -> MetricsSnapshot:
         """All metrics as they are now."""
-        now = self._clock()
+        now = self.clock()
         updated = self._metadata.last_full_update
         return self._metrics.snapshot(
             now,

@@ -67,10 +67,10 @@ class Parts:
         observed: ObserverSlot,
         snapshot: Callable[[], MetricsSnapshot],
     ) -> None:
-        self._clock = clock = environment.clock
         self._random = environment.random()
         self._owner = owner
-        self.wakeup = environment.wakeup(clock)
+        self.wakeup = environment.wakeup(environment.clock)
+        self._clock = clock = self.wakeup.clock
         self.metrics = ProducerMetrics(
             num_samples=config.metrics_num_samples,
             sample_window=max(config.metrics_sample_window_ms, 1) / 1000,
@@ -102,7 +102,7 @@ class Parts:
             environment,
             self._random,
             owner,
-            self.wakeup.wake,
+            self.wakeup,
             self.metrics,
             secured,
         )

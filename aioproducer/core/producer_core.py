@@ -36,6 +36,7 @@ from aioproducer.observer import ObservedFuture, Observer, ObserverSlot
 from aioproducer.observer import default as default_observer
 from aioproducer.records.acceleration import RouteCache
 from aioproducer.runtime import forks
+from aioproducer.runtime.patience import sockets_read
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -146,7 +147,7 @@ class ProducerCore:
         if life.closed:
             raise ProducerClosedError(f"the producer {self.client_id!r} was closed as it started")
         self._pipeline = SendPipeline(
-            engine, self.hooks, self._max_block, self._environment.clock, self.wall_clock_ns
+            engine, self.hooks, self._max_block, engine.clock, self.wall_clock_ns
         )
         self.back_pressure = engine.accumulator.waiters
         engine.start()
@@ -184,6 +185,7 @@ class ProducerCore:
             await asyncio.wait([closing], timeout=timeout)
         finally:
             if not closing.done():
+                await sockets_read(engine.parts.client.received)
                 engine.close_now()
                 await asyncio.wait([closing])
         return closing.result()
@@ -358,7 +360,7 @@ class ProducerCore:
 
         source, engine = self._health_source, self._engine
         if source is None and engine is not None:
-            source = HealthSource(self.config, engine.parts, self._environment.clock)
+            source = HealthSource(self.config, engine.parts, engine.clock.outside)
             self._health_source = source
         return health_of(self.client_id, self._lifecycle, source)
 

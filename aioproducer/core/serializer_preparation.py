@@ -16,6 +16,7 @@ from aioproducer.core.engine import Engine
 from aioproducer.core.estimated_size import estimated_size
 from aioproducer.errors import NotPreparedError, ProducerError, SerializationError
 from aioproducer.logs import RoomLogger
+from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.tasks import is_being_cancelled
 from aioproducer.serialization import RecordSerializers
 from aioproducer.serialization.serializer import may_succeed_later
@@ -111,7 +112,7 @@ class SerializerPreparation:
     async def _prepare(self, topic: str) -> Exception | None:
         """Call ``prepare()``; returns its error."""
         try:
-            async with asyncio.timeout(self._max_block):
+            async with PatientTimeout(self._max_block):
                 await self._serializers.prepare(topic)
         except (Exception, asyncio.CancelledError) as raised:
             if is_being_cancelled():

@@ -28,6 +28,7 @@ from aioproducer.model import (
     TopicPartition,
     TransactionHandle,
 )
+from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.transactions.group_offsets import GroupOffsets, PendingFetch
 from aioproducer.transactions.manager import TransactionManager
 from aioproducer.transactions.request_source import RequestSource
@@ -115,7 +116,7 @@ class TransactionApi:
     ) -> None:
         bound = self._max_block if timeout is None else timeout
         try:
-            async with asyncio.timeout(bound):
+            async with PatientTimeout(bound):
                 while not reached():
                     if self._refusal is not None:
                         raise anew(self._refusal)

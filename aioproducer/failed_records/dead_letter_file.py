@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -45,7 +47,7 @@ class DeadLetterFile:
     renamed at any time (Windows: one process at a time). Only its owner may read it.
 
     Args:
-        path: the file, in a directory that exists.
+        path: the file, in a directory that exists; or a device, or a pipe that somebody reads.
         uncertain: ``keep`` the records that may be in their topic, or ``skip`` them.
         fsync: wait after each write until it is on the disk. Without it, records may be lost when
             the machine fails, but not when the process does.
@@ -118,27 +120,47 @@ class _DeadLetterWriter:
 
 
 def append_lines(path: str, lines: bytes, *, fsync: bool) -> None:
-    """Append ``lines`` whole, or not at all. Raises OSError.
+    """Append ``lines`` to a file, whole or not at all; or write them to a pipe or device.
 
-    A line without its end, which a crash has left, is ended first.
+    A line without its end, which a crash has left in a file, is ended first. ``fsync`` concerns
+    files alone. Raises OSError: nothing was appended, or a pipe or device has got a part.
     """
     is_new = not os.path.exists(path)
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), _MODE)
+    file = _opened(path)
     try:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)  # the end of the file ends the lock
-        size = os.fstat(file).st_size
-        try:
-            _write_all(file, lines if _ends_a_line(file, size) else b"\n" + lines)
-            if fsync:
-                os.fsync(file)
-        except OSError:
-            os.ftruncate(file, size)
-            raise
+        if stat.S_ISREG(os.fstat(file).st_mode):
+            _append_whole(file, lines, fsync=fsync)
+        else:
+            _write_all(file, lines)
     finally:
         os.close(file)
     if is_new and fsync:
         _sync_directory(os.path.dirname(path) or ".")
+
+
+def _opened(path: str) -> int:
+    flags = getattr(os, "O_CLOEXEC", 0)
+    if not os.path.exists(path) or os.path.isfile(path):
+        return os.open(path, flags | os.O_RDWR | os.O_CREAT | os.O_APPEND, _MODE)
+    # A pipe that is also open for reading would take bytes that nobody reads.
+    file = os.open(path, flags | os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+    if hasattr(os, "set_blocking"):
+        os.set_blocking(file, True)
+    return file
+
+
+def _append_whole(file: int, lines: bytes, *, fsync: bool) -> None:
+    size = os.fstat(file).st_size
+    try:
+        _write_all(file, lines if _ends_a_line(file, size) else b"\n" + lines)
+        if fsync:
+            os.fsync(file)
+    except OSError:
+        with suppress(OSError):  # the next write ends the line that stays
+            os.ftruncate(file, size)
+        raise
 
 
 def _ends_a_line(file: int, size: int) -> bool:
@@ -158,11 +180,14 @@ def _sync_directory(path: str) -> None:
     """Make a new file's name survive a failure of the machine, where the system can do so."""
     if os.name == "nt":
         return
-    directory = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+        directory = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:  # the lines are written all the same
+        logger.warning("%s: a new file there may be lost if the machine fails: %s", path, error)
 
 
 def read_dead_letters(path: str | os.PathLike[str]) -> Iterator[DeadLetter]:

@@ -14,21 +14,18 @@ from typing import Any
 from kio.static.protocol import ResponsePayload
 
 from aioproducer.cluster.backoff import ExponentialBackoff
-from aioproducer.errors import (
-    BrokerConnectionError,
-    ProducerError,
-    Written,
-)
+from aioproducer.errors import BrokerConnectionError, ProducerError
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.model import NodeId, Peer
 from aioproducer.network.apis import NO_FEATURES, Api, Features
-from aioproducer.network.connection import (
-    Connection,
-    ConnectionEvents,
-    ConnectionState,
-)
+from aioproducer.network.connection import Connection, ConnectionEvents, ConnectionState
 from aioproducer.network.connection_log import ConnectionLog
-from aioproducer.network.connection_states import ClientSettings, NodeConnectionState, is_final
+from aioproducer.network.connection_states import (
+    ClientSettings,
+    NodeConnectionState,
+    NotSentError,
+    is_final,
+)
 from aioproducer.network.connection_view import ConnectionView
 from aioproducer.network.frames import read_response
 from aioproducer.network.in_flight import InFlightRequest
@@ -36,13 +33,8 @@ from aioproducer.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.network.request import Completion, Request
 from aioproducer.network.throttling import throttle_seconds
 from aioproducer.network.timeouts import ConnectionTimeouts
+from aioproducer.runtime.running_clock import RunningClock
 from aioproducer.runtime.tasks import TaskOwner
-
-
-class _NotSentError(BrokerConnectionError):
-    """The connection ended before the request was written to it."""
-
-    written = Written.NO
 
 
 @dataclass(slots=True)
@@ -54,7 +46,7 @@ class NetworkClient:
 
     settings: ClientSettings
     owner: TaskOwner
-    clock: Callable[[], float]
+    clock: RunningClock
     random: Random
     wake: Callable[[], None]
     metrics: ProducerMetrics
@@ -81,7 +73,9 @@ class NetworkClient:
     def __post_init__(self) -> None:
         self.responded = self.wake
         self._log = ConnectionLog(self.settings.connection)
-        self._timeouts = ConnectionTimeouts(self.settings.request_timeout, self.settings.max_idle)
+        self._timeouts = ConnectionTimeouts(
+            self.settings.request_timeout, self.settings.max_idle, self.clock
+        )
         self._events = ConnectionEvents(
             ready=self._on_ready,
             renewed=self._on_renewed,
@@ -118,12 +112,14 @@ class NetworkClient:
     def can_send(self, node: NodeId, now: float) -> bool:
         """True if ``node`` can take a request now."""
         state = self._nodes.get(node)
+        connection = None if state is None else state.connection
         return (
-            state is not None
-            and state.connection is not None
-            and state.connection.usable
-            and state.connection.throttled_until <= now
-            and len(state.connection.in_flight) < self.settings.max_in_flight
+            connection is not None
+            and connection.usable
+            and connection.throttled_until <= now
+            and len(connection.in_flight) < self.settings.max_in_flight
+            and (real := now + self.clock.lost) - connection.last_used < self.settings.max_idle
+            and real < connection.login_due
         )
 
     def ready(self, node: Peer, now: float) -> bool:
@@ -161,10 +157,10 @@ class NetworkClient:
 
     def _rank(self, node: NodeId, now: float) -> int | None:
         state = self._nodes.get(node)
-        if state is None or state.connection is None:
-            if state is not None and state.not_before > now:
-                return None
+        if state is None:
             return self.settings.max_in_flight + 1
+        if state.connection is None or self._timeouts.is_left(state.connection, now):
+            return None if state.not_before > now else self.settings.max_in_flight + 1
         if self.can_send(node, now):
             return len(state.connection.in_flight)
         if state.connection.state is ConnectionState.CONNECTING:
@@ -207,9 +203,11 @@ class NetworkClient:
         """Connect to ``node``, unless it has a connection or is in backoff."""
         state = self._nodes.setdefault(node.id, NodeConnectionState())
         if state.connection is not None:
-            if state.connection.node[:3] == node[:3]:
-                return
-            state.connection.abort(BrokerConnectionError(f"{node}: the broker has a new address"))
+            if state.connection.node[:3] != node[:3]:
+                why = "the broker has a new address"
+                state.connection.abort(BrokerConnectionError(f"{node}: {why}"))
+            elif self._timeouts.is_left(state.connection, now):
+                self._timeouts.end_idle(state.connection, now)
             return
         if state.not_before > now or self._closed:
             return
@@ -243,7 +241,7 @@ class NetworkClient:
                 state.unsupported.add(request.api)
                 why = f"{connection.node}: reconnecting to ask for its API versions again: {error}"
                 connection.abort(BrokerConnectionError(why))
-                error = _NotSentError(why)
+                error = NotSentError(why)
             self._complete(Completion(request, node, None, error, 0.0))
             return
         state.unsupported.discard(request.api)
@@ -254,7 +252,7 @@ class NetworkClient:
             timeout=self.settings.request_timeout,
             answered=request.answered,
         )
-        now = connection.last_used
+        now = connection.last_used - self.clock.lost
         self._timeouts.request_sent(now)
         self.metrics.request_sent(node, size, now)
         self._log.sent(connection, request, size)
@@ -267,6 +265,14 @@ class NetworkClient:
     def poll(self, now: float) -> float | None:
         """End the connections that are overdue or idle; the moment to look again, if any."""
         return self._timeouts.poll(self._connections(), now)
+
+    def next_timeout(self) -> float | None:
+        """The moment from which :meth:`poll` may end a connection, if any."""
+        return self._timeouts.next()
+
+    def received(self) -> int:
+        """The number of pieces that the open connections have received."""
+        return sum(connection.received for connection in self._connections())
 
     def _connections(self) -> Iterator[Connection]:
         states = self._nodes.values()
@@ -318,7 +324,7 @@ class NetworkClient:
             (each.versions.features for each in self._connections() if each.was_ready),
             key=lambda features: features.epoch,
         )
-        self._timeouts.connection_opened(connection.last_used)
+        self._timeouts.connection_opened(now)
         self.metrics.connection_opened(now)
         if self.settings.connection.authenticates:
             self.metrics.logged_in(now)
@@ -335,13 +341,13 @@ class NetworkClient:
         request: InFlightRequest,
         response: ResponsePayload | LazyMetadataResponse,
         size: int,
+        now: float,
     ) -> None:
         read = request.context.read
         if isinstance(response, LazyMetadataResponse):
             result = read(response)  # a generator: the refresher reads it in steps
         else:
             result = read_response(response, read)
-        now = self.clock()
         latency = now - request.sent
         node = connection.node.id
         produce = request.context.api is Api.PRODUCE
@@ -373,7 +379,8 @@ class NetworkClient:
         now = self.clock()
         node, was_ready, refused = connection.node, connection.was_ready, is_final(reason)
         self._refusals += refused
-        state.ended(reason, self.settings, now, self.random, refusals=self._refusals)
+        unused = self._timeouts.unused_for(connection, now)
+        state.ended(reason, self.settings, now, self.random, refusals=self._refusals, unused=unused)
         if was_ready:
             self.metrics.connection_closed(now)
         if refused:

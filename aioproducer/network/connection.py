@@ -6,14 +6,13 @@ A response that can't be read ends the connection, and every request on it fails
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from enum import Enum
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from kio.static.protocol import RequestPayload, ResponsePayload
 
@@ -23,19 +22,22 @@ from aioproducer.errors import (
     BrokerConnectionError,
     ProducerError,
     ProtocolError,
-    UsageError,
-    anew,
 )
 from aioproducer.model import Peer
 from aioproducer.network import frames
-from aioproducer.network.apis import Api, BrokerVersions, request_module, response_to
+from aioproducer.network.apis import Api, BrokerVersions, response_to
+from aioproducer.network.connection_end import explain_end
 from aioproducer.network.frames import EncodedPayload
-from aioproducer.network.handshake import ApiVersionsHandshake
+from aioproducer.network.handshake import ApiVersionsHandshake, api_versions_request
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.network.round_trip import RoundTrip
 from aioproducer.network.stream import ResponseProtocol, ResponseReader
 from aioproducer.network.transport import SocketSettings, open_transport
+from aioproducer.runtime.patience import PatientTimeout
+from aioproducer.runtime.running_clock import RunningClock
+
+Answer: TypeAlias = asyncio.Future[tuple[InFlightRequest, bytes]]
 
 
 class ConnectionEvents(NamedTuple):
@@ -46,10 +48,10 @@ class ConnectionEvents(NamedTuple):
     renewed: Callable[[Connection], None]
     """Requests may be sent again: the login was renewed."""
     response: Callable[
-        [Connection, InFlightRequest, ResponsePayload | LazyMetadataResponse, int], None
+        [Connection, InFlightRequest, ResponsePayload | LazyMetadataResponse, int, float], None
     ]
-    """A response of so many bytes. The callback raises :class:`ProtocolError` for an impossible
-    one."""
+    """A response of so many bytes, and the time of its end. The callback raises
+    :class:`ProtocolError` for an impossible one."""
     written: Callable[[Connection, InFlightRequest], None]
     """A request without response was written to the socket."""
     anomaly: Callable[[Connection, str], None]
@@ -89,14 +91,16 @@ class Connection:
         events: ConnectionEvents,
         *,
         setup_timeout: float,
-        clock: Callable[[], float],
+        clock: RunningClock,
         random: Random,
     ) -> None:
         self.node = node
         self.state = ConnectionState.CONNECTING
         self.in_flight = InFlightRequests()
         self.versions = BrokerVersions(())
-        self.last_used = clock()
+        self.last_used = clock() + clock.lost
+        """The time of the last request or response, including what the clock left out."""
+        self.login_due = float("inf")  # counted in the same way
         self.was_ready = False
         self.throttled_until = 0.0
         """The end of the broker's throttling."""
@@ -109,11 +113,18 @@ class Connection:
         self._random = random
         self._correlation_id = 0
         self._renewing = False
-        self._answers: deque[asyncio.Future[tuple[InFlightRequest, bytes]]] = deque()
+        self._answers: deque[Answer] = deque()
         """The responses to the connection's own requests (versions, login, barrier)."""
         self._reader: ResponseReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._abort_reason: ProducerError | None = None
+        self._mechanism: Mechanism | None = None
+        """The mechanism of the last login, with its credentials."""
+
+    @property
+    def received(self) -> int:
+        """The number of pieces that have been received."""
+        return 0 if self._reader is None else self._reader.pieces
 
     # --- sending ---------------------------------------------------------------------------
 
@@ -144,7 +155,8 @@ class Connection:
         of an encoded payload must not change while the request is in flight.
         """
         assert self._writer is not None
-        now = self.last_used = self._clock()
+        now = self._clock()
+        self.last_used = now + self._clock.lost
         self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
         frame = frames.encode_request(payload, self._correlation_id, self._settings.client_id)
         kind = payload.kind if isinstance(payload, EncodedPayload) else type(payload)
@@ -182,8 +194,7 @@ class Connection:
         if self._settings.socket.tls is None or not ready or reader is None or reader.ended.done():
             return None
         if not self._renewing:
-            version = self.versions.choose(Api.API_VERSIONS)
-            self._put(Api.API_VERSIONS, self._api_versions_request(version))
+            self._ask_versions(self.versions.choose(Api.API_VERSIONS))
         if not self._answers:  # else a step of the login serves as the barrier
             return None
         last = self._answers[-1]
@@ -202,7 +213,14 @@ class Connection:
     async def run(self) -> ProducerError:
         """Connect and read responses until the connection ends; returns the reason."""
         try:
-            await self._live(await self._open())
+            try:
+                await self._live(await self._open())
+            except AuthenticationError as refusal:
+                from aioproducer.network.login import has_changed
+
+                if not await has_changed(self._settings.mechanism, since=self._mechanism):
+                    raise
+                await self._reopen(refusal)
         except (ProducerError, OSError, EOFError) as error:
             return self._abort_reason or self._explain(error)
         finally:
@@ -212,35 +230,25 @@ class Connection:
                 with suppress(OSError):
                     await self._writer.wait_closed()
 
+    async def _reopen(self, refusal: AuthenticationError) -> NoReturn:
+        """Log in once more, at once and from the beginning: brokers end a refused connection.
+
+        A connection that was in use ends instead, for its requests are lost; the next connection
+        has the new credentials.
+        """
+        if self.was_ready:
+            raise BrokerConnectionError(f"{refusal} (the credentials have changed meanwhile)")
+        assert self._writer is not None
+        self._writer.transport.abort()
+        self._answers.clear()
+        self.in_flight.clear()
+        self.versions = BrokerVersions(())
+        await self._live(await self._open())
+
     def _explain(self, error: Exception) -> ProducerError:
-        tls = self._settings.socket.tls
-        if isinstance(error, ssl.SSLError) and tls is not None:
-            from aioproducer.auth.tls_errors import explain_tls
-
-            node, options, secured = self.node, tls.options, not self.versions.known
-            return explain_tls(error, node, host=node.host, options=options, secured=secured)
-        if isinstance(error, AuthenticationError | UsageError):
-            explained = anew(error)
-            explained.args = (f"{self.node}: {error}",)
-            return explained
-        if isinstance(error, ProtocolError):
-            return ProtocolError(f"{self.node}: {error}")
-        if isinstance(error, asyncio.IncompleteReadError):
-            when = ""
-            if error.partial:
-                when = f" inside a response ({len(error.partial)} bytes of it had come)"
-            elif not self.was_ready:
-                when = f" before it {self._expected}"
-            return BrokerConnectionError(f"{self.node} closed the connection{when}")
-        return BrokerConnectionError(f"{self.node}: {error}")
-
-    @property
-    def _expected(self) -> str:
-        """The next step of the broker during the set-up."""
-        port = "TLS" if self._settings.socket.tls else "plain-text"
-        if self.versions.known and self._settings.mechanism:
-            return f"accepted the {self._settings.mechanism.name} login"
-        return f"sent its API versions; is it Kafka's {port} port?"
+        tls, mechanism = self._settings.socket.tls, self._settings.mechanism
+        known, ready = self.versions.known, self.was_ready
+        return explain_end(error, self.node, tls, mechanism, greeted=known, ready=ready)
 
     async def _open(self) -> ResponseReader:
         loop = asyncio.get_running_loop()
@@ -275,7 +283,7 @@ class Connection:
 
     @asynccontextmanager
     async def _bounded(self, what: str) -> AsyncIterator[None]:
-        bound = asyncio.timeout(self._settings.request_timeout)
+        bound = PatientTimeout(self._settings.request_timeout)
         try:
             async with bound:
                 yield
@@ -293,22 +301,23 @@ class Connection:
     async def _negotiate_versions(self) -> None:
         handshake = ApiVersionsHandshake()
         while (version := handshake.next_version) is not None:
-            request, body = await self._request(
-                Api.API_VERSIONS, self._api_versions_request(version)
-            )
+            request, body = await self._answer_to(self._ask_versions(version))
             assert request.response is not None
             handshake.receive(request.response, body)
         self.versions = handshake.versions
 
     async def _log_in(self) -> float | None:
         """Log in, where that is configured; the seconds until the next login, if there is one."""
-        if (mechanism := self._settings.mechanism) is None:
+        if self._settings.mechanism is None:
             return None
         from aioproducer.network.login import log_in, renewed_after
 
+        mechanism = self._mechanism = await self._settings.mechanism.current()
         async with self._bounded(f"complete the {mechanism.name} login"):
             session = await log_in(mechanism, self.node.host, self.versions, self._send_and_receive)
-        return None if session is None else renewed_after(session, self._random)
+        renewal = float("inf") if session is None else renewed_after(session, self._random)
+        self.login_due = self._clock() + self._clock.lost + renewal
+        return None if session is None else renewal
 
     async def _renew(self) -> float | None:
         """Log in again on the connection, behind what is in flight (KIP-368)."""
@@ -321,42 +330,30 @@ class Connection:
         return renewal
 
     async def _send_and_receive(self, api: Api, payload: RequestPayload) -> ResponsePayload:
-        request, body = await self._request(api, payload)
+        request, body = await self._answer_to(self._put(api, payload))
         assert request.response is not None
         return frames.decode_response(request.response, body).response
 
-    async def _request(self, api: Api, payload: RequestPayload) -> tuple[InFlightRequest, bytes]:
-        """Send a request of the connection's own, and wait for its response."""
+    async def _answer_to(self, answer: Answer) -> tuple[InFlightRequest, bytes]:
+        """Wait for the response to a request of the connection's own."""
         assert self._reader is not None
-        answer = self._put(api, payload)
         either: list[asyncio.Future[Any]] = [answer, self._reader.ended]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
             await self._reader.ended
         return answer.result()
 
-    def _put(
-        self, api: Api, payload: RequestPayload
-    ) -> asyncio.Future[tuple[InFlightRequest, bytes]]:
-        answer: asyncio.Future[tuple[InFlightRequest, bytes]]
-        answer = asyncio.get_running_loop().create_future()
+    def _ask_versions(self, version: int) -> Answer:
+        request = api_versions_request(version, self._settings.software_version)
+        return self._put(Api.API_VERSIONS, request)
+
+    def _put(self, api: Api, payload: RequestPayload) -> Answer:
+        answer: Answer = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
         used = self.last_used
         self.send(api, payload, None, timeout=self._settings.request_timeout)
         self.last_used = used  # it is no use that keeps a connection open
         return answer
-
-    def _api_versions_request(self, version: int) -> RequestPayload:
-        module = request_module(Api.API_VERSIONS, version)
-        request: RequestPayload
-        if version >= 3:
-            request = module.ApiVersionsRequest(
-                client_software_name="aioproducer",
-                client_software_version=self._settings.software_version,
-            )
-        else:
-            request = module.ApiVersionsRequest()
-        return request
 
     def _receive(self, body: bytes) -> None:
         request = self.in_flight.complete_next(frames.correlation_id(body))
@@ -369,14 +366,15 @@ class Connection:
 
     def _read_frame(self, request: InFlightRequest, body: bytes) -> None:
         assert request.response is not None
-        self.last_used = self._clock()
+        now = self._clock()
+        self.last_used = now + self._clock.lost
         response: ResponsePayload | LazyMetadataResponse
         try:
             if int(request.response.__api_key__) == Api.METADATA:
                 response, left_over = self._lazy_metadata(request, body), 0
             else:
                 response, left_over = frames.decode_response(request.response, body)
-            self._events.response(self, request, response, len(body) + frames.LENGTH_BYTES)
+            self._events.response(self, request, response, len(body) + frames.LENGTH_BYTES, now)
         except ProtocolError:
             self.in_flight.restore(request)
             raise

@@ -12,8 +12,10 @@ from typing import Final, NamedTuple
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.errors import (
     AuthenticationError,
+    BrokerConnectionError,
     ProducerError,
     UsageError,
+    Written,
 )
 from aioproducer.model import NodeId, Peer
 from aioproducer.network.apis import Api
@@ -28,6 +30,12 @@ LOGIN_BACKOFF: Final = 1.0
 LOGIN_BACKOFF_MAX: Final = 60.0
 """Seconds of backoff after a refused login, doubled each time: directories lock an account after
 repeated failures."""
+
+
+class NotSentError(BrokerConnectionError):
+    """The connection ended before the request was written to it."""
+
+    written = Written.NO
 
 
 class ClientSettings(NamedTuple):
@@ -133,8 +141,12 @@ class NodeConnectionState:
         random: Random,
         *,
         refusals: int,
+        unused: float = 0.0,
     ) -> None:
         """The connection ended. The backoff before the next one grows with each failure.
+
+        The seconds in which the connection was ``unused`` count as a part of the backoff. The end
+        of an idle connection is no failure.
 
         ``refusals``: refused logins in a row at all brokers. Brokers share their accounts, so the
         backoff grows with refusals at any of them.
@@ -145,6 +157,8 @@ class NodeConnectionState:
         self.connection = None
         if was_ready:
             self.since = now
+        if unused >= settings.max_idle:
+            return
         if self.failing_since is None and (is_final(reason) or not was_ready):
             self.failing_since = self.since
         self.last_error = reason
@@ -157,7 +171,7 @@ class NodeConnectionState:
             first = max(first, settings.login_backoff)
             longest = max(longest, settings.login_backoff_max)
         backoff = ExponentialBackoff(first, longest, random)
-        self.not_before = now + backoff.delay(failures)
+        self.not_before = now + max(backoff.delay(failures) - unused, 0.0)
 
 
 def is_final(reason: ProducerError) -> bool:

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kio.static.protocol import ResponsePayload
+from kio.static.protocol import RequestPayload, ResponsePayload
 
 from aioproducer.errors import Disposition, ProtocolError, explain, kafka_error
 from aioproducer.network import frames
-from aioproducer.network.apis import SUPPORTED, Api, BrokerVersions, Features, response_type
+from aioproducer.network.apis import (
+    SUPPORTED,
+    Api,
+    BrokerVersions,
+    Features,
+    request_module,
+    response_type,
+)
 
 _CORRELATION_ID_BYTES: Final = 4
 _ERROR_CODE_BYTES: Final = 2
@@ -45,6 +52,17 @@ class ApiVersionsHandshake:
             return 0
         highest = versions.highest(Api.API_VERSIONS)
         return max(0, min(highest, asked - 1)) if highest is not None else 0
+
+
+def api_versions_request(version: int, software_version: str) -> RequestPayload:
+    """The request in ``version``, which names this client since version 3."""
+    named = {
+        "client_software_name": "aioproducer",
+        "client_software_version": software_version,
+    }
+    module = request_module(Api.API_VERSIONS, version)
+    request: RequestPayload = module.ApiVersionsRequest(**named if version >= 3 else {})
+    return request
 
 
 def _accepted(response: Any) -> BrokerVersions:

@@ -74,6 +74,16 @@ async def log_in(
     return await _authenticate(mechanism, exchange, versions, send_and_receive)
 
 
+async def has_changed(mechanism: Mechanism | None, *, since: Mechanism | None) -> bool:
+    """True if ``mechanism`` has other credentials now than in the login with ``since``."""
+    if mechanism is None or since is None:
+        return False
+    try:
+        return await mechanism.current() is not since
+    except ProducerError:
+        return False
+
+
 async def _authenticate(
     mechanism: Mechanism,
     exchange: Exchange,

@@ -22,11 +22,14 @@ class ResponseReader(asyncio.StreamReader):
         super().__init__(loop=loop)
         self.ended: asyncio.Future[NoReturn] = loop.create_future()
         """Gets the error that ends the stream."""
+        self.pieces = 0
+        """The number of calls of :meth:`feed_data`."""
         self._responses = frames.ResponseCutter()
         self._on_response = on_response
 
     def feed_data(self, data: Any) -> None:
         """Called by the stream's protocol: ``data``, bytes, has come."""
+        self.pieces += 1
         if self.ended.done():
             return
         self._responses.feed(data)

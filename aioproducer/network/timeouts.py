@@ -9,6 +9,7 @@ from typing import Final
 from aioproducer.errors import BrokerConnectionError, RequestTimeoutError
 from aioproducer.network.connection import Connection, ConnectionState
 from aioproducer.network.in_flight import InFlightRequest
+from aioproducer.runtime.running_clock import RunningClock
 
 _NEVER: Final = float("inf")
 
@@ -19,8 +20,11 @@ class ConnectionTimeouts:
 
     request_timeout: float
     max_idle: float
+    clock: RunningClock
     _next: float = _NEVER
     """No connection is overdue or idle before this moment; often none is at it either."""
+    _lost: float = 0.0
+    """The time that the clock had left out at the last look; connections age in it as well."""
 
     def connection_opened(self, now: float) -> None:
         """A connection takes requests from ``now`` on."""
@@ -30,11 +34,20 @@ class ConnectionTimeouts:
         """A request was sent at ``now``."""
         self._next = min(self._next, now + self.request_timeout, now + self.max_idle)
 
+    def next(self) -> float | None:
+        """The moment to look at the connections; None: there are none."""
+        if self._next == _NEVER:
+            return None
+        return self._next if self.clock.lost == self._lost else -_NEVER
+
     def poll(self, connections: Iterable[Connection], now: float) -> float | None:
         """End the connections that are overdue or idle; the moment to look again, if any."""
-        if now >= self._next:
-            self._next = min((self._check(each, now) for each in connections), default=_NEVER)
-        return None if self._next == _NEVER else self._next
+        due = self.next()
+        if due is None or now < due:
+            return due
+        self._lost = self.clock.lost
+        self._next = min((self._check(each, now) for each in connections), default=_NEVER)
+        return self.next()
 
     def _check(self, connection: Connection, now: float) -> float:
         """The moment at which ``connection`` is overdue or idle; ends it if that is now."""
@@ -44,17 +57,44 @@ class ConnectionTimeouts:
         if overdue is not None:
             connection.abort(_timed_out(connection, overdue, now))
             return _NEVER
-        idle_at = connection.last_used + self.max_idle
         deadline = connection.in_flight.next_deadline()
-        if deadline is None and idle_at <= now:
-            connection.abort(
-                BrokerConnectionError(
-                    f"{connection.node}: no request used the connection for "
-                    f"{now - connection.last_used:.0f} s (connections_max_idle_ms)"
-                )
+        left = self.max_idle - self.idle_for(connection, now)
+        if deadline is None:
+            return now + left if left > 0 else self.end_idle(connection, now)
+        if left <= 0 and self.idle_for(connection, now) >= self.request_timeout:  # after a stop
+            return self.end_idle(connection, now)
+        return deadline
+
+    def idle_for(self, connection: Connection, now: float) -> float:
+        """Seconds since the last request or response, of which a stop is a part."""
+        return now + self.clock.lost - connection.last_used
+
+    def unused_for(self, connection: Connection, now: float) -> float:
+        """Seconds since the last use of a connection that has ended; 0 if it was in use."""
+        in_use = connection.in_flight or not connection.was_ready
+        return 0.0 if in_use else self.idle_for(connection, now)
+
+    def is_left(self, connection: Connection, now: float) -> bool:
+        """True if ``connection`` waits for nothing, and is idle for too long to be used.
+
+        The broker may have closed it, or a firewall forgotten it, and nothing would say so.
+        """
+        return (
+            connection.state is ConnectionState.READY
+            and not connection.in_flight
+            and self.idle_for(connection, now) >= self.max_idle
+        )
+
+    def end_idle(self, connection: Connection, now: float) -> float:
+        """End a connection that is idle for too long; it needs no look any more."""
+        seconds = self.idle_for(connection, now)
+        connection.abort(
+            BrokerConnectionError(
+                f"{connection.node}: no request used the connection for {seconds:.0f} s "
+                "(connections_max_idle_ms)"
             )
-            return _NEVER
-        return idle_at if deadline is None else deadline
+        )
+        return _NEVER
 
 
 def _timed_out(connection: Connection, request: InFlightRequest, now: float) -> RequestTimeoutError:

@@ -12,6 +12,7 @@ from aioproducer.errors import AuthenticationError, BrokerConnectionError, Wrong
 from aioproducer.model import Peer
 from aioproducer.network.forked_sockets import replace_socket
 from aioproducer.network.resolve import resolve
+from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.threads import ThreadForEach
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ _Stream = TypeVar("_Stream", bound=asyncio.BaseProtocol)
 _CONTEXTS: Final = ThreadForEach("aioproducer-tls")
 TLS_SHUTDOWN_TIMEOUT: Final = 1.0
 """Seconds for the end of TLS; a broker that does not answer is cut off."""
+_NO_TIMEOUT: Final = 24 * 3600.0
+"""asyncio's own timer of a handshake may ring before its bytes are read."""
 
 
 class SocketSettings(NamedTuple):
@@ -56,7 +59,7 @@ async def open_transport(
     """
     _refuse_if_forked(settings)
     try:
-        async with asyncio.timeout(timeout):
+        async with PatientTimeout(timeout):
             addresses = await settings.resolve(peer.host, peer.port)
     except TimeoutError:
         raise BrokerConnectionError(
@@ -65,8 +68,8 @@ async def open_transport(
     reasons = []
     for host, port in addresses:
         try:
-            async with asyncio.timeout(timeout):
-                return await _open(peer.host, (host, port), settings, timeout, make_protocol)
+            async with PatientTimeout(timeout):
+                return await _open(peer.host, (host, port), settings, make_protocol)
         except TimeoutError:
             what = "no connection" if settings.tls is None else "no connection with TLS"
             reasons.append(f"{host}: {what} within {timeout:.1f} s")
@@ -98,7 +101,6 @@ async def _open(
     name: str,
     address: tuple[str, int],
     settings: SocketSettings,
-    timeout: float,
     make_protocol: Callable[[], _Stream],
 ) -> tuple[asyncio.Transport, _Stream]:
     loop = asyncio.get_running_loop()
@@ -110,7 +112,7 @@ async def _open(
         tls = {
             "ssl": context,
             "server_hostname": server_name(name),
-            "ssl_handshake_timeout": timeout,
+            "ssl_handshake_timeout": _NO_TIMEOUT,
             "ssl_shutdown_timeout": TLS_SHUTDOWN_TIMEOUT,
         }
     transport, protocol = await loop.create_connection(make_protocol, *address, **tls)

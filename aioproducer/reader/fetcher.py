@@ -116,9 +116,9 @@ class Fetcher:
             self._arrived.clear()
             await self._arrived.wait()
 
-    def seek(self, where: TopicPartition, offset: int) -> None:
-        """Read ``where`` from ``offset`` on."""
-        self.partitions[where].seek(offset)
+    def seek(self, where: TopicPartition, offset: int, *, in_log: bool = True) -> None:
+        """Read ``where`` from ``offset`` on; ``in_log``: see :class:`PartitionState`."""
+        self.partitions[where].seek(offset, in_log=in_log)
         self._wake.set()
         self._arrived.set()  # it may be the end
 

@@ -54,6 +54,9 @@ class PartitionState:
         """The end of the records that are committed to all in-sync replicas, when last fetched."""
         self.last_stable_offset: int | None = None
         """The end of the records whose transactions have ended, when last fetched."""
+        self.in_log = True
+        """False: the log lacked the position at the start or seek. The leader is asked for it, even
+        if the end of reading is before it."""
         self.buffered = 0
         """Bytes of memory of the batches that were read ahead."""
         self.from_beginning = False
@@ -81,12 +84,13 @@ class PartitionState:
     @property
     def is_done(self) -> bool:
         """True if the application has everything before the end."""
-        return self.end is not None and self.position >= self.end
+        return self.end is not None and self.position >= self.end and self.in_log
 
     @property
     def wants_records(self) -> bool:
         """True if there may be more to fetch."""
-        return not (self.end is not None and self.fetch_offset >= self.end) and not self._failed
+        ended = self.end is not None and self.fetch_offset >= self.end and self.in_log
+        return not ended and not self._failed
 
     @property
     def _failed(self) -> bool:
@@ -130,6 +134,7 @@ class PartitionState:
 
         A corrupt one is an error behind those before it. The steps may not go on after a restart.
         """
+        self.in_log = True
         self.high_watermark = fetched.high_watermark
         self.last_stable_offset = fetched.last_stable_offset
         aborted = AbortedTransactions(fetched.aborted if committed_only else ())
@@ -196,9 +201,10 @@ class PartitionState:
         self.restarts += 1
         self.succeeded()
 
-    def seek(self, offset: int) -> None:
-        """Read from ``offset`` on, whatever was read before."""
+    def seek(self, offset: int, *, in_log: bool = True) -> None:
+        """Read from ``offset`` on, whatever was read before; see :attr:`in_log`."""
         self.position = offset
+        self.in_log = in_log
         self.seeks += 1
         self.read_epoch = NO_EPOCH
         self.from_beginning = False
@@ -207,6 +213,7 @@ class PartitionState:
     def skip_to(self, offset: int) -> None:
         """The log has no records between those that were fetched and ``offset``."""
         self.fetch_offset = offset
+        self.in_log = True
         self.read_epoch = NO_EPOCH
         self.succeeded()
         self._skip(offset)

@@ -73,12 +73,16 @@ class PositionCheck:
     def _take_range(self, state: PartitionState, first: int, end: int) -> None:
         offset = state.fetch_offset
         reset = "earliest" if state.from_beginning else self._reset
-        what = f"{state.where}: the log has no offset {offset}, it has {first} to {end}"
+        what = (
+            f"{state.where}: the log has no offset {offset}: it begins at {first} and ends at {end}"
+        )
         if first <= offset <= end:  # the leader has changed meanwhile
             self._failed([state], NotLeaderOrFollowerError(what))
             return
         if reset == "none":
-            error = OffsetOutOfRangeError(f"{what}. seek() there, or set auto_offset_reset")
+            error = OffsetOutOfRangeError(
+                f"{what}. seek() to one of its offsets, or set auto_offset_reset"
+            )
             self._read_ahead.fail(state, error)
             return
         to = first if reset == "earliest" else end
@@ -87,7 +91,7 @@ class PositionCheck:
             state.seek(to)
         else:
             state.skip_to(to)
-            self._read_ahead.announce(state)
+        self._read_ahead.announce(state)
 
     # --- truncation --------------------------------------------------------------------------
 

@@ -54,9 +54,10 @@ class ReadAhead:
         return all(state.is_done for state in self.partitions.values())
 
     def announce(self, state: PartitionState) -> None:
-        """``state`` may have got something to take."""
+        """``state`` may have got something to take, or have come to its end."""
         if state.has_items:
             self._ready.setdefault(state.where, state)
+        if state.has_items or state.is_done:
             self._arrived()
 
     def fail(self, state: PartitionState, error: ProducerError) -> None:

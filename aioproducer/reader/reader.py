@@ -36,7 +36,7 @@ from aioproducer.reader.iteration import Records, Steps
 from aioproducer.reader.leaders import Leaders
 from aioproducer.reader.partition import Item, PartitionState
 from aioproducer.reader.positions import Assignment, Position, assigned, checked_position
-from aioproducer.reader.start import find_offsets, find_partitions
+from aioproducer.reader.start import find_beyond, find_offsets, find_partitions
 from aioproducer.records.arrow_output import imported_pyarrow
 from aioproducer.records.decoder import RecordBatch, decode, records_to_arrow
 
@@ -141,10 +141,12 @@ class Reader:
         if self._end is not None:
             wanted = dict.fromkeys(starts, self._end)
             ends = await find_offsets(self._client, wanted, isolation, timeout)
+        beyond = await find_beyond(self._client, offsets, ends, timeout)
         states = []
         for where, offset in offsets.items():
             state = PartitionState(where, offset, ends.get(where))
             state.from_beginning = starts[where] == "beginning"
+            state.in_log = where not in beyond
             states.append(state)
         leaders = Leaders(dict.fromkeys(each.topic for each in self._assigned))
         leaders.take(cluster)
@@ -332,8 +334,10 @@ class Reader:
             raise ConfigError(f"{where} is not assigned to this Reader")
         wanted = {where: checked_position("position", position)}
         offsets = await find_offsets(self._client, wanted, self._isolation, self._timeout)
+        ends = {where: fetcher.partitions[where].end}
+        beyond = await find_beyond(self._client, offsets, ends, self._timeout)
         self._cursor.leave(where)
-        fetcher.seek(where, offsets[where])
+        fetcher.seek(where, offsets[where], in_log=where not in beyond)
 
     async def end_offsets(self) -> dict[TopicPartition, int]:
         """The end of each partition now: its last stable offset with ``read_committed``."""

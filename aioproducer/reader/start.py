@@ -69,6 +69,35 @@ def _partitions(
     return starts
 
 
+async def find_beyond(
+    client: ClusterClient,
+    offsets: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int | None],
+    timeout: float,
+) -> set[TopicPartition]:
+    """The partitions whose log lacks their offset, of those that nothing is fetched from.
+
+    From an offset before the end, the first fetch tells. ``timeout``: seconds.
+    """
+    unread = [
+        where
+        for where, offset in offsets.items()
+        if (end := ends.get(where)) is not None and offset >= end
+    ]
+    if not unread:
+        return set()
+    # The records of open transactions are in the log, whatever the isolation.
+    beginnings, high_watermarks = await asyncio.gather(
+        lookup_offsets(client, dict.fromkeys(unread, EARLIEST), timeout=timeout),
+        lookup_offsets(client, dict.fromkeys(unread, LATEST), timeout=timeout),
+    )
+    return {
+        where
+        for where in unread
+        if not beginnings[where].offset <= offsets[where] <= high_watermarks[where].offset
+    }
+
+
 async def find_offsets(
     client: ClusterClient,
     positions: Mapping[TopicPartition, Position],

@@ -14,9 +14,10 @@ from typing import Any, Final
 from aioproducer.partitioning import STICKY, route
 from aioproducer.records.builder import RecordsBuilder
 
-ENTRY: Final = 8
-"""The places of a list that an entry takes: a token, and the fields of its record (topic, value,
-key, partition, headers, timestamp in ms or None, time of the ``send()`` in ns).
+ENTRY: Final = 10
+"""The places of a list that an entry takes: a token, the fields of its record (topic, value, key,
+partition, headers, timestamp in ms or None, time of the ``send()`` in ns), and two more for its
+sender.
 
 The token's ``_state`` is a string, as of the futures of ``concurrent.futures``.
 """
@@ -84,12 +85,11 @@ class RouteCache:
         """Append the records of entries ``start`` to ``stop - 1``, whose tokens become running.
 
         The call ends at the first record that has headers, a token that is not pending, or no fast
-        path; it returns the number of records before that. The caller holds the lock that guards
-        the states of the tokens.
+        path; it returns the number of records before that.
         """
         for place in range(start, stop):
             entry = entries[place * ENTRY : (place + 1) * ENTRY]
-            token, topic, value, key, partition, headers, timestamp_ms, sent_ns = entry
+            token, topic, value, key, partition, headers, timestamp_ms, sent_ns, *_ = entry
             if (
                 headers is not None
                 or not _is_time(sent_ns)
@@ -97,7 +97,7 @@ class RouteCache:
                 or token._state != _PENDING
             ):
                 return place - start
-            token._state = _RUNNING
+            token._state = _RUNNING  # no call since the look: no other thread cancels it
             if not self.append(token, sent_ns, timestamp_ms, topic, value, key, partition):
                 token._state = _PENDING
                 return place - start

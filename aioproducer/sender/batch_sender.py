@@ -69,7 +69,8 @@ class ProduceRequestBuilder:
 
     def _encode(self, batch: ProducerBatch, now: float) -> EncodedBatch:
         data = self._compressor.encode(batch)
-        batch.in_request = isinstance(data, memoryview)  # else it is a copy, compressed
+        batch.in_request = True
+        batch.lent = isinstance(data, memoryview)  # else it is a copy, compressed
         self._metrics.batch_drained(
             batch.topic_partition.topic,
             batch.count,
@@ -101,7 +102,7 @@ class ProduceResponses:
         """Settle the batches of ``request`` by its response, or by the error in its place."""
         batches = [batch for batch, _ in request.batches]
         for batch in batches:
-            batch.in_request = False
+            batch.lent = False
         self._reports.request_ended(request, completion)
         node = completion.node
         if completion.error is not None:

@@ -207,7 +207,7 @@ class BatchCompleter:
 
     def _may_have_been_written(self, batch: ProducerBatch) -> bool:
         """True if a batch that fails now may be in the log."""
-        return batch.uncertain or self._batches.is_in_flight(batch)
+        return batch.uncertain or batch.in_request
 
     def abort(self, error: ProducerError, now: float, *, unsent_only: bool = False) -> int:
         """Fail every record that has no outcome. Returns their number.

@@ -45,7 +45,8 @@ class Compressor:
         if self._compression is None:
             return
         for batch in batches:
-            batch.compress(self._compression)
+            if not batch.done:
+                batch.compress(self._compression)
 
     def compress_elsewhere(
         self, batches: Sequence[ProducerBatch], name: str, then: Callable[[], None]
@@ -56,7 +57,11 @@ class Compressor:
     async def _compress_elsewhere(
         self, batches: Sequence[ProducerBatch], then: Callable[[], None]
     ) -> None:
+        for batch in batches:
+            batch.lent = True
         await self._elsewhere(lambda: self.compress(batches))
+        for batch in batches:
+            batch.lent = False
         then()
 
     def encode(self, batch: ProducerBatch) -> bytearray | memoryview:

@@ -59,6 +59,8 @@ class BatchExpiry:
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:
         """The reason that a batch was not sent, if no attempt has failed."""
+        if self._batches.is_in_flight(batch) and not batch.in_request:
+            return "the batch was not compressed yet"
         leader = self._batches.leader_of(batch)
         if leader is None:
             return "the partition has no leader"
@@ -191,6 +193,9 @@ class Expiry:
         """Fail the expired batches and pending records."""
         self._batches.expire(now)
         self._records.expire(now)
+
+    def tell_waiting(self, now: float) -> None:
+        """Write a line if records have waited for metadata or memory for long."""
         self._records.tell_waiting(now)
 
     def report_refused(self, now: float) -> None:

@@ -14,6 +14,7 @@ from aioproducer.client.wakeup import Wakeup
 from aioproducer.errors import ProducerError
 from aioproducer.metrics import ProducerMetrics
 from aioproducer.network.client import NetworkClient
+from aioproducer.runtime.patience import sockets_read
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.expiry import Expiry
 from aioproducer.sender.refresher import MetadataRefresher
@@ -48,34 +49,53 @@ class Sender:
         self._wakeup = wakeup
         parts: Sequence[Requester] = (refresher, *requesters)
         self._requester_of = {kind: each for each in parts for kind in each.requests}
+        self._is_busy = False
+        """True if records, responses or connections were waited for in the last round."""
+        self._late_at: float | None = None
+        """No batch, pending record or connection is late before this time."""
         client.responded = self._take_response
 
     async def run(self) -> None:
         """Send until the accumulator is closing and empty."""
         try:
+            now = self._wakeup.turn()
             while not self._finished:
-                deadline = self._round(self._wakeup.clock())
+                if self._late_at is not None and now >= self._late_at:
+                    await sockets_read(self._client.received)
+                    self._judge(now)
+                deadline = self._round(now)
                 if not self._finished:
-                    await self._wakeup.wait(deadline)
+                    now = await self._wakeup.wait(
+                        deadline, self._late_at if self._is_busy else None
+                    )
         finally:
             self._wakeup.close()
             logs.tell_due(all_of_them=True)
 
+    def _judge(self, now: float) -> None:
+        """Fail what was late at ``now``. What had arrived by then has been read."""
+        self._take_completed(now)
+        self._expiry.expire(now)
+        self._client.poll(now)
+
     def _round(self, now: float) -> float | None:
         """Do one round of work. Returns the time of the next round by the clock."""
         self._take_completed(now)
-        self._expiry.expire(now)
+        self._expiry.tell_waiting(now)
         self._completer.block_behind_gaps(now)
         due = self._refresher.step(now)
         deadline = _earliest(
             self._serve_memory(now),
             *[each.step(now) for each in self._requesters],
             due if self._refresher.quiet else self._refresher.step(now),  # now leaders may lack
-            self._client.poll(now),
-            self._accumulator.next_deadline(),
         )
         self._expiry.report_refused(now)
-        return _earliest(deadline, logs.tell_due())
+        expiry = self._accumulator.next_deadline()
+        self._late_at = _earliest(expiry, self._client.next_timeout())
+        self._is_busy = (
+            expiry is not None or not self._is_quiet or self._client.total_in_flight() > 0
+        )
+        return _earliest(deadline, self._late_at, logs.tell_due())
 
     def _take_completed(self, now: float) -> None:
         for completion in self._client.take_completed():

@@ -7,6 +7,7 @@
     plain.py               bytes-like objects and text, which need no serializer
     headers.py             the checks of headers
     deserializer.py        the base of the deserializers
+    json_text.py           JSON text by orjson or by the standard library
     numeric.py, text.py, raw_bytes.py, json_documents.py, cloud_events.py
                            the serializers that are built in, and their deserializers
 

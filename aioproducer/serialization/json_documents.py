@@ -1,25 +1,18 @@
-"""JSON, by orjson where it is installed; the standard library's module writes the same."""
+"""The serializer and the deserializer of JSON."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Sequence
-from datetime import date, time
 from decimal import Decimal
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
-from uuid import UUID
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic
 
 from aioproducer.errors import ConfigError, SerializationError
 from aioproducer.model import Header
 from aioproducer.serialization.deserializer import Deserializer, T_co
+from aioproducer.serialization.json_text import MOST_CLASSES, Default, JsonEncoder, decode_json
 from aioproducer.serialization.serializer import RecordHeaders
-
-try:
-    import orjson
-except ImportError:
-    orjson = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -31,13 +24,6 @@ else:
     T_contra = TypeVar("T_contra", contravariant=True)
 
 __all__ = ["JsonDeserializer", "JsonSerializer"]
-
-_MOST_CLASSES: Final = 1_000
-"""Classes made anew for each object are not kept."""
-
-
-Default: TypeAlias = Callable[[Any], Any]
-"""Returns an object that JSON has a form for, in place of one that it has none for."""
 
 
 class JsonSerializer(Generic[T_contra]):
@@ -53,10 +39,7 @@ class JsonSerializer(Generic[T_contra]):
 
     def __init__(self, *, default: Default | None = None) -> None:
         self._user_default = default
-        self._encode = json.JSONEncoder(
-            separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=self._default
-        ).encode
-        self._encode_nan = json.JSONEncoder(ensure_ascii=False, default=self._default).encode
+        self._json = JsonEncoder(self._form_of)
         self._writers: dict[type, Callable[[Any], bytes] | None] = {}
 
     def serialize(self, topic: str, data: T_contra, headers: RecordHeaders) -> bytes:
@@ -66,19 +49,7 @@ class JsonSerializer(Generic[T_contra]):
             write = self._writers[kind] if kind in self._writers else self._writer(kind)
             if write is not None:
                 return write(data)
-        if orjson is not None:
-            try:
-                return orjson.dumps(data, default=self._default)
-            except TypeError:
-                pass  # large ints and keys that are no text: the standard library takes them
-        return self._by_standard_library(data)
-
-    def _by_standard_library(self, data: Any) -> bytes:
-        try:
-            return self._encode(data).encode()
-        except ValueError:
-            without_nan = json.loads(self._encode_nan(data), parse_constant=_null)
-            return self._encode(without_nan).encode()
+        return self._json.encode(data)
 
     def _writer(self, kind: type) -> Callable[[Any], bytes] | None:
         """The way in which a class writes itself, kept for its next object; None: it has none."""
@@ -88,31 +59,23 @@ class JsonSerializer(Generic[T_contra]):
         elif hasattr(kind, "__struct_fields__"):
             import msgspec
 
-            write = msgspec.json.Encoder(enc_hook=self._default).encode
-        elif _is_partly_in_slots(kind):  # orjson leaves out the fields that are in slots
-            write = self._by_standard_library
-        if len(self._writers) < _MOST_CLASSES:
+            write = msgspec.json.Encoder(enc_hook=self._json.convert).encode
+        if len(self._writers) < MOST_CLASSES:
             self._writers[kind] = write
         return write
 
-    def _default(self, data: Any) -> Any:
-        if hasattr(type(data), "model_dump"):
-            return data.model_dump(mode="json")
-        if hasattr(type(data), "__struct_fields__"):
+    def _form_of(self, kind: type) -> Default:
+        if hasattr(kind, "model_dump"):
+            return lambda model: model.model_dump(mode="json")
+        if hasattr(kind, "__struct_fields__"):
             import msgspec
 
-            return msgspec.to_builtins(data, enc_hook=self._default)
-        if dataclasses.is_dataclass(data) and not isinstance(data, type):
-            return _public_fields(data)
-        if isinstance(data, date | time):  # a datetime is a date
-            return data.isoformat()
-        if isinstance(data, UUID | Decimal):
-            return str(data)
-        if isinstance(data, Enum):
-            return data.value
-        if self._user_default is not None:
-            return self._user_default(data)
-        raise SerializationError(f"a {type(data).__name__} has no form in JSON: give a default=")
+            return partial(msgspec.to_builtins, enc_hook=self._json.convert)
+        if dataclasses.is_dataclass(kind):
+            return _public_fields_of(kind)
+        if issubclass(kind, Decimal):
+            return str
+        return self._user_default or _no_form
 
 
 class JsonDeserializer(Deserializer[T_co]):
@@ -127,7 +90,7 @@ class JsonDeserializer(Deserializer[T_co]):
     """
 
     def __init__(self, model: type[T_co] | None = None) -> None:
-        self._decode = _loads if model is None else _decoder(model)
+        self._decode = decode_json if model is None else _decoder(model)
 
     def deserialize(
         self, topic: str, data: bytes | None, headers: Sequence[Header] = ()
@@ -140,7 +103,7 @@ class JsonDeserializer(Deserializer[T_co]):
             return None
         try:
             made: T_co = self._decode(data)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError, SerializationError) as error:
             raise SerializationError(
                 f"{len(data)} bytes are not the expected JSON (topic {topic!r}): {error}"
             ) from error
@@ -152,40 +115,29 @@ def _model_bytes(model: Any) -> bytes:
     return text.encode()
 
 
-def _is_partly_in_slots(kind: type) -> bool:
-    """True for a dataclass without slots whose base has some."""
-    return (
-        dataclasses.is_dataclass(kind)
-        and "__slots__" not in vars(kind)
-        and any(
-            vars(base).get("__slots__") for base in kind.__mro__ if dataclasses.is_dataclass(base)
-        )
-    )
+def _no_form(data: Any) -> Any:
+    raise SerializationError(f"a {type(data).__name__} has no form in JSON: give a default=")
 
 
-def _public_fields(data: Any) -> dict[str, Any]:
-    """The fields of a dataclass, and its other attributes if it has no slots, as orjson."""
-    names = dict.fromkeys(each.name for each in dataclasses.fields(data))
-    if "__slots__" not in vars(type(data)):
-        names |= dict.fromkeys(getattr(data, "__dict__", ()))
-    return {name: getattr(data, name) for name in names if not name.startswith("_")}
+def _public_fields_of(kind: type) -> Default:
+    """The conversion of a dataclass to its fields, and to its other attributes if it has no slots.
 
+    orjson writes these as well.
+    """
+    fields = [each.name for each in dataclasses.fields(kind)]
+    public = [name for name in fields if not name.startswith("_")]
 
-def _null(constant: str) -> None:
-    """NaN and the infinities as JSON has them."""
+    def in_slots(data: Any) -> dict[str, Any]:
+        return {name: getattr(data, name) for name in public}
 
+    def with_attributes(data: Any) -> dict[str, Any]:
+        attributes = vars(data)
+        if len(attributes) == len(fields):
+            return in_slots(data)
+        names = dict.fromkeys([*fields, *attributes])
+        return {name: getattr(data, name) for name in names if not name.startswith("_")}
 
-def _no_constant(constant: str) -> None:
-    raise SerializationError(f"{constant} is no JSON")
-
-
-def _loads(data: bytes) -> Any:
-    if orjson is not None:
-        return orjson.loads(data)
-    try:
-        return json.loads(bytes(data).decode(), parse_constant=_no_constant)
-    except SerializationError as error:
-        raise json.JSONDecodeError(str(error), "", 0) from None
+    return in_slots if "__slots__" in vars(kind) else with_attributes
 
 
 def _decoder(model: Any) -> Callable[[bytes], Any]:

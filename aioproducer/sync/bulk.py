@@ -113,6 +113,11 @@ class _BulkRecord(OneRecord):
         super().__init__(result, -1)
         self._added = result
 
+    @staticmethod
+    def cancel() -> bool:
+        """Do nothing: a record that never leaves the inbox is not counted."""
+        return False
+
     def set_running_or_notify_cancel(self) -> bool:
         """True if the record is to be sent."""
         if not self.cancelled():

@@ -1,69 +1,74 @@
 """Records on their way from threads to an event loop: bounded, in order, and fair to each thread.
 
-Records that one thread sends without another's between them make a *chunk*, and the loop takes all
-chunks at once. Records of all threads keep the order of their arrival, with one exception: if a
-thread has to wait for room in the batches, its chunks *stall*, and the chunks of other threads
-overtake them.
+The loop takes all records at once. Records that one thread sent without another's between them make
+a *chunk*. Records of all threads keep the order of their arrival, with one exception: if a thread
+has to wait for room in the batches, its chunks *stall*, and the chunks of other threads overtake
+them.
+
+There is no lock: see :mod:`aioproducer.runtime.locks`. A record enters by one ``+=`` of a list.
+Only the loop's thread removes records.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from threading import Condition, Lock, Thread
-from typing import Any, Final, TypeAlias
+from itertools import groupby
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import monotonic
+from typing import Any, Final, Protocol, TypeAlias
 
 from aioproducer.records.route_cache import ENTRY
 
 Entry: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any, Any]
 """A future, the fields of its record, and the wall clock's nanoseconds of its ``send()``."""
 
-_CHUNKS: Final = 16
-"""A thread reserves one part of this many of the room, ahead of its records."""
+_SIZE: Final = 8
+_THREAD: Final = 9
+"""The places behind an entry's fields: the bytes of a record, and the thread that sent it."""
 
 
 class Chunk:
     """Records that one thread sent one after the other."""
 
-    __slots__ = ("entries", "passed", "room", "size", "thread")
+    __slots__ = ("entries", "passed", "thread")
 
-    def __init__(self, thread: Thread) -> None:
+    def __init__(self, thread: Thread, entries: list[Any]) -> None:
         self.thread = thread
-        self.entries: list[Any] = []
+        self.entries = entries
         """The records with their futures, each in the next places: see :data:`ENTRY`."""
-        self.size = 0
-        """Bytes of the records, with :attr:`room`."""
-        self.room = 0
-        """Bytes that are reserved for further records."""
         self.passed = 0
         """The number of records that the loop has passed on."""
 
     def __len__(self) -> int:
         return len(self.entries) // ENTRY
 
+    @property
+    def size(self) -> int:
+        """Bytes of all records, passed on or not."""
+        return sum(self.entries[_SIZE::ENTRY])
+
     def entry(self, place: int) -> Entry:
         """A future and its record."""
-        token, *fields = self.entries[place * ENTRY : (place + 1) * ENTRY]
+        token, *fields = self.entries[place * ENTRY : place * ENTRY + _SIZE]
         return (token, *fields)
 
-    def reserve(self, size: int) -> None:
-        """Make room for ``size`` more bytes."""
-        self.size += size
-        self.room += size
 
-    def trim(self) -> int:
-        """Give up the room that is left; returns its bytes."""
-        spare, self.room = self.room, 0
-        self.size -= spare
-        return spare
+class _Answer(Protocol):
+    """A future of the loop."""
+
+    def done(self) -> bool: ...
+    def set_result(self, result: None, /) -> None: ...
+    def set_exception(self, error: Exception, /) -> None: ...
+    def exception(self) -> BaseException | None: ...
 
 
 class Marker:
     """Resolves ``future`` when all earlier records have left, stalled or not."""
 
-    def __init__(self, future: Future[None]) -> None:
-        self.future = future
+    def __init__(self, future: _Answer) -> None:
+        self._future = future
         self._missing = 1
 
     def stall(self) -> None:
@@ -73,157 +78,143 @@ class Marker:
     def reached(self) -> None:
         """Count one queue that all earlier records have left."""
         self._missing -= 1
-        if not self._missing and self.future.set_running_or_notify_cancel():
-            self.future.set_result(None)
+        if not self._missing and not self._future.done():
+            self._future.set_result(None)
 
     def fail(self, error: Exception) -> None:
         """Fail the future: the marker will not be reached any more."""
-        if not self.future.done() and self.future.set_running_or_notify_cancel():
-            self.future.set_exception(error)
+        if not self._future.done():
+            self._future.set_exception(error)
+            self._future.exception()  # nobody has to look at it
+
+
+class _Stall:
+    """The chunks of a thread that wait, and the bytes that count for them."""
+
+    __slots__ = ("fresh", "items", "size")
+
+    def __init__(self, fresh: int) -> None:
+        self.items: deque[Chunk | Marker] = deque()
+        self.size = 0
+        """Bytes of the chunks."""
+        self.fresh = fresh
+        """Bytes of records that the thread has entered since the last take; at first too many."""
 
 
 class Inbox:
     """Holds records of up to ``capacity`` bytes, and as many stalled ones; one may be larger.
 
     Each thread may use as much of the room for stalled records as the others leave free, so there
-    is always room for one more thread. :attr:`lock` guards the whole inbox.
+    is always room for one more thread.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self.lock = Lock()
-        self.last: Chunk | None = None
-        """The chunk at the end, which its thread may still fill."""
-        self._fresh_total = self._stalled_total = 0
-        self._items: deque[Chunk | Marker] = deque()
-        self._fresh: dict[Thread, int] = {}
-        """Bytes by thread, of chunks that were not taken yet."""
-        self._stalled: dict[Thread, deque[Chunk | Marker]] = {}
-        self._stalled_bytes: dict[Thread, int] = {}
-        self._waiting: dict[Thread, tuple[int, Condition]] = {}
+        self.takes = 0
+        """The number of takes. A record that enters after a take waits for the next one."""
+        self._entries: list[Any] = []
+        """The records in the order of their arrival; a marker is in the place of a thread."""
+        self._fresh = 0
+        """Bytes of the records. A record that enters during a take may not count."""
+        self._stalled: dict[Thread, _Stall] = {}
+        self._stalled_total = 0
+        self._waiting: dict[SimpleQueue[None], tuple[Thread, int]] = {}
         """Threads that wait for room, and the bytes that they wait for."""
         self._closed = False
 
-    @property
-    def empty(self) -> bool:
-        """True if there is nothing to take."""
-        return not self._items
-
-    @property
-    def held(self) -> int:
-        """Bytes of all chunks, stalled or not."""
-        return self._fresh_total + self._stalled_total
+    # --- in any thread -----------------------------------------------------------------------
 
     def fits(self, thread: Thread, size: int) -> bool:
-        """True if ``thread`` may put a record of ``size`` bytes here; the last chunk is trimmed."""
-        self._trim()
-        own = self._fresh.get(thread, 0) + self._stalled_bytes.get(thread, 0)
-        return not own or size <= self._free(thread)
-
-    def _free(self, thread: Thread) -> int:
-        """Bytes that ``thread`` may reserve."""
-        if thread in self._stalled:
-            fresh = self._fresh.get(thread, 0)
-            return self.capacity - self._stalled_total - self._stalled_bytes[thread] - 2 * fresh
-        return self.capacity - self._fresh_total
-
-    def _trim(self) -> None:
-        """Take back the room that the last chunk has left."""
-        if self.last is not None and self.last.room:
-            spare = self.last.trim()
-            self._fresh[self.last.thread] -= spare
-            self._fresh_total -= spare
+        """True if ``thread`` may put a record of ``size`` bytes here."""
+        if self._stalled and (stall := self._stalled.get(thread)) is not None:
+            room = self.capacity - self._stalled_total - stall.size - 2 * stall.fresh
+            return size <= room or not stall.size + stall.fresh
+        return self._fresh + size <= self.capacity or thread not in self._entries[_THREAD::ENTRY]
 
     def wait(self, thread: Thread, size: int, timeout: float | None) -> bool:
-        """Wait until a record of ``size`` bytes fits, with the lock held; False: it never did.
+        """Wait until a record of ``size`` bytes fits; False: it never did. The loop must be awake.
 
         A thread wakes only when there is room for it: others would take the interpreter from the
         loop.
         """
-        condition = Condition(self.lock)
-        self._waiting[thread] = size, condition
+        deadline = None if timeout is None else monotonic() + timeout
+        left = timeout
+        told: SimpleQueue[None] = SimpleQueue()
+        self._waiting[told] = thread, size
         try:
-            return condition.wait_for(lambda: self._closed or self.fits(thread, size), timeout)
+            while not (self._closed or self.fits(thread, size)):
+                told.get(timeout=left)
+                left = None if deadline is None else max(0.0, deadline - monotonic())
+        except Empty:
+            return self._closed or self.fits(thread, size)
         finally:
-            del self._waiting[thread]
+            del self._waiting[told]
+        return True
 
-    def _wake(self) -> None:
-        for thread, (size, condition) in self._waiting.items():
-            if self._closed or self.fits(thread, size):
-                condition.notify()
-
-    def close(self) -> None:
-        """Wake all threads that wait, and let none wait any more, or go on with its chunk."""
-        with self.lock:
-            self._closed = True
-            self._end_chunk()
-            self._wake()
-
-    def put(self, thread: Thread, entry: Entry, size: int) -> None:
-        """Put a record of ``size`` bytes, which fits, into a chunk at the end."""
-        self._trim()
-        chunk = self.last
-        if chunk is None or chunk.thread is not thread:
-            self.last = None
-            chunk = Chunk(thread)
-            self._items.append(chunk)  # first: Ctrl-C may end the call anywhere
-            self.last = chunk
-        reserved = max(size, min(self.capacity // _CHUNKS, self._free(thread) // 2))
-        self._fresh[thread] = self._fresh.get(thread, 0) + reserved
-        self._fresh_total += reserved
-        chunk.reserve(reserved)
-        chunk.room -= size
-        chunk.entries += entry
-
-    def mark(self, marker: Marker) -> None:
-        """Put ``marker`` at the end."""
-        self._end_chunk()
-        self._items.append(marker)
-
-    def _end_chunk(self) -> None:
-        """Let no thread go on with its chunk."""
-        self._trim()
-        self.last = None
-
-    def take(self) -> deque[Chunk | Marker]:
-        """Take all chunks of threads that did not stall, and all markers."""
-        with self.lock:
-            self._end_chunk()
-            items, self._items = self._items, deque()
-            self._fresh_total = 0
-            self._fresh = {}
-            self._wake()
-        return items
-
-    def stalled(self, thread: Thread) -> Sequence[Chunk | Marker]:
-        """The chunks of ``thread`` that have to wait."""
-        return self._stalled.get(thread, ())
+    def put(self, thread: Thread, entry: Entry, size: int) -> bool:
+        """Put a record of ``size`` bytes at the end; False: it does not fit."""
+        if (self._stalled or self._fresh + size > self.capacity) and not self.fits(thread, size):
+            return False
+        self._fresh += size
+        if self._stalled and (stall := self._stalled.get(thread)) is not None:
+            stall.fresh += size
+        self._entries += (*entry, size, thread)
+        return True
 
     # --- in the event loop's thread ----------------------------------------------------------
 
+    def mark(self, marker: Marker) -> None:
+        """Put ``marker`` at the end."""
+        self._entries += (*(None,) * _THREAD, marker)
+
+    def close(self) -> None:
+        """Wake all threads that wait, and let none wait any more."""
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting:
+            for told, (thread, size) in self._waiting.copy().items():
+                if self._closed or self.fits(thread, size):
+                    told.put(None)
+
+    def take(self) -> deque[Chunk | Marker]:
+        """Take all chunks of threads that did not stall, and all markers."""
+        self.takes += 1
+        self._fresh = 0
+        for stall in self._stalled.values():
+            stall.fresh = 0
+        count = len(self._entries)
+        taken = self._entries[:count]
+        del self._entries[:count]
+        self._wake()
+        return deque(_chunks(taken))
+
+    def stalled(self, thread: Thread) -> Sequence[Chunk | Marker]:
+        """The chunks of ``thread`` that have to wait."""
+        stall = self._stalled.get(thread)
+        return () if stall is None else stall.items
+
     def stall(self, thread: Thread) -> None:
         """Let chunks of ``thread`` wait until :meth:`resume` has given all of them back."""
-        with self.lock:
-            if thread not in self._stalled:
-                self._stalled[thread] = deque()
-                self._stalled_bytes[thread] = 0
+        if thread not in self._stalled:
+            self._stalled[thread] = _Stall(self._fresh)
 
     def keep(self, item: Chunk | Marker) -> bool:
         """Keep a taken item that has to wait; False: the item need not wait."""
         if not self._stalled:
             return False
         if isinstance(item, Marker):
-            for items in self._stalled.values():
+            for stall in self._stalled.values():
                 item.stall()
-                items.append(item)
+                stall.items.append(item)
             return False
-        items = self._stalled.get(item.thread)  # type: ignore[assignment]
-        if items is None:
+        of_thread = self._stalled.get(item.thread)
+        if of_thread is None:
             return False
-        items.append(item)
-        with self.lock:
-            self._stalled_bytes[item.thread] += item.size
-            self._stalled_total += item.size
+        of_thread.items.append(item)
+        of_thread.size += item.size
+        self._stalled_total += item.size
         return True
 
     def resume(self, thread: Thread) -> Iterator[Chunk | Marker]:
@@ -231,27 +222,36 @@ class Inbox:
 
         An item stays here until the next one is asked for.
         """
-        items = self._stalled[thread]
-        while items:
-            yield items[0]
-            item = items.popleft()
+        stall = self._stalled[thread]
+        while stall.items:
+            yield stall.items[0]
+            item = stall.items.popleft()
             if isinstance(item, Chunk):
-                with self.lock:
-                    self._stalled_bytes[thread] -= item.size
-                    self._stalled_total -= item.size
-                    self._wake()
-        with self.lock:
-            del self._stalled[thread], self._stalled_bytes[thread]
-            self._wake()
+                stall.size -= item.size
+                self._stalled_total -= item.size
+                self._wake()
+        del self._stalled[thread]
+        self._wake()
 
     def take_rest(self) -> deque[Chunk | Marker]:
         """Take everything, stalled or not."""
         rest: deque[Chunk | Marker] = deque()
-        for items in self._stalled.values():
-            rest.extend(items)
-        with self.lock:
-            self._stalled.clear()
-            self._stalled_bytes.clear()
-            self._stalled_total = 0
+        for stall in self._stalled.values():
+            rest.extend(stall.items)
+        self._stalled.clear()
+        self._stalled_total = 0
         rest.extend(self.take())
         return rest
+
+
+def _chunks(entries: list[Any]) -> Iterator[Chunk | Marker]:
+    """The records of each thread, as long as no other thread's are between them; the markers."""
+    first = 0
+    for sender, places in groupby(entries[_THREAD::ENTRY]):
+        if isinstance(sender, Marker):
+            yield sender
+            first += ENTRY
+            continue
+        last = first + ENTRY * sum(1 for _ in places)
+        yield Chunk(sender, entries[first:last])
+        first = last

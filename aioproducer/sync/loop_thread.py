@@ -3,6 +3,8 @@
 ``send()`` puts a record into the :class:`Inbox`. The :class:`Pump` takes all chunks of the inbox
 and puts their records into batches, so a burst of records wakes the loop once. A thread whose
 records have to wait for a broker stalls alone.
+
+There is no lock, and the loop waits for no other thread: see :mod:`aioproducer.runtime.locks`.
 """
 
 from __future__ import annotations
@@ -10,18 +12,18 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
-from threading import RLock, Thread, current_thread, get_ident
-from typing import Any, Final, TypeVar
+from queue import Empty, SimpleQueue
+from threading import Thread, current_thread, get_ident
+from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from aioproducer import errors
 from aioproducer.core.producer_core import ProducerCore
 from aioproducer.runtime import forks
 from aioproducer.runtime.exits import AtExit
-from aioproducer.sync import record_future
 from aioproducer.sync.inbox import Entry, Inbox, Marker
 from aioproducer.sync.pump import Pump
+from aioproducer.sync.record_future import Outcomes
 from aioproducer.sync.standstill import stops_at_forks
 
 _Answer = TypeVar("_Answer")
@@ -39,15 +41,21 @@ class LoopThread:
         self._core = core
         self._process: int | None = None
         self._thread = Thread(target=self._run, name=f"aioproducer-{core.client_id}", daemon=True)
-        self._ended: Future[int] = Future()
+        self._unstarted = [self._thread]
+        """Empty once :meth:`start` or :meth:`close` was called."""
+        self._undelivered: int | None = None
+        """The number of records given up; None until the end."""
         self._inbox = Inbox(core.config.buffer_memory // 32)
-        """A thread that finds it empty wakes the pump."""
-        self.futures_lock = RLock()
-        """The lock of all :class:`RecordFuture` objects."""
-        self._pump = Pump(core, self._inbox, self.futures_lock)
+        self._woken = -1
+        """The takes of the inbox before the last call of the pump."""
+        self.outcomes = Outcomes()
+        """The owner of all :class:`RecordFuture` objects."""
+        self._pump = Pump(core, self._inbox)
+        self._questions: dict[_Question[Any], None] = {}
+        """The calls of :meth:`ask`."""
         self._at_exit: AtExit | None = None
-        self._lock = self._inbox.lock
-        """Guards the fields that follow, too."""
+        self._loops: SimpleQueue[asyncio.AbstractEventLoop] = SimpleQueue()
+        """The loop for the thread."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open = False
         self._refusal: errors.ProducerError = errors.IllegalStateError(
@@ -67,68 +75,75 @@ class LoopThread:
     @property
     def ended(self) -> bool:
         """True once the producer has ended, whatever the reason."""
-        return self._ended.done()
+        return self._undelivered is not None
 
     def start(self, *, close_at_exit: bool) -> None:
         """Start the thread. Raises :class:`IllegalStateError` if it was started before."""
         self._check(waits=False)
-        with self._lock:
-            if self._thread.ident or isinstance(self._refusal, errors.ProducerClosedError):
-                raise errors.IllegalStateError(
-                    f"the producer {self._core.client_id!r} can be started once; make another"
-                )
-            self._process = os.getpid()
-            self._loop = asyncio.new_event_loop()
-            forks.owned(self)
-            stops_at_forks(self)
-            self._thread.start()
+        try:
+            thread = self._unstarted.pop()
+        except IndexError:
+            raise errors.IllegalStateError(
+                f"the producer {self._core.client_id!r} can be started once; make another"
+            ) from None
+        self._process = os.getpid()
+        forks.owned(self)
+        stops_at_forks(self)
+        thread.start()
+        self._loop = asyncio.new_event_loop()
+        self._loops.put(self._loop)
         if close_at_exit:
             self._at_exit = AtExit(self._close_at_exit)
         self.ask(self.catch_up)
-        self._open = True
+        self._open = not self._is_closed
+
+    @property
+    def _is_closed(self) -> bool:
+        return isinstance(self._refusal, errors.ProducerClosedError)
 
     def close(self, bound: float) -> int:
         """Deliver for ``bound`` seconds, and end. Returns the number of records given up."""
         self._check(waits=True)
-        with self._lock:
-            if not self._ended.done():
-                self._refusal = errors.ProducerClosedError(
-                    f"the producer {self._core.client_id!r} is closed; make a new Producer"
-                )
-            self._open = False
+        if not self.ended:
+            self._refusal = errors.ProducerClosedError(
+                f"the producer {self._core.client_id!r} is closed; make a new Producer"
+            )
+        self._open = False
         self._inbox.close()
-        if not self._thread.ident:
+        if self._unstarted:
+            self._unstarted.clear()
+            self._undelivered = 0
             self._core.hooks.close_unstarted()
-            return 0
-        if not self._ended.done():
+        if not self.ended:
             with suppress(errors.ProducerClosedError, errors.ProducerBrokenError):
                 self.ask(lambda: self._close(bound), bound + GRACE)
-        self._thread.join(GRACE)
-        return self._ended.result(0)
+        self.join()
+        if self._undelivered is None:
+            raise errors.ProducerTimeoutError(
+                f"the thread of the producer {self._core.client_id!r} did not end within "
+                f"{bound + GRACE:g} s: is a callback or hook busy in it?"
+            )
+        return self._undelivered
 
     def join(self) -> None:
         """Wait for the thread's end, for a few seconds."""
-        self._thread.join(GRACE)
+        if self._thread.ident:
+            self._thread.join(GRACE)
 
-    def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Call ``callback`` on the event loop, if there is one still."""
-        with self._lock:
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(callback, *arguments)
-
-    def post(self, callback: Callable[[], object]) -> bool:
-        """Call ``callback`` on the event loop of another thread; False: there is none.
-
-        It takes no lock: a signal handler may have interrupted a call that holds one.
-        """
+    def call_soon(self, callback: Callable[..., object], *arguments: Any) -> bool:
+        """Call ``callback`` on the event loop; False: it has ended."""
         loop = self._loop
-        if loop is None or self.forked or get_ident() == self._thread.ident:
+        if loop is None or self.forked:
             return False
         try:
-            loop.call_soon_threadsafe(callback)
+            loop.call_soon_threadsafe(callback, *arguments)
         except RuntimeError:  # it was closed meanwhile
             return False
         return True
+
+    def post(self, callback: Callable[[], object]) -> bool:
+        """Call ``callback`` on the event loop of another thread; False: there is none."""
+        return get_ident() != self._thread.ident and self.call_soon(callback)
 
     # --- between the threads ---------------------------------------------------------------
 
@@ -144,31 +159,37 @@ class LoopThread:
         if key is not None and isinstance(key, _SIZED):
             size += len(key)
         thread = current_thread()
-        with self._lock:
-            chunk = self._inbox.last
-            if chunk is not None and chunk.thread is thread and size <= chunk.room:
-                # The loop was woken for an earlier record.
-                chunk.room -= size
-                chunk.entries += entry
-                return
-            self._check(waits=False)
-            if not self._inbox.fits(thread, size):
-                self._wait(thread, size, 0 if thread is self._thread else timeout)
-            if not self._open or self._loop is None:
-                raise errors.anew(self._refusal)
-            if self._inbox.empty:  # before the record is there: Ctrl-C may come between
-                self._loop.call_soon_threadsafe(self._pump.wake)
-            self._inbox.put(thread, entry, size)
+        inbox = self._inbox
+        if not self._open:
+            self._refuse()
+        while not inbox.put(thread, entry, size):
+            self._wake()
+            self._wait(thread, size, 0 if thread is self._thread else timeout)
+            if not self._open:
+                self._refuse()
+        if inbox.takes != self._woken:
+            self._wake()
+        if not self._open and entry[0].cancel():  # the end may have missed it
+            self._refuse()
+
+    def _wake(self) -> None:
+        """Let the pump look into the inbox."""
+        takes = self._inbox.takes
+        self.call_soon(self._pump.wake)
+        self._woken = takes  # afterwards: an interrupt may come between
+
+    def _refuse(self) -> NoReturn:
+        self._check(waits=False)
+        raise errors.anew(self._refusal)
 
     def _wait(self, thread: Thread, size: int, timeout: float | None) -> None:
-        """Wait for room in the inbox, with the lock held."""
+        """Wait for room in the inbox."""
         if not self._inbox.wait(thread, size, timeout):
             refused = errors.BufferExhaustedError(
                 f"no memory became free within {timeout} s (max_block_ms; a callback does "
                 "not wait): send more slowly, or raise buffer_memory"
             )
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._core.record_failed, refused)
+            self.call_soon(self._core.record_failed, refused)
             raise refused
 
     def ask(
@@ -176,19 +197,20 @@ class LoopThread:
     ) -> _Answer:
         """The result of ``call`` in the loop. Raises an error if the thread ends."""
         self._check(waits=True)
-        with self._lock:
-            if self._loop is None:
-                raise errors.anew(self._refusal)
-            answer = asyncio.run_coroutine_threadsafe(call(), self._loop)
-        either: list[Future[Any]] = [answer, self._ended]
+        question = _Question(call)
+        self._questions[question] = None
         try:
-            wait(either, timeout, FIRST_COMPLETED)
+            if not self.call_soon(question.ask):
+                raise errors.anew(self._refusal)
+            with suppress(Empty):
+                question.answers.get(timeout=timeout)
         finally:
-            if not self._ended.done():
-                answer.cancel()
-        if answer.done() and not answer.cancelled():
-            return answer.result()
-        if self._ended.done():
+            del self._questions[question]
+            if not question.answered:
+                self.call_soon(question.cancel)
+        if question.answered:
+            return question.answer
+        if self.ended:
             raise errors.anew(self._refusal)
         raise errors.ProducerTimeoutError(
             f"the call of producer {self._core.client_id!r} was not done within {timeout} s"
@@ -204,14 +226,9 @@ class LoopThread:
             )
 
     def disown(self) -> None:
-        """Refuse every call: this process is a fork of the process that has the producer.
-
-        Another thread may have held the locks at the fork.
-        """
-        self.futures_lock._at_fork_reinit()  # type: ignore[attr-defined]
-        record_future.disown(self.futures_lock, self._core.other_process())
-        self._inbox = Inbox(self._inbox.capacity)
-        self._lock = self._inbox.lock
+        """Refuse every call: this process is a fork of the process that has the producer."""
+        self._open = False
+        self.outcomes.disown(self._core.other_process())
 
     def _close_at_exit(self) -> None:
         if not self.forked:
@@ -220,9 +237,7 @@ class LoopThread:
     # --- in the producer's own thread ------------------------------------------------------
 
     def _run(self) -> None:
-        loop = self._loop
-        assert loop is not None
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        with asyncio.Runner(loop_factory=self._loops.get) as runner:
             try:
                 runner.run(self._serve())
             except BaseException as cause:
@@ -240,11 +255,10 @@ class LoopThread:
 
     async def catch_up(self) -> None:
         """Wait until the pump has all records that were sent before."""
-        future: Future[None] = Future()
-        with self._lock:
-            self._inbox.mark(Marker(future))
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._inbox.mark(Marker(future))
         self._pump.wake()
-        await asyncio.wrap_future(future)
+        await future
 
     async def _close(self, timeout: float) -> None:
         try:
@@ -258,10 +272,9 @@ class LoopThread:
 
     def _end(self, error: errors.ProducerError, undelivered: int) -> None:
         """End with ``error``, which all waiting and later calls raise."""
-        with self._lock:
-            closing = isinstance(self._refusal, errors.ProducerClosedError)
-            self._refusal = error = self._refusal if closing else error
-            self._loop, self._open = None, False
+        closing = self._is_closed
+        self._refusal = error = self._refusal if closing else error
+        self._loop, self._open = None, False
         self._inbox.close()
         for each in self._pump.rest():
             if isinstance(each, Marker):
@@ -273,7 +286,41 @@ class LoopThread:
                 future.set_exception(_undelivered(topic) if closing else error)
         if self._at_exit is not None:
             self._at_exit.cancel()
-        self._ended.set_result(undelivered)
+        self._undelivered = undelivered
+        for question in self._questions.copy():
+            question.answers.put(None)
+
+
+class _Question(Generic[_Answer]):
+    """A call that the loop answers, for a thread that waits."""
+
+    def __init__(self, call: Callable[[], Coroutine[Any, Any, _Answer]]) -> None:
+        self._call = call
+        self._task: asyncio.Task[_Answer] | None = None
+        self.answers: SimpleQueue[object] = SimpleQueue()
+        """Something, once there is an answer or the loop has ended."""
+
+    def ask(self) -> None:
+        """Begin, in the loop."""
+        self._task = asyncio.get_running_loop().create_task(self._call())
+        self._task.add_done_callback(self.answers.put)
+
+    def cancel(self) -> None:
+        """End the call, in the loop: nobody waits any more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    @property
+    def answered(self) -> bool:
+        """True if the call has ended by itself."""
+        task = self._task
+        return task is not None and task.done() and not task.cancelled()
+
+    @property
+    def answer(self) -> _Answer:
+        """The result of the call, or its error."""
+        assert self._task is not None
+        return self._task.result()
 
 
 def _undelivered(topic: object) -> errors.ProducerClosedError:

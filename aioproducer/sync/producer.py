@@ -171,7 +171,7 @@ class Producer(Generic[K_contra, V_contra]):
         self.config: ProducerConfig = self._producer.config
         self.client_id: str = self._producer.client_id
         self._thread = LoopThread(self._core)
-        self._futures_lock = self._thread.futures_lock
+        self._outcomes = self._thread.outcomes
         self._wall_clock_ns = self._core.wall_clock_ns
         self._max_block = self.config.max_block_ms / 1000
 
@@ -225,7 +225,7 @@ class Producer(Generic[K_contra, V_contra]):
             IllegalStateError: the producer was not started.
             WrongLoopError: the producer was made in another process.
         """
-        future = RecordFuture(self._futures_lock)
+        future = RecordFuture(self._outcomes)
         if isinstance(topic, ProducerRecord):
             topic, value, key, partition, headers, timestamp_ms = only_argument(
                 topic, value, key, partition, headers, timestamp_ms

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from threading import RLock, Thread
+from threading import Thread
 from typing import Final
 
 from aioproducer import errors
@@ -19,15 +19,11 @@ _RECORDS_PER_TURN: Final = 500
 
 
 class Pump:
-    """Moves records in the order of the inbox, but those of a thread that stalls later.
+    """Moves records in the order of the inbox, but those of a thread that stalls later."""
 
-    ``lock`` guards the states of the records' futures.
-    """
-
-    def __init__(self, core: ProducerCore, inbox: Inbox, lock: RLock) -> None:
+    def __init__(self, core: ProducerCore, inbox: Inbox) -> None:
         self._core = core
         self._inbox = inbox
-        self._lock = lock
         self._burst: deque[Chunk | Marker] = deque()
         """The items that were taken out of the inbox."""
         self._runs_soon = False
@@ -112,8 +108,7 @@ class Pump:
         end = min(len(chunk), chunk.passed + most)
         while chunk.passed < end:
             if core.fast_path.serves():
-                with self._lock:
-                    chunk.passed += core.routes.append_entries(entries, chunk.passed, end)
+                chunk.passed += core.routes.append_entries(entries, chunk.passed, end)
             if chunk.passed < end:
                 chunk.passed += 1
                 self._put_one(chunk.entry(chunk.passed - 1), chunk.thread)

@@ -2,134 +2,237 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
-from threading import Condition, RLock
-from typing import Any, Final, Self
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import RLock
+from typing import Any, Final, TypeAlias
 
 from aioproducer.errors import ProducerError, anew
 from aioproducer.model import RecordMetadata
 from aioproducer.records.acceleration import hide, show
 
+logger = logging.getLogger(__name__)
+
 _DONE: Final = (FINISHED, CANCELLED, CANCELLED_AND_NOTIFIED)
 
-_DISOWNED: Final[dict[RLock, ProducerError]] = {}
-"""The locks of the parent's producers, in a forked child, and the error of their futures there."""
+_Listener: TypeAlias = Callable[[Any], object]
 
 
-def disown(lock: RLock, error: ProducerError) -> None:
-    """Fail the pending futures of ``lock`` when they are asked: only the parent gets outcomes."""
-    _DISOWNED[lock] = error
+class Outcomes:
+    """The producer from which futures get their outcomes."""
+
+    __slots__ = ("lock", "lost")
+
+    def __init__(self) -> None:
+        self.lost: ProducerError | None = None
+        """The error of pending futures in a forked child: only the parent gets outcomes."""
+        self.lock = RLock()
+        """The standard library's functions hold it as they look at several futures. The producer
+        never takes it."""
+
+    def disown(self, error: ProducerError) -> None:
+        """Fail pending futures with ``error`` in a forked child, when they are asked."""
+        self.lost = error
+        self.lock = RLock()  # another thread may have held it at the fork
 
 
 class RecordFuture(Future[RecordMetadata]):
     """The outcome of one record; the records of a failed batch may share one error object.
 
     A plain ``Future`` makes a condition and two lists, which cost more than the record. This class
-    makes them for the first thread that waits. The futures of a producer share ``lock``: it guards
-    every change, and every look before a wait.
+    makes a list for the first who listens.
+
+    There is no lock: see :mod:`aioproducer.runtime.locks`. A pending future is cancelled in any
+    thread, or runs in the producer's; from then on the producer's thread alone changes it. Whoever
+    listens looks at the state afterwards, and the producer sets the state before it tells.
     """
 
-    __slots__ = (
-        "_done_callbacks",
-        "_exception",
-        "_lock",
-        "_result",
-        "_state",
-        "_waiters",
-        "_watch",
-    )
+    __slots__ = ("_exception", "_listeners", "_outcomes", "_result", "_state")
 
-    def __init__(self, lock: RLock) -> None:
-        self._lock = lock
+    def __init__(self, outcomes: Outcomes) -> None:
+        self._outcomes = outcomes
         self._state = PENDING
         self._result: RecordMetadata | None = None
         self._exception: BaseException | None = None
-        self._watch: Condition | None = None
-        """The condition, once a thread waits for the outcome."""
-        self._done_callbacks: Sequence[Callable[[Self], object]] = ()
+        self._listeners: list[_Listener] | None = None
+        """Callables that get the future once it is done."""
         hide(self)
 
-    @property
-    def _condition(self) -> Condition:  # type: ignore[override]
-        """The condition that the methods of ``Future`` and the functions beside it use."""
-        with self._lock:
-            self._fail_if_disowned()
-            if self._watch is None:
-                self._waiters: list[Any] = []
-                self._watch = Condition(self._lock)
-                show(self)
-            return self._watch
+    # --- in any thread -----------------------------------------------------------------------
 
-    def _fail_if_disowned(self) -> bool:
+    def cancel(self) -> bool:
+        if self._state == PENDING and self._outcomes.lost is None:
+            self._state = CANCELLED  # no call between: no other thread, handler or finalizer runs
+            show(self)
+            self._tell()
+        return self.cancelled()
+
+    def cancelled(self) -> bool:
+        return self._state in (CANCELLED, CANCELLED_AND_NOTIFIED)
+
+    def running(self) -> bool:
+        return self._state == RUNNING
+
+    def done(self) -> bool:
+        return self._state in _DONE or (self._outcomes.lost is not None and self._fail_if_lost())
+
+    def _fail_if_lost(self) -> bool:
         """Fail a pending future of the parent's, in a forked child; False: it is none."""
-        error = _DISOWNED.get(self._lock)
+        error = self._outcomes.lost
         if error is None or self._state in _DONE:
             return False
         self._state, self._exception = FINISHED, error
         return True
 
     def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
-        with self._lock:
-            if _DISOWNED:
-                self._fail_if_disowned()
-            if self._state not in _DONE:
-                self._done_callbacks = (*self._done_callbacks, fn)
-                show(self)
-                return
-        super().add_done_callback(fn)
+        self._listen(fn)
 
-    def cancelled(self) -> bool:
-        return self._state in (CANCELLED, CANCELLED_AND_NOTIFIED)
-
-    def done(self) -> bool:
-        return self._state in _DONE or (bool(_DISOWNED) and self._fail_if_disowned())
-
-    def set_running_or_notify_cancel(self) -> bool:
-        with self._lock:
-            if self._state == PENDING:
-                self._state = RUNNING
-                return True
-        return super().set_running_or_notify_cancel()
-
-    def set_result(self, result: RecordMetadata) -> None:
-        if self._state == RUNNING:
-            self.set_results((self,), (result,))
+    def _listen(self, listener: _Listener) -> list[_Listener]:
+        """Have ``listener`` called once the future is done; the list in which it is until then."""
+        listeners: list[_Listener] = []
+        if self._listeners is None:
+            self._listeners = listeners  # no call between
+        listeners = self._listeners
+        listeners.append(listener)
+        if self.done():
+            self._tell()
         else:
-            super().set_result(result)
+            show(self)
+        return listeners
 
-    @staticmethod
-    def set_results(
-        futures: Sequence[RecordFuture], results: Iterable[RecordMetadata], *_: object
-    ) -> None:
-        """Set the results of futures of one producer, but of those that are done."""
-        called = []
-        with futures[0]._lock:
-            for future, result in zip(futures, results, strict=True):
-                if future._state == RUNNING:
-                    future._result = result
-                    future._state = FINISHED
-                    if future._watch is not None:
-                        for waiter in future._waiters:
-                            waiter.add_result(future)
-                        future._watch.notify_all()
-                    if future._done_callbacks:
-                        called.append(future)
-        for future in called:
-            future._invoke_callbacks()  # type: ignore[attr-defined]
+    def _tell(self) -> None:
+        """Call each listener once, whoever else does the same."""
+        while self._listeners:
+            try:
+                listener = self._listeners.pop(0)
+            except IndexError:
+                return
+            try:
+                listener(self)
+            except Exception:
+                logger.exception("exception calling callback for %r", self)
+            except BaseException:  # sys.exit() in a callback
+                self._tell()
+                raise
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        if self._state == FINISHED:
-            return self._exception
-        if _DISOWNED and self._fail_if_disowned():
-            return self._exception
-        return super().exception(timeout)
+        if not self.done():
+            self._wait(timeout)
+        if self.cancelled():
+            raise CancelledError
+        return self._exception
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         error = self._exception if self._state == FINISHED else self.exception(timeout)
         if isinstance(error, ProducerError):
             raise anew(error)
-        if error is not None or self._result is None:
-            return super().result(0)
+        if error is not None:
+            raise error
+        assert self._result is not None
         return self._result
+
+    def _wait(self, timeout: float | None) -> None:
+        told: SimpleQueue[object] = SimpleQueue()
+        listeners = self._listen(told.put)
+        try:
+            told.get(timeout=None if timeout is None else max(timeout, 0.0))
+        except Empty:
+            raise TimeoutError from None
+        finally:
+            with suppress(ValueError):
+                listeners.remove(told.put)
+
+    # --- in the producer's thread ------------------------------------------------------------
+
+    def set_running_or_notify_cancel(self) -> bool:
+        if self._state == PENDING:
+            self._state = RUNNING  # no call between
+            return True
+        if self._state == CANCELLED:
+            self._state = CANCELLED_AND_NOTIFIED
+            return False
+        raise RuntimeError(f"Future in unexpected state: {self._state}")
+
+    def set_result(self, result: RecordMetadata) -> None:
+        self._refuse_if_done()
+        self._result = result
+        self._state = FINISHED
+        self._tell()
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        self._refuse_if_done()
+        self._exception = exception
+        self._state = FINISHED
+        show(self)
+        self._tell()
+
+    def _refuse_if_done(self) -> None:
+        if self._state in _DONE:
+            raise InvalidStateError(f"{self._state}: {self!r}")
+
+    @staticmethod
+    def set_results(
+        futures: Sequence[RecordFuture], results: Iterable[RecordMetadata], *_: object
+    ) -> None:
+        """Set the results of running futures of one producer, but of those that are done."""
+        told = []
+        for future, result in zip(futures, results, strict=True):
+            if future._state == RUNNING:
+                future._result = result
+                future._state = FINISHED
+                if future._listeners:
+                    told.append(future)
+        _tell_all(iter(told))
+
+    # --- for wait() and as_completed() of concurrent.futures ---------------------------------
+
+    @property
+    def _condition(self) -> RLock:  # type: ignore[override]
+        return self._outcomes.lock
+
+    @property
+    def _waiters(self) -> _Waiters:  # type: ignore[override]
+        return _Waiters(self)
+
+
+def _tell_all(futures: Iterator[RecordFuture]) -> None:
+    for future in futures:
+        try:
+            future._tell()
+        except BaseException:  # sys.exit() in a callback
+            _tell_all(futures)
+            raise
+
+
+class _Waiters:
+    """The list of a future's waiters, as the standard library uses it."""
+
+    def __init__(self, future: RecordFuture) -> None:
+        self._future = future
+
+    def append(self, waiter: Any) -> None:
+        self._future._listen(_Waiter(waiter))
+
+    def remove(self, waiter: Any) -> None:
+        with suppress(ValueError):
+            (self._future._listeners or []).remove(_Waiter(waiter))
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiter:
+    """Tells a waiter of the standard library that a future is done."""
+
+    waiter: Any
+
+    def __call__(self, future: RecordFuture) -> None:
+        if future.cancelled():
+            self.waiter.add_cancelled(future)
+        elif future._exception is not None:
+            self.waiter.add_exception(future)
+        else:
+            self.waiter.add_result(future)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable
-from threading import Event, local
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import local
 from time import monotonic
 from typing import Final, Protocol
 
@@ -28,24 +30,31 @@ class _Standstill:
     """Threads that stand still until the fork is over."""
 
     def __init__(self) -> None:
-        self.over = Event()
-        self._reached: list[Event] = []
+        self._ends: list[SimpleQueue[None]] = []
+        self._reached: SimpleQueue[None] = SimpleQueue()
         self._deadline = monotonic() + _LONGEST
 
     def stop(self, thread: Stoppable) -> None:
-        reached = Event()
+        end: SimpleQueue[None] = SimpleQueue()
 
         def stand() -> None:
-            reached.set()
-            self.over.wait(_LONGEST)
+            self._reached.put(None)
+            with suppress(Empty):
+                end.get(timeout=_LONGEST)
 
         if thread.post(stand):
-            self._reached.append(reached)
+            self._ends.append(end)
 
     def wait(self) -> None:
         """Wait until all threads stand still, or the bound is over."""
-        for reached in self._reached:
-            reached.wait(max(0.0, self._deadline - monotonic()))
+        with suppress(Empty):
+            for _ in self._ends:
+                self._reached.get(timeout=max(0.0, self._deadline - monotonic()))
+
+    def end(self) -> None:
+        """Let the threads go on."""
+        for end in self._ends:
+            end.put(None)
 
 
 _THREADS: Final[weakref.WeakSet[Stoppable]] = weakref.WeakSet()
@@ -66,7 +75,7 @@ def _before() -> None:
 
 
 def _after() -> None:
-    _present.standstill.over.set()
+    _present.standstill.end()
 
 
 if hasattr(os, "register_at_fork"):

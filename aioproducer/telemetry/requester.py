@@ -27,6 +27,7 @@ from aioproducer.model import NodeId
 from aioproducer.network.apis import Api
 from aioproducer.network.client import NetworkClient
 from aioproducer.network.request import Completion
+from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.tasks import TaskOwner
 from aioproducer.telemetry.requests import (
     GetTelemetrySubscriptionsRequest,
@@ -288,7 +289,7 @@ class TelemetryRequester(Requester):
         self._settled = False
         self._wakeup.wake()
         try:
-            async with asyncio.timeout(timeout):
+            async with PatientTimeout(timeout):
                 result = await waiter
         except TimeoutError:
             failures = "; ".join(map(str, self._client.failures().values()))

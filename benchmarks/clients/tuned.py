@@ -45,6 +45,10 @@ _OURS: Mapping[str, Settings] = {
             "send_many",
             "arrow",
             "memory",
+            "bound_1k",
+            "far",
+            "far_1k",
+            "many_partitions",
         ),
         _DEFAULT,
     ),
@@ -78,7 +82,11 @@ CONFLUENT: Mapping[str, Settings] = {
     **_tls(_CONFLUENT),
     "send_many": LIBRDKAFKA,
     # As much as our buffer_memory, which is 32 MiB by default.
-    "memory": {**LIBRDKAFKA, "queue.buffering.max.kbytes": 32_768},
+    **{
+        name: {**LIBRDKAFKA, "queue.buffering.max.kbytes": 32_768}
+        for name in ("memory", "bound_1k", "far", "far_1k")
+    },
+    "many_partitions": {"acks": "all", "linger.ms": 0},
 }
 
 # Its futures are resolved in threads by calls that only asyncio's own loop bears: no uvloop.

@@ -61,6 +61,7 @@ def test_every_module_of_a_pure_room_is_meant() -> None:
         "network": {
             "client",
             "connection",
+            "connection_end",
             "connection_log",
             "connection_states",
             "forked_sockets",

@@ -114,7 +114,9 @@ async def test_deleted_records_are_out_of_range(kafka: KafkaCluster, topic: str)
         await asyncio.to_thread(future.result, TIMEOUT)
     place = TopicPartition(topic, 0)
     async with reader(kafka, {place: 5}, end="end") as reading:
-        with pytest.raises(OffsetOutOfRangeError, match="no offset 5, it has 40 to 100"):
+        with pytest.raises(
+            OffsetOutOfRangeError, match="no offset 5: it begins at 40 and ends at 100"
+        ):
             await anext(aiter(reading))
         await reading.seek(place, "beginning")
         assert len(await values(reading)) == 60
@@ -123,6 +125,39 @@ async def test_deleted_records_are_out_of_range(kafka: KafkaCluster, topic: str)
         assert len(await values(reading)) == 60
     async with reader(kafka, {place: 5}, end="end", auto_offset_reset="earliest") as reading:
         assert len(await values(reading)) == 60
+
+
+async def test_stored_positions_of_a_topic_that_was_created_again(
+    kafka: KafkaCluster, topic: str
+) -> None:
+    await write(kafka, topic, 300)
+    async with reader(kafka, topic, end="end") as reading:
+        assert len(await values(reading)) == 300
+        stored = reading.positions
+    client = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    for future in client.delete_topics([topic]).values():
+        await asyncio.to_thread(future.result, TIMEOUT)
+    await kafka.create_topic(topic, 3, replication_factor=3)
+    await write(kafka, topic, 30)
+    async with reader(kafka, stored, end="end") as reading:
+        with pytest.raises(OffsetOutOfRangeError, match=r"it begins at 0 and ends at 10\."):
+            await anext(aiter(reading))
+    async with reader(kafka, stored, end="end", auto_offset_reset="earliest") as reading:
+        assert len(await values(reading)) == 30
+
+
+async def test_an_open_transaction_s_records_are_in_the_log(
+    kafka: KafkaCluster, topic: str
+) -> None:
+    await write(kafka, topic, 3)
+    place = TopicPartition(topic, 0)
+    options: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap_servers}
+    async with Producer(transactional_id=topic, **options) as producer, producer.transaction():
+        at = await producer.send(topic, b"open", partition=0)
+        await producer.send(topic, b"open", partition=0)
+        committed: dict[str, Any] = {"isolation_level": "read_committed", "end": "end"}
+        async with reader(kafka, {place: at.offset + 1}, **committed) as reading:
+            assert await values(reading) == []
 
 
 async def test_a_topic_that_is_created_again_is_another_one(

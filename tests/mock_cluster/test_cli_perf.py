@@ -196,27 +196,3 @@ def test_without_brokers_there_is_one_line() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "no bootstrap server answered" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--throughput", "0"], "--throughput 0: a rate is above 0, or -1 for no limit"),
-        (["--throughput", "nan"], "--throughput nan: a rate is above 0, or -1 for no limit"),
-        (["--throughput", "inf"], "--throughput inf: a rate is above 0, or -1 for no limit"),
-        (["--record-size", "99999999999"], "is above the 1048576 bytes of max_request_size"),
-        (["--record-size", "5", "--payload-monotonic"], "give one of --record-size"),
-        (["--payload-file", "/nowhere"], "cannot read /nowhere: No such file or directory"),
-        (["--payload-file", "/dev/null"], "/dev/null has no values"),
-        (["--payload-file", __file__, "--payload-delimiter", ""], "--payload-delimiter is empty"),
-        (["--num-records", "5", "--warmup-records", "5"], "must be less than --num-records"),
-        (["--topic", "other"], "exactly one topic is needed: aioproducer perf TOPIC"),
-        (["--num-records", "0"], "Invalid value for '--num-records'"),
-    ],
-)
-def test_wrong_use_is_one_clear_line(arguments: list[str], message: str) -> None:
-    command = [*COMMAND, "t", "-b", "127.0.0.1:1", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1

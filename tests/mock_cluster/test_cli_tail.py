@@ -86,6 +86,19 @@ async def test_positions(cluster: MockCluster, options: list[str], numbers: rang
     assert done.stdout == b"".join(b"%d\n" % number for number in numbers)
 
 
+@pytest.mark.parametrize("options", [["-e"], ["--until", "5"], []])
+async def test_a_position_beyond_the_end_is_one_line(
+    cluster: MockCluster, options: list[str]
+) -> None:
+    await send(cluster, 0, 10)
+    ended = tail(cluster, "-o", "99999", *options)
+    assert (ended.returncode, ended.stdout) == (1, b"")
+    (line,) = ended.stderr.decode().splitlines()
+    assert "t-0: the log has no offset 99999: it begins at 0 and ends at 10" in line
+    reset = tail(cluster, "-o", "99999", *options, "-X", "auto.offset.reset=earliest", "-c", "3")
+    assert (reset.returncode, reset.stdout) == (0, b"0\n1\n2\n")
+
+
 async def test_new_records_come_as_they_are_written(cluster: MockCluster) -> None:
     await send(cluster, 0, 5)
     with following(cluster) as process:
@@ -189,26 +202,6 @@ def test_no_brokers_are_one_line() -> None:
     last = done.stderr.splitlines()[-1]
     assert last.startswith(b"aioproducer: ")
     assert b"127.0.0.1:1" in last
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--from", "noon"], "--from 'noon': write beginning, end, an offset"),
-        (["--until", "noon"], "--until 'noon': write beginning"),
-        (["--format", "%q"], "the format has %q"),
-        (["--json", "--headers"], "give one of --format, --headers and --json"),
-        (["--count", "0"], "Invalid value for '--count'"),
-        (["-X", "isolation.level=read_everything"], "isolation.level"),
-        (["--topic", "other"], "exactly one topic is needed: aioproducer tail TOPIC"),
-    ],
-)
-def test_wrong_use_is_one_clear_line(arguments: list[str], message: str) -> None:
-    command = [*COMMAND, "t", "-b", "127.0.0.1:1", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
 
 
 def test_a_terminal_that_closes_ends_it() -> None:

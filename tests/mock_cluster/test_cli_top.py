@@ -93,23 +93,6 @@ def test_a_wrong_endpoint_is_one_line() -> None:
     assert ended(server.address) == (1, "", f"aioproducer: {url}: Connection refused\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["ftp://h"], "is no address of metrics"),
-        ([":1", "--interval", "0"], "--interval 0: give"),
-        ([":1", "--interval", "nan"], "--interval nan: give"),
-        ([":1", "--count", "0"], "'--count'"),
-        ([], "URL"),
-    ],
-)
-def test_wrong_use(arguments: list[str], message: str) -> None:
-    code, told, error = ended(*arguments)
-    assert (code, told) == (2, "")
-    assert message in error
-    assert error.count("\n") == 1
-
-
 def test_it_goes_on_when_the_endpoint_fails() -> None:
     answers = [ok(LIVE % 1), ok("", 500), ok("", 500), ok(LIVE % 2)]
     with HttpEndpoint(*answers) as server:

@@ -47,25 +47,3 @@ def test_no_brokers_are_one_line(command: list[str]) -> None:
     done = run(*command, "-b", "127.0.0.1:1", "--timeout", "0.3")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "127.0.0.1:1" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["delete", "t"], "give --yes to delete t with all records"),
-        (["create", "bad name"], "a topic is a str of 1 to 249 ASCII letters"),
-        (["create", "t", "--partitions", "0"], "Invalid value for '--partitions'"),
-        (["create", "t", "--replica-assignment", "x"], "write the broker ids of each partition"),
-        (["create", "t", "--replica-assignment", "1:1"], "on different brokers, not on [1, 1]"),
-        (["create", "t", "--replica-assignment", "1", "--partitions", "2"], "leave out partitions"),
-        (["create", "t", "--partitions", "99999999999"], "partitions is an int from 1 to"),
-        (["create", "t", "--config", "x"], "write name=value"),
-        (["create"], "Missing argument 'TOPIC'"),
-        (["add-partitions", "t"], "Missing option '--partitions'"),
-        (["list", "-X", "linger.sm=4"], "did you mean 'linger.ms'"),
-    ],
-)
-def test_wrong_use_is_one_clear_line(arguments: list[str], message: str) -> None:
-    done = run("topics", *arguments, "-b", "127.0.0.1:1")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert message in done.stderr

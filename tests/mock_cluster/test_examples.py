@@ -25,7 +25,6 @@ def run(name: str, *arguments: str, **environment: str) -> str:
         [sys.executable, EXAMPLES / f"{name}.py", *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
         env={**os.environ, **environment},
     )

@@ -460,7 +460,9 @@ async def test_an_offset_that_the_log_has_not(cluster: MockCluster) -> None:
     place = TopicPartition("orders", 0)
     async with reader(cluster, place, start=500) as reading:
         for _ in range(2):
-            with pytest.raises(OffsetOutOfRangeError, match="no offset 500, it has 0 to 100"):
+            with pytest.raises(
+                OffsetOutOfRangeError, match="no offset 500: it begins at 0 and ends at 100"
+            ):
                 await anext(aiter(reading))
     for reset, first in (("earliest", 0), ("latest", 100)):
         async with reader(cluster, place, start=500, auto_offset_reset=reset) as reading:
@@ -470,3 +472,60 @@ async def test_an_offset_that_the_log_has_not(cluster: MockCluster) -> None:
                     await asyncio.sleep(0.01)
             assert reading.positions[place] in (first, first + 1)
             waiting.cancel()
+
+
+# --- a start that the log lacks, with an end ------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["end", 400, 50, 500, -10, datetime(2200, 1, 1, tzinfo=UTC)])
+async def test_a_start_beyond_the_log_is_an_error_whatever_the_end(
+    cluster: MockCluster, end: Any
+) -> None:
+    await write(cluster, 300)
+    place = TopicPartition("orders", 0)
+    for isolation in ("read_uncommitted", "read_committed"):
+        async with reader(
+            cluster, {place: 500}, end=end, isolation_level=isolation, max_block_ms=30_000
+        ) as reading:
+            for _ in range(2):
+                with pytest.raises(
+                    OffsetOutOfRangeError,
+                    match="orders-0: the log has no offset 500: it begins at 0 and ends at 100",
+                ):
+                    await anext(aiter(reading))
+            await reading.seek(place, 40)
+            if end in ("end", -10):
+                assert len([each async for each in reading]) == (60 if end == "end" else 50)
+
+
+@pytest.mark.parametrize(("reset", "count"), [("earliest", 100), ("latest", 0)])
+async def test_a_start_beyond_the_log_goes_where_auto_offset_reset_says(
+    cluster: MockCluster, reset: str, count: int
+) -> None:
+    await write(cluster, 300)
+    place, other = TopicPartition("orders", 0), TopicPartition("orders", 1)
+    start = {place: 500, other: 90}
+    async with reader(cluster, start, end="end", auto_offset_reset=reset) as reading:
+        found = [record async for record in reading]
+        assert reading.positions == {place: 100, other: 100}
+    assert sum(record.partition == 0 for record in found) == count
+    assert sum(record.partition == 1 for record in found) == 10
+
+
+async def test_a_start_within_the_log_may_be_behind_the_end(cluster: MockCluster) -> None:
+    await write(cluster, 300)
+    place = TopicPartition("orders", 0)
+    for start, end in ((100, "end"), (60, 50), (50, 50), ("end", 50), ("beginning", 0)):
+        async with reader(cluster, place, start=start, end=end) as reading:
+            assert [each async for each in reading] == []
+
+
+async def test_a_seek_beyond_the_log_is_an_error_whatever_the_end(cluster: MockCluster) -> None:
+    await write(cluster, 300)
+    place = TopicPartition("orders", 0)
+    async with reader(cluster, place, end="end") as reading:
+        await reading.seek(place, 101)
+        with pytest.raises(OffsetOutOfRangeError, match="no offset 101"):
+            await anext(aiter(reading))
+        await reading.seek(place, 99)
+        assert [each.offset async for each in reading] == [99]

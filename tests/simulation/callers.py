@@ -19,7 +19,7 @@ from aioproducer import (
 )
 from aioproducer.model import TopicPartition
 from tests.simulation.journal import Sent, Transaction
-from tests.simulation.plan import GROUP, TOPICS, Step
+from tests.simulation.plan import GROUP, INPUT, TOPICS, Step
 
 if TYPE_CHECKING:
     from tests.simulation.life import Life
@@ -236,7 +236,7 @@ class Caller:
     async def send_offsets(self, partition: int, offset: int) -> None:
         """Add a consumed offset to the transaction."""
         assert self.transaction is not None
-        where = TopicPartition("input", partition)
+        where = TopicPartition(INPUT, partition)
         self.transaction.tried_offset = where, offset
         await self.app.producer.send_offsets_to_transaction({where: offset}, GROUP)
         self.transaction.offset = where, offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final
 
-from tests.simulation.plan import TOPICS, Event, Plan, Step
+from tests.simulation.plan import PARTITIONS_OF_INPUT, TOPICS, Event, Plan, Step
 
 _PRODUCERS: Final = ("a", "b")
 _PACES: Final = (0.05, 0.5, 4.0, 40.0)
@@ -177,7 +177,12 @@ class _Drawing:
         drawn = [self._step() for _ in range(random.choice([0, 1, 2, 4, 6]))]
         steps = [step for step in drawn if step.kind not in ("hold", "cancel")]
         if random.random() < 0.3:
-            steps.append(Step("send_offsets", (random.randrange(3), random.randrange(1_000_000))))
+            steps.append(
+                Step(
+                    "send_offsets",
+                    (random.randrange(PARTITIONS_OF_INPUT), random.randrange(1_000_000)),
+                )
+            )
         ending = random.choice(["commit", "commit", "commit", "abort"])
         pause = random.choice([0.0, 0.0, 0.1 * self.pace])
         return Step("transact", (ending, pause), tuple(steps))

@@ -192,6 +192,8 @@ class Faults:
 
     def recreate(self, topic: str) -> None:
         """A topic is deleted, and made anew."""
+        if len(self.life.down) == self.life.plan.brokers:
+            return
         self.model.recreate_topic(topic, self.cluster.now)
         self.cluster.moved_on()
 

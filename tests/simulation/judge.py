@@ -370,7 +370,7 @@ class Judge:
     def _took_too_long(self, mine: Transaction) -> bool:
         """True if a coordinator may have aborted a transaction by itself."""
         timeout = self._options(mine.producer)["transaction_timeout_ms"] / 1000
-        return mine.ended - mine.began > timeout or "time_out" in self.plan.kinds
+        return bool(mine.ended - mine.began > timeout) or "time_out" in self.plan.kinds
 
     def _visible(self, sent: Sent) -> bool:
         return any(record.visible is True for *_, record in self.places.get(sent.value, []))
@@ -380,14 +380,13 @@ class Judge:
         with_offsets = [t for t in self.journal.transactions if t.tried_offset is not None]
         committed = self.model.committed_offsets(GROUP)
         for where in {t.tried_offset[0] for t in with_offsets if t.tried_offset is not None}:
-            allowed: list[int | None] = [None]
-            for each in with_offsets:
-                if each.tried_offset is None or each.tried_offset[0] != where:
-                    continue
-                if each.outcome == "committed" and each.offset is not None:
-                    allowed = [each.tried_offset[1]]
-                elif each.outcome == "unknown":
-                    allowed.append(each.tried_offset[1])
+            mine = [t for t in with_offsets if t.tried_offset and t.tried_offset[0] == where]
+            done = [t for t in mine if t.outcome == "committed" and t.offset is not None]
+            last = [t for t in done if not any(other.began >= t.ended for other in done)]
+            allowed = [t.offset and t.offset[1] for t in last] or [None]
+            allowed += [
+                t.tried_offset and t.tried_offset[1] for t in mine if t.outcome == "unknown"
+            ]
             found = committed.get(where)
             offset = None if found is None else found.offset
             if offset not in allowed:

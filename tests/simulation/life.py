@@ -20,7 +20,16 @@ from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.simulation.callers import Application, Caller
 from tests.simulation.faults import Faults, Network
 from tests.simulation.journal import Call, Journal
-from tests.simulation.plan import LOGIN, PASSWORD, TOPICS, USER, Plan, Step
+from tests.simulation.plan import (
+    INPUT,
+    LOGIN,
+    PARTITIONS_OF_INPUT,
+    PASSWORD,
+    TOPICS,
+    USER,
+    Plan,
+    Step,
+)
 
 PATIENCE: Final = 2_000.0
 """Seconds of the virtual clock after which a call that should have ended has not."""
@@ -65,7 +74,7 @@ class Life:
         self._stop_in = 0
         self._stop_for = 0.0
         self._faults = Faults(self, Network(self.world, plan.delays))
-        for name, partitions in TOPICS.items():
+        for name, partitions in {**TOPICS, INPUT: PARTITIONS_OF_INPUT}.items():
             self.world.cluster.create_topic(name, partitions)
         self.world.network.on_connection = self._trace
 

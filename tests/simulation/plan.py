@@ -12,6 +12,9 @@ from typing import Any, Final
 from aioproducer.testing.simulation.loop import STEP_SECONDS
 
 TOPICS: Final = {"orders": 3, "audit": 1}
+INPUT: Final = "input"
+"""The topic whose consumed offsets transactions commit."""
+PARTITIONS_OF_INPUT: Final = 3
 GROUP: Final = "readers"
 USER: Final = "user"
 PASSWORD: Final = "secret"

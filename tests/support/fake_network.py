@@ -94,6 +94,12 @@ class FakeNetwork:
     def poll(self, now: float) -> float | None:
         return self.due
 
+    def next_timeout(self) -> float | None:
+        return self.due
+
+    def received(self) -> int:
+        return 0
+
     def barriers(self) -> list[Any]:
         return []
 

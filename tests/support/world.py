@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from random import Random
@@ -83,6 +83,7 @@ class WorldOptions:
     expansion: float = 1.0
     partitioner: PartitionFunction | None = None
     admit: Callable[[TopicPartition], bool] | None = None
+    elsewhere: Callable[[Callable[[], None]], Awaitable[None]] = asyncio.to_thread
     on_failed: Callable[[ProducerError, Sequence[PendingRecord]], None] | None = None
 
 
@@ -235,7 +236,7 @@ class World:
 
     @cached_property
     def compressor(self) -> Compressor:
-        return Compressor(self.options.codec, self.owner, asyncio.to_thread)
+        return Compressor(self.options.codec, self.owner, self.options.elsewhere)
 
     @cached_property
     def refresher(self) -> MetadataRefresher:

@@ -16,6 +16,16 @@ Node: TypeAlias = Any
 
 RECORDS: Final = frozenset(("record", "error"))
 NAMED: Final = RECORDS | {"enum", "fixed"}
+_KINDS_OF_DEFAULTS: Final[Mapping[type, frozenset[str]]] = {
+    type(None): frozenset(("null",)),
+    bool: frozenset(("boolean",)),
+    int: frozenset(("int", "long", "float", "double")),
+    float: frozenset(("float", "double")),
+    str: frozenset(("string", "bytes", "fixed", "enum")),
+    list: frozenset(("array",)),
+    dict: RECORDS | {"map"},
+}
+_BITS: Final = {"int": 32, "long": 64}
 _MARKS: Final = ("__fastavro_parsed", "__named_schemas")  # of fastavro, in a parsed schema
 _DEEPEST: Final = 100  # levels of a schema
 _LONGEST_DECIMAL: Final = 1024  # bytes
@@ -204,7 +214,9 @@ def default_value(node: Node, default: Any, named: Mapping[str, Node]) -> Any:
     node = resolved(node, named)
     kind = kind_of(node)
     if kind == "union":
-        return default_value(node[0], default, named) if node else default
+        taking = (each for each in node if _takes(each, default, named))
+        branch = next(taking, None)
+        return default if branch is None else default_value(branch, default, named)
     if kind in ("bytes", "fixed") and isinstance(default, str):
         default = default.encode("iso-8859-1")
     elif kind == "array" and isinstance(default, list):
@@ -219,6 +231,28 @@ def default_value(node: Node, default: Any, named: Mapping[str, Node]) -> Any:
         read = readers.get(f"{kind}-{node['logicalType']}")
         return default if read is None else read(default, node, node)
     return default
+
+
+def _takes(branch: Node, default: Any, named: Mapping[str, Node]) -> bool:
+    """True if ``branch`` of a union takes ``default``; Avro 1.12 chooses the first that does.
+
+    Of records, the names of the fields are compared, not their types.
+    """
+    branch = resolved(branch, named)
+    kind = kind_of(branch)
+    if kind not in _KINDS_OF_DEFAULTS.get(type(default), ()):
+        return False
+    if kind in _BITS and isinstance(default, int):
+        largest = (1 << (_BITS[kind] - 1)) - 1
+        return -largest - 1 <= default <= largest
+    if kind == "enum":
+        return default in branch["symbols"]
+    if kind in ("bytes", "fixed"):
+        is_bytes = all(ord(each) < 256 for each in default)
+        return is_bytes and (kind == "bytes" or len(default) == branch["size"])
+    if kind in RECORDS:
+        return all(each["name"] in default or "default" in each for each in branch["fields"])
+    return True
 
 
 def smallest_size(

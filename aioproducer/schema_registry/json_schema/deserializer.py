@@ -8,11 +8,12 @@ from typing import Any, Generic
 from aioproducer.errors import SerializationError
 from aioproducer.schema_registry.client import SchemaRegistry
 from aioproducer.schema_registry.extras import needed
-from aioproducer.schema_registry.json_schema.schema import JsonValidator, json_decoder, title_of
+from aioproducer.schema_registry.json_schema.schema import JsonValidator, title_of
 from aioproducer.schema_registry.model import RegisteredSchema
 from aioproducer.schema_registry.schema_deserializer import Decode, SchemaDeserializer
 from aioproducer.schema_registry.schema_sources import SchemaSource, schema_of
 from aioproducer.schema_registry.wire_format import Framed
+from aioproducer.serialization.json_text import decode_json
 from aioproducer.type_parameters import V_co
 
 
@@ -49,7 +50,7 @@ class JsonSchemaDeserializer(SchemaDeserializer[V_co], Generic[V_co]):
         self._validate = validate
 
     async def _decoder(self, registered: RegisteredSchema, framed: Framed) -> Decode:
-        load, from_dict = json_decoder(), self._from_dict
+        from_dict = self._from_dict
         schema = self._reader or registered.schema
         validator: JsonValidator | None = None
         if self._validate:
@@ -57,7 +58,7 @@ class JsonSchemaDeserializer(SchemaDeserializer[V_co], Generic[V_co]):
         name = title_of(schema) or self._field
 
         def decode(payload: bytes) -> Any:
-            value = load(payload)
+            value = decode_json(payload)
             if validator is not None and not validator.is_valid(value):
                 raise SerializationError(validator.misfit(value, name) or "it does not fit")
             return value if from_dict is None else from_dict(value)

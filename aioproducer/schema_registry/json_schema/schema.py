@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from decimal import Decimal
-from functools import partial
-from math import isfinite
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -93,64 +91,6 @@ def title_of(schema: Schema) -> str | None:
     tree = json_tree(schema.text, "a JSON schema")
     title = tree.get("title") if isinstance(tree, dict) else None
     return title if isinstance(title, str) else None
-
-
-def json_encoder(default: Callable[[Any], Any] | None = None) -> Callable[[Any], bytes]:
-    """The fastest encoder that is installed. Values that JSON does not have raise an error.
-
-    Dates, times and UUIDs become text, as orjson writes them. ``default`` converts what is no value
-    of JSON; without it, decimals become text, too, and other objects are refused.
-    """
-    default = default or as_text
-    try:
-        import orjson
-    except ImportError:
-        return partial(_by_json, default)
-    options = (
-        orjson.OPT_PASSTHROUGH_DATACLASS
-    )  # orjson takes neither to_dict() nor NaN into account
-
-    def encode(value: Any) -> bytes:
-        try:
-            encoded: bytes = orjson.dumps(value, default, options)
-        except TypeError:  # an integer of more than 64 bits, which json can write
-            return _by_json(default, value)
-        if b"null" in encoded:  # orjson writes null for NaN
-            refuse_infinite(value)
-        return encoded
-
-    return encode
-
-
-def json_decoder() -> Callable[[bytes], Any]:
-    """The fastest decoder that is installed."""
-    try:
-        import orjson
-    except ImportError:
-        return json.loads
-    return orjson.loads
-
-
-def refuse_infinite(value: Any) -> None:
-    """Raise SerializationError for a number that JSON does not have."""
-    level = [value]
-    while level:
-        below: list[Any] = []
-        for each in level:
-            if isinstance(each, float) and not isfinite(each):
-                raise SerializationError(f"JSON has no number {each}")
-            if isinstance(each, dict):
-                below.extend(each.values())
-            elif isinstance(each, list | tuple):
-                below.extend(each)
-        level = below
-
-
-def _by_json(default: Callable[[Any], Any], value: Any) -> bytes:
-    text = json.dumps(
-        value, default=default, allow_nan=False, ensure_ascii=False, separators=(",", ":")
-    )
-    return text.encode()
 
 
 def as_text(value: Any) -> Any:

@@ -12,8 +12,8 @@ from aioproducer.schema_registry.extras import needed
 from aioproducer.schema_registry.found import shown
 from aioproducer.schema_registry.json_schema.schema import (
     JsonValidator,
+    as_text,
     as_text_but_decimals,
-    json_encoder,
     title_of,
 )
 from aioproducer.schema_registry.objects import Objects
@@ -26,6 +26,7 @@ from aioproducer.schema_registry.schema_serializer import (
 )
 from aioproducer.schema_registry.schema_sources import SchemaSource, SchemaSources
 from aioproducer.serialization import RecordHeaders
+from aioproducer.serialization.json_text import JsonEncoder
 from aioproducer.type_parameters import Value
 
 
@@ -96,8 +97,10 @@ def _encode(
     convert: Callable[[Any], Any] | None,
     objects: Objects,
 ) -> Encode:
-    prefix, dump = target.prefix, json_encoder()
-    first_dump = dump if validator is None else json_encoder(as_text_but_decimals)
+    prefix, dump = target.prefix, JsonEncoder(lambda _: as_text, refuse_nan=True).encode
+    first_dump = dump
+    if validator is not None:
+        first_dump = JsonEncoder(lambda _: as_text_but_decimals, refuse_nan=True).encode
     is_valid = validator.is_valid if validator is not None else None
 
     def encode(data: Any, headers: RecordHeaders) -> bytes:

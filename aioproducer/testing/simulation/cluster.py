@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, Final
 
 from aioproducer.testing.simulation.agenda import Agenda, Event
 from aioproducer.testing.simulation.kafka import ClusterOptions, KafkaModel, StoredRecord
-from aioproducer.testing.simulation.network import Connection, SimulatedNetwork
+from aioproducer.testing.simulation.network import Accepting, Connection, SimulatedNetwork
 
 PORT: Final = 9092
 EPOCH: Final = 1_750_000_000.0
@@ -59,7 +59,7 @@ class SimulatedCluster:
 
     # --- connections -----------------------------------------------------------------------
 
-    def _accepting(self, broker: int) -> Callable[[Connection], _BrokerEnd]:
+    def _accepting(self, broker: int) -> Accepting:
         return lambda connection: _BrokerEnd(self, broker, connection)
 
     def connections(self, broker: int) -> Iterator[Connection]:

@@ -24,7 +24,7 @@ __all__ = ["SimulatedWorld", "simulate"]
 
 T = TypeVar("T")
 
-_CLIENTS: Final = (Producer, Reader, Admin)
+_CLIENTS: Final[tuple[Any, ...]] = (Producer, Reader, Admin)
 _SUFFIX: Final = ".simulated"
 
 

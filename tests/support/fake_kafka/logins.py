@@ -55,11 +55,14 @@ class Conversation(Protocol):
         """The answer to what the client said."""
 
 
+@dataclass
 class PlainServer:
     """Knows one user."""
 
+    password: str = PASSWORD
+
     def step(self, said: bytes) -> Said:
-        if said == f"\0{USER}\0{PASSWORD}".encode():
+        if said == f"\0{USER}\0{self.password}".encode():
             return Said()
         return Said(error=REFUSED, message="Authentication failed: Invalid username or password")
 
@@ -93,9 +96,11 @@ class Scripted:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
-def scram_server(mechanism: str = "SCRAM-SHA-256", **options: Any) -> ScramServer:
+def scram_server(
+    mechanism: str = "SCRAM-SHA-256", password: str = PASSWORD, **options: Any
+) -> ScramServer:
     """It knows the user, and has 4,096 iterations."""
-    return ScramServer(DIGESTS[mechanism], USER, PASSWORD.encode(), **options)
+    return ScramServer(DIGESTS[mechanism], USER, password.encode(), **options)
 
 
 def wrong_signature(said: bytes) -> bytes:
@@ -103,9 +108,11 @@ def wrong_signature(said: bytes) -> bytes:
     return b"v=" + b64encode(bytes(32))
 
 
-def converse(mechanism: str) -> Conversation:
+def converse(mechanism: str, password: str = PASSWORD) -> Conversation:
     """An honest server's side."""
-    return PlainServer() if mechanism == "PLAIN" else ScramConversation(scram_server(mechanism))
+    if mechanism == "PLAIN":
+        return PlainServer(password)
+    return ScramConversation(scram_server(mechanism, password))
 
 
 @dataclass

@@ -394,7 +394,7 @@ def step(machine: AccumulatorMachine, random: Random) -> None:
 @pytest.mark.parametrize(
     "machine", [AccumulatorMachine, OneAtATimeMachine, RoomyMachine, GrowingMachine]
 )
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_a_long_life(machine: type[AccumulatorMachine], seed: int) -> None:
     print(f"{seed=}")
     random, life = Random(seed), machine()

@@ -75,7 +75,7 @@ def test_a_finished_batch_lets_go_of_its_records(world: AccumulatorWorld) -> Non
     assert batch.release() is None
 
 
-def test_while_a_request_has_the_buffer_another_one_is_released(world: AccumulatorWorld) -> None:
+def test_while_the_buffer_is_lent_another_one_is_released(world: AccumulatorWorld) -> None:
     """Else the next batch would be written into bytes that have not left yet."""
     world.send()
     batch = world.drain_one()
@@ -83,7 +83,7 @@ def test_while_a_request_has_the_buffer_another_one_is_released(world: Accumulat
     size = len(batch.buffer)
     there = batch.encode(None)
     before = bytes(there)
-    batch.in_request = True
+    batch.lent = True
     released = batch.release()
     assert released is not None
     assert len(released) == size

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
+from aioproducer.accumulator.partition import Partition
 from aioproducer.records.builder import BATCH_OVERHEAD
 from tests.unit.accumulator.world import BATCH, FULL, AccumulatorWorld
 
@@ -78,3 +80,32 @@ def test_keyless_records_avoid_leaderless_and_unavailable_partitions() -> None:
     for _ in range(40):
         world.send(None, FULL)
     assert {batch.topic_partition.partition for batch in world.batches} == set(range(5))
+
+
+def test_keyless_records_avoid_a_broker_without_memory_for_another_batch() -> None:
+    world = AccumulatorWorld(memory=16 * BATCH)
+    world.learn(1, 2, 1, 1, 1)
+    while not world.pending:
+        waiting = world.send(0, FULL)
+    world.withdraw(waiting)
+    before = len(world.batches)
+    for _ in range(3):
+        world.send(None, FULL)
+    assert [each.topic_partition.partition for each in world.batches][before:] == [1, 1, 1]
+
+
+def test_a_choice_among_thousands_of_partitions_does_not_go_through_them() -> None:
+    class Watched(list[Partition]):
+        """A list that may be indexed only."""
+
+        def __iter__(self) -> Iterator[Partition]:
+            raise AssertionError("the choice goes through all partitions")
+
+    world = AccumulatorWorld(memory=10_000 * BATCH)
+    world.learn(*[number % 3 for number in range(10_000)])
+    topic = world.accumulator._topics["t"]
+    topic.partitions = Watched(topic.partitions)
+    for _ in range(200):
+        world.send(None, FULL)
+    chosen = {each.topic_partition.partition for each in world.batches}
+    assert len(chosen) > 150

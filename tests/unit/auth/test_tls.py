@@ -7,6 +7,7 @@ import os
 import ssl
 from pathlib import Path
 from threading import Barrier, Thread
+from typing import Any
 
 import pytest
 
@@ -31,9 +32,9 @@ class ObservedContexts(TlsContexts):
 
     made = 0
 
-    def _make(self) -> ssl.SSLContext:
+    def _make(self, *options: Any) -> ssl.SSLContext:
         self.made += 1
-        context = super()._make()
+        context = super()._make(*options)
         self.after()
         return context
 
@@ -125,6 +126,31 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
     contexts = ChangesOnce(TlsOptions(truststore_location=str(trusted)))
     first = contexts.get()
     assert serials(contexts.get()) != serials(first)
+
+
+def test_options_that_are_read_again_count_for_the_next_context(
+    trusted: Path, tmp_path: Path, stranger: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    other = tmp_path / "other.pem"
+    other.write_text(stranger.pem)
+    place = trusted
+
+    def reread() -> TlsOptions:
+        if place is tmp_path:
+            raise ConfigError("the placeholder can't be read")
+        return TlsOptions(truststore_location=str(place))
+
+    contexts = TlsContexts(reread(), reread=reread)
+    first = contexts.get()
+    assert contexts.get() is first
+    place = tmp_path
+    assert contexts.get() is first
+    assert contexts.get() is first
+    place = other
+    assert serials(contexts.get()) != serials(first)
+    assert contexts.options == reread()
+    assert [each.levelname for each in caplog.records] == ["WARNING", "INFO"]
 
 
 def test_a_first_context_that_can_not_be_made_raises_each_time(trusted: Path) -> None:

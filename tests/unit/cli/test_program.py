@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
@@ -25,15 +24,6 @@ def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, .
         context = typer.Context(command)
         _, found, _ = command.resolve_command(context, [name])
         yield from commands(found, (*words, name))
-
-
-@pytest.fixture(autouse=True)
-def _logger() -> Iterator[None]:
-    """A command tells the library's log on standard error; the next test does not want it."""
-    logger = logging.getLogger("aioproducer")
-    state = (logger.handlers[:], logger.level, logger.propagate)
-    yield
-    logger.handlers[:], logger.level, logger.propagate = state
 
 
 ALL = list(commands(typer.main.get_command(app)))

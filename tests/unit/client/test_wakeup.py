@@ -10,7 +10,7 @@ from aioproducer.client.wakeup import Wakeup
 from tests.support.clock import Clock
 
 
-async def iterations(waiting: asyncio.Task[None], limit: int = 20) -> int:
+async def iterations(waiting: asyncio.Task[Any], limit: int = 20) -> int:
     """How many loop iterations it takes until ``waiting`` is done."""
     for count in range(limit):
         if waiting.done():
@@ -19,7 +19,7 @@ async def iterations(waiting: asyncio.Task[None], limit: int = 20) -> int:
     return limit
 
 
-def start(wakeup: Wakeup, deadline: float | None) -> asyncio.Task[None]:
+def start(wakeup: Wakeup, deadline: float | None) -> asyncio.Task[float]:
     return asyncio.get_running_loop().create_task(wakeup.wait(deadline))
 
 

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.any_form
+
 MODULES = [
     "avro_rows",
     "columns",

@@ -174,6 +174,73 @@ def test_a_field_that_the_column_lacks_gets_its_default(form: str) -> None:
     }
 
 
+UNION_RECORD = {
+    "type": "record",
+    "name": "InUnion",
+    "fields": [
+        {"name": "x", "type": "int"},
+        {"name": "y", "type": ["null", "long"], "default": 2**40},
+    ],
+}
+LATER_BRANCHES: list[tuple[Any, Any, bytes]] = [
+    (["null", "string"], "a", b"\2\2a"),
+    (["string", "null"], None, b"\2"),
+    (["null", "int", "string"], "", b"\4\0"),
+    (["int", "long"], 2**31 - 1, b"\0\xfe\xff\xff\xff\x0f"),
+    (["int", "long"], 2**31, b"\2\x80\x80\x80\x80\x10"),
+    (["int", "boolean"], True, b"\2\1"),
+    (["int", "double"], 1.0, b"\2\0\0\0\0\0\0\xf0?"),
+    (["float", "double"], 1e300, b"\2\x9cu\x00\x88<\xe47~"),
+    (["null", "bytes"], "\u00ff", b"\2\2\xff"),
+    (["bytes", "string"], "\u20ac", b"\2\6\xe2\x82\xac"),
+    ([{"type": "enum", "name": "E", "symbols": ["A"]}, "string"], "B", b"\2\2B"),
+    ([{"type": "fixed", "name": "F", "size": 1}, "string"], "ab", b"\2\4ab"),
+    (["null", {"type": "array", "items": "int"}], [1], b"\2\2\2\0"),
+    ([UNION_RECORD, {"type": "map", "values": "int"}], {"z": 1}, b"\2\2\2z\2\0"),
+    (["null", UNION_RECORD], {"x": 1}, b"\2\2\2" + b"\x80\x80\x80\x80\x80\x40"),
+]
+
+
+@pytest.mark.parametrize(("union", "default", "expected"), LATER_BRANCHES)
+def test_a_union_s_default_is_of_the_first_branch_that_takes_it(
+    form: str, union: Any, default: Any, expected: bytes
+) -> None:
+    schema = record(a="int")
+    schema["fields"].insert(0, {"name": "d", "type": union, "default": default})
+    array = pa.array([{"a": 5}], pa.struct([("a", pa.int8())]))
+    made = encoded(form, avro_encoder(array.type, json.dumps(schema)), array)
+    assert made.to_pylist() == [expected + b"\n"]
+
+
+def test_a_union_s_default_that_no_branch_takes() -> None:
+    array = pa.array([{"a": 5}], pa.struct([("a", pa.int8())]))
+    schema = record(a="int")
+    schema["fields"].append({"name": "d", "type": ["null", "int"], "default": "x"})
+    with pytest.raises(ConfigError, match=r"the default 'x' is no \[null, int\]"):
+        avro_encoder(array.type, schema)
+
+
+def test_a_default_of_many_unions_is_found_soon() -> None:
+    """Each level has two records whose defaults fail at the bottom, so there are 2**40 ways."""
+    union: Any = ["null", "int"]
+    default: Any = "x"
+    for level in range(40):
+        names = [f"R{level}", f"S{level}"]
+        kinds = union if level == 0 else [f"R{level - 1}", f"S{level - 1}"]
+        union = [
+            {"type": "record", "name": name, "fields": [{"name": "f", "type": kind}]}
+            for name, kind in zip(names, (union, kinds), strict=True)
+        ]
+        for each in union:
+            each["fields"][0]["default"] = default
+        default = {}
+    array = pa.array([{"a": 5}], pa.struct([("a", pa.int8())]))
+    schema = record(a="int")
+    schema["fields"].append({"name": "d", "type": union, "default": default})
+    with pytest.raises(ConfigError, match=r"the default \{\} is no"):
+        avro_encoder(array.type, schema)
+
+
 def test_types_may_be_named_elsewhere_and_contain_themselves(form: str) -> None:
     tree = {
         "type": "record",

@@ -14,7 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from aioproducer.columnar import avro_encoder, derived_avro_schema
 from tests.support.arrow_values import FORMS, columns, encoded
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
+pytestmark = [
+    pytest.mark.any_form,
+    pytest.mark.filterwarnings("ignore:.*:DeprecationWarning"),
+]
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 

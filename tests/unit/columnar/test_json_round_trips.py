@@ -20,7 +20,10 @@ from aioproducer.columnar import derived_json_schema, json_encoder
 from aioproducer.errors import SerializationError
 from tests.support.arrow_values import FORMS, columns, encoded, for_arrow
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
+pytestmark = [
+    pytest.mark.any_form,
+    pytest.mark.filterwarnings("ignore:.*:DeprecationWarning"),
+]
 RELAXED: Final = [HealthCheck.too_slow, HealthCheck.data_too_large]
 PARTS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 

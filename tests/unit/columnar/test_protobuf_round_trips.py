@@ -15,6 +15,8 @@ from aioproducer.columnar.protobuf_derived import derived_file
 from aioproducer.errors import SerializationError
 from tests.support.arrow_values import FORMS, columns, encoded, for_arrow, message_types
 
+pytestmark = pytest.mark.any_form
+
 RELAXED: Final = [HealthCheck.too_slow, HealthCheck.data_too_large]
 PARTS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 LOCAL: Final = {"s": (10**6, 1), "ms": (10**3, 1), "us": (1, 1), "ns": (1, 10**3)}

@@ -17,6 +17,7 @@ from aioproducer.config.login import (
     KerberosLogin,
     OAuthLogin,
     PlainLogin,
+    ProvidedLogin,
     ProvidedToken,
     ScramLogin,
     SignedAssertionSettings,
@@ -86,6 +87,19 @@ FROM_URL = ClientCredentialsSettings(URL, "shop", PASSWORD, None, False)
             "SCRAM-SHA-256",
             {"sasl_jaas_config": f'{SCRAM} username="alice" password="hunter2" tokenauth="true";'},
             ScramLogin("SCRAM-SHA-256", "alice", PASSWORD, token_auth=True),
+        ),
+        (
+            "SCRAM-SHA-256",
+            {"sasl_credentials_provider": "shop.vault:kafka"},
+            ProvidedLogin("SCRAM-SHA-256", "shop.vault:kafka"),
+        ),
+        (
+            "SCRAM-SHA-256",
+            {
+                "sasl_credentials_provider": "shop.vault:kafka",
+                "sasl_jaas_config": f"{SCRAM} tokenauth=true;",
+            },
+            ProvidedLogin("SCRAM-SHA-256", "shop.vault:kafka", token_auth=True),
         ),
         ("GSSAPI", {"sasl_kerberos_service_name": "kafka"}, KerberosLogin("kafka")),
         (
@@ -279,6 +293,25 @@ RETRIEVER = oauth("jwt_retriever_class")
             "PLAIN",
             {oauth("token_provider"): "a:b", "sasl_username": "a", "sasl_password": "hunter2"},
             "sasl_oauthbearer_token_provider is for sasl_mechanism 'OAUTHBEARER', not 'PLAIN'",
+        ),
+        (
+            "PLAIN",
+            {"sasl_credentials_provider": "a:b", "sasl_password": "hunter2"},
+            "sasl_credentials_provider and sasl_password (or password in sasl_jaas_config) are two"
+            " sources of credentials: give one",
+        ),
+        (
+            "PLAIN",
+            {
+                "sasl_credentials_provider": "a:b",
+                "sasl_jaas_config": f'{PLAIN} username="alice" password="hunter2";',
+            },
+            "sasl_credentials_provider and sasl_username (or username in sasl_jaas_config) are two",
+        ),
+        (
+            "GSSAPI",
+            {"sasl_credentials_provider": "a:b", "sasl_kerberos_service_name": "kafka"},
+            "sasl_credentials_provider is for sasl_mechanism 'PLAIN' or 'SCRAM-SHA-256' or",
         ),
         ("GSSAPI", {}, "needs sasl_kerberos_service_name (or serviceName in sasl_jaas_config)"),
         (

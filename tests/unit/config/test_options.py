@@ -125,6 +125,7 @@ OF_OUR_OWN = {
     "sasl.aws.role.external.id",
     "sasl.aws.sts.region",
     "sasl.aws.region",
+    "sasl.credentials.provider",
     "sasl.oauthbearer.token.provider",
     "sasl.oauthbearer.extensions",
     "on.failed",

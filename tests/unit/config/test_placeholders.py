@@ -258,6 +258,38 @@ def test_a_pickle_has_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
         pickle.loads(pickled)
 
 
+def test_placeholders_of_logins_are_read_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("PASSWORD", "KEY_PASSWORD", "ID"):
+        monkeypatch.setenv(f"AIOPRODUCER_TEST_{name}", "old")
+    made = ProducerConfig(
+        bootstrap_servers="a:1",
+        delivery_timeout_ms=40_000,
+        client_id="${env:AIOPRODUCER_TEST_ID}",
+        ssl_keystore_location="/etc/keystore.pem",
+        ssl_key_password="${env:AIOPRODUCER_TEST_KEY_PASSWORD}",
+        **LOGIN,  # type: ignore[arg-type]
+        sasl_jaas_config=f'{PLAIN} username="alice" password="${{env:AIOPRODUCER_TEST_PASSWORD}}";',
+    )
+    assert made.reread() is made
+    for name in ("PASSWORD", "KEY_PASSWORD", "ID"):
+        monkeypatch.setenv(f"AIOPRODUCER_TEST_{name}", "new")
+    caplog.clear()
+    again = made.reread()
+    assert login_of(again) == PlainLogin("alice", Secret("new"))
+    assert again.ssl_key_password == Secret("new")
+    assert again.client_id == "old", "it is no secret"
+    assert (again.references, again.given) == (made.references, made.given)
+    assert login_of(made) == PlainLogin("alice", Secret("old"))
+    assert not caplog.records, "the warnings about a configuration come once"
+    assert pickle.loads(pickle.dumps(again)).client_id == "new"
+    assert b"${env" in pickle.dumps(again)
+    monkeypatch.delenv("AIOPRODUCER_TEST_PASSWORD")
+    with pytest.raises(UnresolvedError, match="AIOPRODUCER_TEST_PASSWORD, which is not set"):
+        made.reread()
+
+
 def test_a_plain_value_takes_the_place_of_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIOPRODUCER_TEST_NAME", "me")
     made = ProducerConfig(bootstrap_servers="a:1", client_id="${env:AIOPRODUCER_TEST_NAME}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import select
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -122,3 +124,110 @@ def test_several_writers_do_not_mix_their_lines(tmp_path: Path) -> None:
     lines = Path(path).read_bytes().splitlines()
     assert len(lines) == 300
     assert all(len(line) == 5_000 and len(set(line)) == 1 for line in lines)
+
+
+# --- what is no regular file ---------------------------------------------------------------------
+
+
+def test_a_pipe_gets_the_lines(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        for number in range(2):
+            append_lines(str(path), b"%d\n" % number, fsync=True)
+        assert os.read(reader, 100) == b"0\n1\n"
+    finally:
+        os.close(reader)
+
+
+def test_more_than_a_pipe_holds_waits_for_its_reader(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    found: list[bytes] = []
+    reader = Thread(target=lambda: found.append(path.read_bytes()))
+    reader.start()
+    with open(path, "wb"):  # so that the reader is there, and sees no end between the lines
+        lines = (b"x" * 999 + b"\n") * 1_000
+        append_lines(str(path), lines, fsync=True)
+    reader.join()
+    assert found == [lines]
+
+
+async def test_records_for_a_pipe_that_nobody_reads_go_to_the_fallback(tmp_path: Path) -> None:
+    """Bytes in a pipe are lost when its last end is closed."""
+    path, fallback = tmp_path / "fifo", Kept()
+    os.mkfifo(path)
+    await DeadLetterFile(path, fallback=fallback).handler_for(CONFIG).handle([failed(b"1")])
+    assert fallback.records == [b"1"]
+
+
+async def test_a_pipe_s_reader_that_ends_is_an_error(tmp_path: Path) -> None:
+    path, fallback = tmp_path / "fifo", Kept()
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    handler = DeadLetterFile(path, fallback=fallback).handler_for(CONFIG)
+    writing = asyncio.ensure_future(handler.handle([failed(bytes(1_000_000))]))
+    await asyncio.to_thread(select.select, [reader], [], [])
+    os.close(reader)
+    await writing
+    assert fallback.records == [bytes(1_000_000)]
+    await handler.close()
+
+
+async def test_a_pipe_of_another_process_gets_the_records(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    try:
+        fallback = Kept()
+        hook = DeadLetterFile(f"/dev/fd/{writer}", fallback=fallback)
+        await hook.handler_for(CONFIG).handle([failed(b"1")])
+        assert fallback.records == []
+        assert DeadLetter.of_line(os.read(reader, 10_000)).value == b"1"
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+async def test_a_device_that_takes_everything(caplog: pytest.LogCaptureFixture) -> None:
+    fallback = Kept()
+    hook = DeadLetterFile("/dev/null", fallback=fallback)
+    await hook.handler_for(CONFIG).handle([failed(b"1")])
+    assert fallback.records == []
+    assert caplog.records == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
+async def test_a_full_device_is_named_as_such(caplog: pytest.LogCaptureFixture) -> None:
+    await DeadLetterFile("/dev/full").handler_for(CONFIG).handle([failed(b"1")])
+    assert "No space left on device" in caplog.text
+
+
+def test_a_failed_write_is_the_error_even_if_the_file_keeps_a_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_file: int, _data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    def broken(_file: int, _size: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(os, "ftruncate", broken)
+    with pytest.raises(OSError, match="No space left"):
+        append_lines(str(tmp_path / "failed.jsonl"), b"a line\n", fsync=True)
+
+
+def test_lines_are_written_though_their_directory_cannot_be_synchronized(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fsync = os.fsync
+
+    def of_files(file: int) -> None:
+        if stat.S_ISDIR(os.fstat(file).st_mode):
+            raise OSError(22, "Invalid argument")
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", of_files)
+    append_lines(str(tmp_path / "failed.jsonl"), b"a line\n", fsync=True)
+    assert (tmp_path / "failed.jsonl").read_bytes() == b"a line\n"
+    assert "Invalid argument" in caplog.text

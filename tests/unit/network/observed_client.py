@@ -27,6 +27,7 @@ from aioproducer.network.connection import (
 from aioproducer.network.connection_states import ClientSettings
 from aioproducer.network.in_flight import InFlightRequest, InFlightRequests
 from aioproducer.network.transport import SocketSettings
+from aioproducer.runtime.running_clock import RunningClock
 from aioproducer.runtime.tasks import TaskOwner
 from tests.support.chance import NoJitter
 from tests.support.settling import settle
@@ -54,7 +55,7 @@ class FakeConnection:
     ) -> None:
         self.node = node
         self.setup_timeout: float = given["setup_timeout"]
-        self.clock: Callable[[], float] = given["clock"]
+        self.clock: RunningClock = given["clock"]
         self.events: Any = events
         self.throttled_until = 0.0
         self.state = ConnectionState.CONNECTING
@@ -62,6 +63,8 @@ class FakeConnection:
         self.in_flight = InFlightRequests()
         self.versions = BrokerVersions([(api, 0, 9) for api in (0, 3, 22)])
         self.last_used = self.clock()
+        self.login_due = float("inf")
+        self.received = 0
         self.renewal_seconds = 0.25
         self.written: list[Any] = []
         self.aborted: list[ProducerError] = []
@@ -154,7 +157,7 @@ class ObservedClient:
         self.client = NetworkClient(
             settings,
             self.owner,
-            lambda: self.now,
+            RunningClock(lambda: self.now),
             NoJitter(),
             self._wake,
             self.metrics,
@@ -198,7 +201,7 @@ def answer(connection: FakeConnection, response: Any = "response") -> None:
     first, rest = requests[0], requests[1:]
     for each in rest:
         connection.in_flight.add(each)
-    connection.events.response(connection, first, response, 50)
+    connection.events.response(connection, first, response, 50, connection.clock())
 
 
 def asks_for_a_pause(world: ObservedClient, node: int, seconds: float) -> None:
@@ -207,4 +210,4 @@ def asks_for_a_pause(world: ObservedClient, node: int, seconds: float) -> None:
     connection.send(Api.METADATA, "before", Ask("before"), timeout=1.0)
     request = connection.in_flight.clear()[-1]
     said = SimpleNamespace(throttle_time=timedelta(seconds=seconds))
-    connection.events.response(connection, request, said, 100)
+    connection.events.response(connection, request, said, 100, connection.clock())

@@ -24,6 +24,7 @@ from aioproducer.network.connection import (
 )
 from aioproducer.network.in_flight import InFlightRequest
 from aioproducer.network.transport import SocketSettings
+from aioproducer.runtime.running_clock import RunningClock
 
 NOTHING = i32Timedelta.parse(datetime.timedelta(0))
 
@@ -119,11 +120,13 @@ class Owner:
                 anomaly=lambda _, what: self.anomalies.append(what),
             ),
             setup_timeout=LONG,
-            clock=lambda: self.now,
+            clock=RunningClock(lambda: self.now),
             random=Random(1),
         )
 
-    def _on_response(self, _: Connection, request: InFlightRequest, response: Any, n: int) -> None:
+    def _on_response(
+        self, _: Connection, request: InFlightRequest, response: Any, n: int, now: float
+    ) -> None:
         self.answers.put_nowait((request.context, response, n))
 
     def run(self) -> asyncio.Task[Any]:

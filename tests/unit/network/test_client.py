@@ -270,7 +270,7 @@ async def test_an_answer_that_cannot_be_true_has_no_effect(
     world.client.send(1, Ask("ask"))
     request = connection.in_flight.complete_next(1)
     with pytest.raises(ProtocolError, match=str(wrong)):
-        connection.events.response(connection, request, Wrong(wrong), 100)
+        connection.events.response(connection, request, Wrong(wrong), 100, connection.clock())
     assert world.outcomes() == []
 
 

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import pytest
 
+from aioproducer.auth.mechanism import Mechanism
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
@@ -15,15 +16,13 @@ from tests.support.settling import settle
 from tests.unit.network.observed_client import ONE, SETTINGS, THREE, TWO, Ask, ObservedClient
 
 
-class Login:
+class Login(Mechanism):
     """A mechanism that nobody asks for a step here."""
 
     name = "TEST"
 
     async def begin(self, host: str) -> NoReturn:
         raise NotImplementedError
-
-    async def close(self) -> None: ...
 
 
 def logins(world: ObservedClient) -> dict[str, float]:

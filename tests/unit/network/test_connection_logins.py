@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from aioproducer.auth.mechanism import Mechanism
 from aioproducer.errors import (
     AuthenticationError,
     BrokerConnectionError,
@@ -52,13 +53,11 @@ class Exchange:
         return b"let me in"
 
 
-class Mechanism:
+class OneMessage(Mechanism):
     name = "TEST"
 
-    async def begin(self, host: str) -> Exchange:
+    async def begin(self, host: str) -> Any:
         return Exchange()
-
-    async def close(self) -> None: ...
 
 
 class LoginPeer(Peer):
@@ -118,7 +117,7 @@ async def connected(script: Any, **settings: Any) -> AsyncIterator[tuple[Owner, 
 
     plain: Script = follow
     async with asyncio.timeout(PATIENCE), broker(plain) as node:
-        owner = Owner(node, mechanism=Mechanism(), **settings)
+        owner = Owner(node, mechanism=OneMessage(), **settings)
         running = owner.run()
         yield owner, running
         owner.connection.abort(BrokerConnectionError("the test is over"))

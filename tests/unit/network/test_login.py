@@ -12,6 +12,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i64Timedelta
 
+from aioproducer.auth.mechanism import Mechanism
 from aioproducer.config.secret import Secret
 from aioproducer.errors import (
     AuthenticationError,
@@ -53,7 +54,7 @@ class Blocking(Exchange):
     blocking = True
 
 
-class Mechanism:
+class OneExchange(Mechanism):
     name = "TEST-1"
 
     def __init__(self, exchange: Any) -> None:
@@ -65,8 +66,6 @@ class Mechanism:
         if isinstance(self.exchange, Exception):
             raise self.exchange
         return self.exchange
-
-    async def close(self) -> None: ...
 
 
 class Broker:
@@ -81,7 +80,7 @@ class Broker:
         return self.answers.pop(0)
 
     async def log_in(self, exchange: Any) -> float | None:
-        self.mechanism = Mechanism(exchange)
+        self.mechanism = OneExchange(exchange)
         return await log_in(self.mechanism, "kafka-7", VERSIONS, self.ask)
 
 

@@ -26,6 +26,7 @@ def said(code: str, pure: str) -> str:
     return ended.stdout.strip()
 
 
+@pytest.mark.any_form
 def test_the_environment_forces_the_reference() -> None:
     assert said(_SAY, pure="1") == _REFERENCE
 
@@ -42,6 +43,7 @@ MODULES = [
 ]
 
 
+@pytest.mark.any_form
 @pytest.mark.parametrize("instead", ["None", "types.ModuleType('of an older version')"])
 @pytest.mark.parametrize("module", MODULES)
 def test_what_was_not_built_is_not_missed(module: str, instead: str) -> None:
@@ -56,6 +58,7 @@ def test_this_run_uses_what_it_was_told_to() -> None:
     assert str(aioproducer.__accelerated__) == expected
 
 
+@pytest.mark.any_form
 def test_what_is_compiled_is_in_use() -> None:
     """CI has a compiler; elsewhere its absence is no fault."""
     in_use = said(_SAY, pure="") == "True aioproducer.records._speedups.builder"

@@ -17,6 +17,8 @@ from aioproducer.records import columns as reference_columns
 from aioproducer.records.bulk_tokens import BulkToken, one_by_one
 from aioproducer.records.columns import Columns
 
+pytestmark = pytest.mark.any_form
+
 speedups = pytest.importorskip(
     "aioproducer.records._speedups", reason="installed without a compiler", exc_type=ImportError
 )

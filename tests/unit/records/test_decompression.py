@@ -23,6 +23,8 @@ from hypothesis.strategies import binary, integers
 from aioproducer.records.compression import compression
 from aioproducer.records.decompression import DecompressionError, decompress
 
+pytestmark = pytest.mark.any_form
+
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 NAMES: Final = {GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 TEXT: Final = b"".join(b"flight %d was late\n" % number for number in range(20_000))

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from aioproducer.records import builder as reference
 from aioproducer.records.builder import MARK_GRANULE_NS, RecordsBuilder, sent_times
 
+pytestmark = pytest.mark.any_form
+
 speedups = pytest.importorskip(
     "aioproducer.records._speedups", reason="installed without a compiler", exc_type=ImportError
 )

@@ -25,6 +25,8 @@ from tests.unit.records.test_speedups_parity import (
     timestamps,
 )
 
+pytestmark = pytest.mark.any_form
+
 speedups = pytest.importorskip(
     "aioproducer.records._speedups", reason="installed without a compiler", exc_type=ImportError
 )
@@ -168,7 +170,7 @@ def test_both_append_the_same_entries(
         flat = [
             field
             for token, entry in zip(tokens, sent, strict=True)
-            for field in (token, *entry[1:])
+            for field in (token, *entry[1:], None, None)
         ]
         count = way.append_entries(flat, start, len(sent))
         for builder in builders:
@@ -189,7 +191,7 @@ def test_entries_are_appended() -> None:
         tokens = [StatefulToken("PENDING") for _ in range(4)]
         flat: list[Any] = []
         for token in tokens:
-            flat += (token, "t", b"value", None, None, None, None, NOW_NS)
+            flat += (token, "t", b"value", None, None, None, None, NOW_NS, None, None)
         assert way.append_entries(flat, 1, 3) == 2
         assert [token._state for token in tokens] == ["PENDING", "RUNNING", "RUNNING", "PENDING"]
         assert sum(builder.count for builder in builders if builder is not None) == 2

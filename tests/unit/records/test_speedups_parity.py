@@ -17,6 +17,8 @@ from aioproducer.records import builder as reference
 from aioproducer.records import delivery
 from aioproducer.records.builder import RecordsBuilder
 
+pytestmark = pytest.mark.any_form
+
 speedups = pytest.importorskip(
     "aioproducer.records._speedups", reason="installed without a compiler", exc_type=ImportError
 )

@@ -703,6 +703,47 @@ async def test_a_readers_schema_gives_fields_and_defaults(registry: InMemorySche
     assert read == {**FIELDS, "country": "?"}
 
 
+async def test_a_union_s_default_is_a_value_of_the_branch_that_takes_it(
+    registry: InMemorySchemaRegistry,
+) -> None:
+    day: Any = {"type": "int", "logicalType": "date"}
+    inner = {"type": "record", "name": "Inner", "fields": [{"name": "b", "type": "bytes"}]}
+    fields: list[tuple[str, Any, Any, Any]] = [
+        ("day", ["null", day], 3, date(1970, 1, 4)),
+        ("code", ["null", "bytes"], "\u00ff", b"\xff"),
+        ("mark", [{"type": "fixed", "name": "Mark", "size": 1}, "bytes"], "ab", b"ab"),
+        ("text", ["bytes", "string"], "\u20ac", "\u20ac"),
+        ("kind", [{"type": "enum", "name": "Kind", "symbols": ["A"]}, "bytes"], "B", b"B"),
+        ("days", ["null", {"type": "array", "items": day}], [3], [date(1970, 1, 4)]),
+        (
+            "more",
+            ["null", {"type": "map", "values": day}, inner],
+            {"d": 3},
+            {"d": date(1970, 1, 4)},
+        ),
+        ("inner", ["null", inner, {"type": "map", "values": day}], {"b": "\u00ff"}, {"b": b"\xff"}),
+        ("none", ["bytes", "null"], None, None),
+        ("long", [day, "long"], 2**40, 2**40),
+    ]
+    expected = {name: value for name, _, _, value in fields}
+    schema: Any = {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "id", "type": "long"},
+            *({"name": name, "type": kind, "default": given} for name, kind, given, _ in fields),
+        ],
+    }
+    schema["fields"][8]["type"][1] = "Inner"  # it is defined above
+    old = {**schema, "fields": schema["fields"][:1]}
+    data = (await prepared(AvroSerializer(registry, old))).serialize("orders", {"id": 1}, [])
+    read = await AvroDeserializer[Any](registry, schema).deserialize("orders", data)
+    assert read == {"id": 1, **expected}
+    serializer = await prepared(AvroSerializer(registry, schema))
+    data = serializer.serialize("orders", {"id": 1}, [])
+    assert await AvroDeserializer[Any](registry).deserialize("orders", data) == read
+
+
 async def test_a_changed_default_stays_with_its_record(registry: InMemorySchemaRegistry) -> None:
     tags = {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []}
     new = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}, tags]}

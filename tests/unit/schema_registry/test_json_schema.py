@@ -20,8 +20,8 @@ from aioproducer.schema_registry import (
     Reference,
     Schema,
 )
-from aioproducer.schema_registry.json_schema.schema import refuse_infinite
 from aioproducer.schema_registry.wire_format import id_bytes
+from aioproducer.serialization import json_text
 from aioproducer.testing import InMemorySchemaRegistry
 
 ORDER = {
@@ -70,7 +70,7 @@ class OrderStruct(msgspec.Struct):
 def encoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The test runs with orjson, and with the standard library alone."""
     if request.param == "json":
-        monkeypatch.setitem(__import__("sys").modules, "orjson", None)
+        monkeypatch.setattr(json_text, "orjson", None)
     return str(request.param)
 
 
@@ -91,8 +91,7 @@ async def test_values_of_all_kinds(registry: InMemorySchemaRegistry) -> None:
         data = serializer.serialize("orders", value, [])
         assert data[:5] == id_bytes(1)
         assert json.loads(data[5:]) == expected
-        if expected["id"] != 2**70:  # orjson reads no such number
-            assert await deserializer.deserialize("orders", data) == expected
+        assert await deserializer.deserialize("orders", data) == expected
 
 
 @pytest.mark.usefixtures("encoder")
@@ -249,7 +248,3 @@ async def test_a_schema_that_is_none(registry: InMemorySchemaRegistry, text: str
     await serializer.prepare("orders")
     with pytest.raises(SerializationError):
         serializer.serialize("orders", {}, [])
-
-
-def test_null_is_no_infinite_number() -> None:
-    refuse_infinite({"a": [None, 1.5, "null"]})

@@ -10,6 +10,7 @@ answer arrive, or breaks the connection at any point between.
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Generator
@@ -179,15 +180,17 @@ class ConnectedBrokers(FakeNetwork):
 class Pause:
     """Suspends a coroutine that is stepped by hand."""
 
-    def __await__(self) -> Generator[None, None, None]:
-        yield
+    def __await__(self) -> Generator[Pause, None, None]:
+        yield self
 
 
 class Rounds(Wakeup):
     """In place of the sender's Wakeup: each sleep is the end of a round."""
 
-    async def wait(self, deadline: float | None) -> None:
+    async def wait(self, deadline: float | None, late_at: float | None = None) -> float:
+        self.clock.limit = math.inf  # no time is left out
         await Pause()
+        return self.clock()
 
     def wake(self) -> None:
         pass
@@ -292,8 +295,9 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     @rule()
     def round(self) -> None:
-        """The sender does what there is to do."""
-        self.life.send(None)
+        """The sender does what there is to do; it may take turns of the loop to read before."""
+        while not isinstance(self.life.send(None), Pause):
+            pass
 
     @rule(seconds=st.sampled_from([0.01, 0.2, 1.5]))
     def time_passes(self, seconds: float) -> None:
@@ -482,7 +486,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.check_identity()
         self.accumulator.close()
         with pytest.raises(StopIteration):
-            self.life.send(None)
+            self.round()
 
     def bring_home_the_answers(self) -> None:
         """Those that brokers have given already, and what follows from them."""

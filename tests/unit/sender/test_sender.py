@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 import pytest
 
-from aioproducer.errors import ProtocolError
+from aioproducer.errors import ProducerClosedError, ProducerError, ProtocolError
 from aioproducer.model import RecordMetadata
 from aioproducer.records.compression import compression
 from aioproducer.sender.compressor import COMPRESS_ELSEWHERE_BYTES
 from aioproducer.sender.produce import ProduceRequest
 from aioproducer.sender.requests import InitProducerIdRequest, MetadataRequest
 from tests.support.responses import identity_response, metadata_response, produce_response
-from tests.support.world import BACKOFF, BOOT, BROKERS
-from tests.unit.sender.world import SenderWorld, running, states
+from tests.support.world import BACKOFF, BOOT, BROKERS, DELIVERY
+from tests.unit.sender.world import SenderWorld, identified, running, states
 
 # --- there and back -----------------------------------------------------------------------------
 
@@ -173,3 +175,62 @@ async def test_much_to_compress_is_compressed_elsewhere(gone: bool) -> None:
         await world.turn()
         await world.answer(world.one(ProduceRequest))
         assert (await asyncio.wait_for(future, 60)).offset == 42
+
+
+class SlowThread:
+    """A thread that compresses once the test lets it."""
+
+    def __init__(self) -> None:
+        self.free = asyncio.Event()
+
+    async def __call__(self, call: Callable[[], None]) -> None:
+        await self.free.wait()
+        call()
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+@pytest.mark.parametrize("given_up", [False, True])
+async def test_a_batch_that_is_being_compressed_was_not_written(
+    idempotent: bool, given_up: bool
+) -> None:
+    codec, size, thread = compression("gzip", level=None), COMPRESS_ELSEWHERE_BYTES, SlowThread()
+    room: dict[str, Any] = {"batch_size": 2 * size, "memory": 4 * size}
+    opened = identified if idempotent else running
+    async with opened(codec=codec, elsewhere=thread, **room) as world:
+        future = world.send(b"x" * size)
+        await world.turn()
+        assert not world.batch_sender.quiet
+        if given_up:
+            world.sender.give_up(ProducerClosedError("closed"))
+        else:
+            await world.turn(DELIVERY + 1)
+            assert "it was not written" in str(future.exception())
+            assert "not compressed yet" in str(future.exception())
+        error = future.exception()
+        assert isinstance(error, ProducerError)
+        assert not error.may_have_been_written
+        thread.free.set()
+        await world.turn()
+        assert world.requests(ProduceRequest) == []
+        assert world.batch_sender.quiet
+        assert world.pool.available == world.pool.total
+        later = world.send()
+        await world.turn()
+        await world.answer(world.one(ProduceRequest))
+        assert later.done()
+
+
+async def test_no_batch_gets_the_memory_that_is_still_being_compressed() -> None:
+    codec, size, thread = compression("gzip", level=None), COMPRESS_ELSEWHERE_BYTES, SlowThread()
+    room: dict[str, Any] = {"batch_size": 2 * size, "memory": 2 * size}
+    async with running(codec=codec, elsewhere=thread, **room) as world:
+        world.send(b"x" * size)
+        await world.turn()
+        (batch,) = world.batches
+        compressed_from = batch.builder.records
+        before = bytes(compressed_from)
+        world.sender.give_up(ProducerClosedError("closed"))
+        world.send(b"y" * size)
+        assert bytes(compressed_from) == before
+        thread.free.set()
+        await world.turn()

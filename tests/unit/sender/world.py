@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -62,10 +63,11 @@ class SenderWorld(World):
     # what happens
 
     async def turn(self, later: float = 0.0) -> None:
-        """Let ``later`` seconds go by and the sender run."""
+        """Let ``later`` seconds go by, in which the loop turned, and the sender run."""
+        self.wakeup.clock.limit = math.inf
         self.now += later
         self.wakeup.wake()
-        await settle(10)
+        await settle(20)
         assert self.deaths == []
 
     def requests(self, kind: type[Any]) -> list[tuple[NodeId, Any]]:

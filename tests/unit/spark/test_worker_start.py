@@ -14,9 +14,11 @@ from aioproducer.spark.worker_start import freeze_imported
 
 @pytest.fixture(autouse=True)
 def _no_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing is frozen before a test; afterwards it is as ``tests/conftest.py`` left it."""
     monkeypatch.setattr(worker_start, "_frozen", False)
-    yield
     gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 class Task:

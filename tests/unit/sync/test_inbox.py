@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
 from threading import Thread
-from types import CodeType, FrameType
 from typing import Any
 
 from aioproducer.sync.inbox import Chunk, Entry, Inbox, Marker
@@ -25,11 +22,10 @@ def put(inbox: Inbox, thread: Thread, number: int = 0, size: int = SIZE) -> None
 
 
 def chunk(thread: Thread, *numbers: int, size: int = SIZE) -> Chunk:
-    made = Chunk(thread)
+    entries: list[Any] = []
     for number in numbers:
-        made.size += size
-        made.entries += entry(number)
-    return made
+        entries += (*entry(number), size, thread)
+    return Chunk(thread, entries)
 
 
 def numbers(items: Iterable[Chunk | Marker]) -> list[tuple[str, list[Any]]]:
@@ -59,16 +55,15 @@ def fill(inbox: Inbox, thread: Thread) -> int:
 
 def test_records_of_all_threads_keep_their_order() -> None:
     inbox = Inbox(1_000)
-    assert inbox.empty
     for sent in [(ONE, 1), (ONE, 2), (TWO, 3), (ONE, 4), (THREE, 5)]:
         put(inbox, *sent)
-        assert not inbox.empty
     taken = numbers(inbox.take())
     assert taken == [("one", [1, 2]), ("two", [3]), ("one", [4]), ("three", [5])]
-    assert inbox.empty
+    assert not inbox.take()
+    assert inbox.takes == 2
 
 
-def test_no_record_joins_a_chunk_before_a_marker() -> None:
+def test_a_marker_parts_the_records_before_it_from_the_later_ones() -> None:
     inbox = Inbox(1_000)
     put(inbox, ONE, 1)
     mark, _ = marker()
@@ -77,40 +72,6 @@ def test_no_record_joins_a_chunk_before_a_marker() -> None:
     first, second, third = inbox.take()
     assert second is mark
     assert numbers([first, third]) == [("one", [1]), ("one", [2])]
-
-
-def test_ctrl_c_in_a_put_loses_no_later_record() -> None:
-    for line in range(20):
-        inbox = Inbox(1_000)
-        put(inbox, TWO, 0)
-        with suppress(KeyboardInterrupt), interrupted_before(line, Inbox.put.__code__):
-            put(inbox, ONE, 1)
-        put(inbox, ONE, 2)
-        sent = [number for _, records in numbers(inbox.take()) for number in records]
-        assert sent in ([0, 2], [0, 1, 2])
-
-
-@contextmanager
-def interrupted_before(line: int, code: CodeType) -> Iterator[None]:
-    """Raise KeyboardInterrupt in a function, before the line that is run as number ``line``."""
-    left = line
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal left
-        if frame.f_code is not code:
-            return None
-        if event == "line":
-            left -= 1
-            if left < 0:
-                raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
 
 
 def test_a_taken_chunk_takes_no_more() -> None:
@@ -126,26 +87,30 @@ def test_it_is_full_and_empty_again() -> None:
     inbox = Inbox(100)
     assert fill(inbox, ONE) == 10
     assert fill(inbox, ONE) == 10
-    assert inbox.held == 0
 
 
-def test_a_thread_reserves_room_for_several_records() -> None:
-    inbox = Inbox(1_600)
-    put(inbox, ONE)
-    assert inbox.held == 100
-    assert inbox.last is not None
-    assert inbox.last.room == 90
+def test_a_thread_that_waits_goes_on_when_there_is_room() -> None:
+    inbox = Inbox(100)
+    sender = Thread(target=lambda: waited.append(inbox.wait(sender, SIZE, 30)))
+    waited: list[bool] = []
+    fill_up(inbox, sender)
+    sender.start()
+    while sender.is_alive():
+        inbox.take()
+    assert waited == [True]
 
 
-def test_room_that_is_reserved_holds_nobody_up() -> None:
-    inbox = Inbox(1_600)
-    for thread in [Thread() for _ in range(16)]:
+def test_a_wait_ends_with_its_timeout_or_with_the_inbox() -> None:
+    inbox = Inbox(100)
+    fill_up(inbox, ONE)
+    assert not inbox.wait(ONE, SIZE, 0)
+    inbox.close()
+    assert inbox.wait(ONE, SIZE, None)
+
+
+def fill_up(inbox: Inbox, thread: Thread) -> None:
+    while inbox.fits(thread, SIZE):
         put(inbox, thread)
-    assert inbox.fits(ONE, 1_000)
-    put(inbox, ONE)
-    assert inbox.fits(ONE, 1_600 - 17 * SIZE)
-    assert not inbox.fits(ONE, 1_600 - 17 * SIZE + 1)
-    assert inbox.held == 17 * SIZE
 
 
 def test_a_record_of_any_size_may_be_there_alone() -> None:
@@ -162,9 +127,10 @@ def test_a_thread_that_stalls_keeps_its_order_and_lets_others_pass() -> None:
     first, second = chunk(ONE, 1), chunk(ONE, 2, 3)
     assert [inbox.keep(each) for each in (first, chunk(TWO), second)] == [True, False, True]
     assert list(inbox.stalled(ONE)) == [first, second]
-    assert inbox.held == 3 * SIZE
+    assert inbox.fits(ONE, 100 - 3 * SIZE - 3 * SIZE)
+    assert not inbox.fits(ONE, 100 - 3 * SIZE - 3 * SIZE + 1)
     assert list(inbox.resume(ONE)) == [first, second]
-    assert inbox.held == 0
+    assert inbox.fits(ONE, 100)
     assert not inbox.keep(chunk(ONE))
 
 
@@ -189,13 +155,17 @@ def test_what_comes_while_it_resumes_stays_behind() -> None:
     assert list(resumed) == [late]
 
 
-def test_what_stalls_gives_up_the_room_that_it_does_not_need() -> None:
-    inbox = Inbox(1_600)
+def test_records_of_a_thread_count_for_it_from_its_stall_on() -> None:
+    inbox = Inbox(1_000)
+    for _ in range(60):
+        put(inbox, ONE)
     inbox.stall(ONE)
-    put(inbox, ONE)
+    assert not inbox.fits(ONE, SIZE)
     for each in inbox.take():
         inbox.keep(each)
-    assert inbox.held == SIZE
+    assert not inbox.fits(ONE, SIZE), "more than the others leave free"
+    list(inbox.resume(ONE))
+    assert inbox.fits(ONE, 1_000)
 
 
 def test_threads_that_stall_never_fill_it() -> None:
@@ -207,14 +177,6 @@ def test_threads_that_stall_never_fill_it() -> None:
     assert counts == [50, 25, 13]
     other = Thread()
     assert fill(inbox, other) == 100, "threads that go on have room of their own"
-
-
-def test_a_closed_inbox_lets_no_thread_go_on_with_its_chunk() -> None:
-    inbox = Inbox(100)
-    put(inbox, ONE)
-    inbox.close()
-    assert inbox.last is None
-    assert numbers(inbox.take()) == [("one", [0])]
 
 
 def test_a_marker_waits_for_all_that_came_before_it() -> None:
@@ -249,5 +211,5 @@ def test_everything_can_be_taken_at_the_end() -> None:
     inbox.keep(stalled)
     put(inbox, TWO, 2)
     assert numbers(inbox.take_rest()) == [("one", [1]), ("two", [2])]
-    assert inbox.held == 0
+    assert inbox.fits(TWO, 100)
     assert not inbox.stalled(ONE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import sys
 import time
 import weakref
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from concurrent.futures import (
     as_completed,
     wait,
 )
-from threading import RLock, Thread
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -26,9 +27,9 @@ import pytest
 from aioproducer.errors import DeliveryTimeoutError
 from aioproducer.model import RecordMetadata
 from aioproducer.records.acceleration import ACCELERATED
-from aioproducer.sync.record_future import RecordFuture
+from aioproducer.sync.record_future import Outcomes, RecordFuture
 
-LOCK = RLock()
+OUTCOMES = Outcomes()
 
 
 def metadata(offset: int = 0) -> RecordMetadata:
@@ -37,7 +38,7 @@ def metadata(offset: int = 0) -> RecordMetadata:
 
 @pytest.fixture(params=["ours", "the standard library's"])
 def future(request: pytest.FixtureRequest) -> Future[RecordMetadata]:
-    return RecordFuture(LOCK) if request.param == "ours" else Future()
+    return RecordFuture(OUTCOMES) if request.param == "ours" else Future()
 
 
 def later(call: Any, *arguments: Any) -> Thread:
@@ -89,7 +90,7 @@ def test_an_error(future: Future[RecordMetadata]) -> None:
 
 
 def test_an_error_of_several_records_is_raised_anew() -> None:
-    future = RecordFuture(LOCK)
+    future = RecordFuture(OUTCOMES)
     error = DeliveryTimeoutError("late")
     future.set_exception(error)
     with pytest.raises(DeliveryTimeoutError, match="late") as caught:
@@ -146,7 +147,7 @@ def test_callbacks_are_called_once_in_their_order(future: Future[RecordMetadata]
 
 @pytest.fixture
 def several() -> Iterator[list[RecordFuture]]:
-    futures = [RecordFuture(LOCK) for _ in range(10)]
+    futures = [RecordFuture(OUTCOMES) for _ in range(10)]
     for future in futures:
         future.set_running_or_notify_cancel()
     yield futures
@@ -167,6 +168,16 @@ def test_results_of_many(several: list[RecordFuture]) -> None:
     assert [each.result() for each in several if each is not several[4]] == [
         metadata(number) for number in range(10) if number != 4
     ]
+
+
+def test_a_callback_that_exits_keeps_no_other_from_its_outcome(several: list[RecordFuture]) -> None:
+    called: list[object] = []
+    several[1].add_done_callback(lambda _: sys.exit(3))
+    for future in several[1:4]:
+        future.add_done_callback(called.append)
+    with pytest.raises(SystemExit):
+        set_all(several)
+    assert called == several[1:4]
 
 
 def offsets(futures: Sequence[Future[RecordMetadata]]) -> set[int]:
@@ -191,7 +202,7 @@ def test_several_are_waited_for_as_they_complete(several: list[RecordFuture]) ->
 def test_a_waiting_thread_never_misses_the_outcome() -> None:
     with ThreadPoolExecutor(2) as threads:
         for _ in range(300):
-            futures = [RecordFuture(LOCK) for _ in range(20)]
+            futures = [RecordFuture(OUTCOMES) for _ in range(20)]
             for future in futures:
                 future.set_running_or_notify_cancel()
             waiting = [threads.submit(each.result, 10) for each in futures[:2]]
@@ -206,7 +217,7 @@ async def test_a_task_awaits_it(several: list[RecordFuture]) -> None:
 
 
 def test_the_collector_finds_a_cycle_through_a_callback() -> None:
-    future = RecordFuture(LOCK)
+    future = RecordFuture(OUTCOMES)
     future.add_done_callback(lambda _, future=future: None)  # type: ignore[misc]
     alive = weakref.ref(future)
     del future
@@ -220,7 +231,7 @@ def test_the_collector_finds_a_cycle_through_a_callback() -> None:
 )
 @pytest.mark.parametrize("watch", ["callback", "wait", "error", "cancel"])
 def test_the_collector_sees_a_future_that_can_be_in_a_cycle(watch: str) -> None:
-    future = RecordFuture(LOCK)
+    future = RecordFuture(OUTCOMES)
     assert not gc.is_tracked(future)
     if watch == "callback":
         future.add_done_callback(lambda _: None)

@@ -1,0 +1,55 @@
+"""A clock that leaves out the time in which the event loop did not turn. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+_SOON: Final = 0.25
+"""Seconds in which a loop that has something to do turns."""
+PART_OF_BEAT: Final = 1 / 8
+"""A client that waits looks at the clock after this part of the time until something is late. At
+most twice as much counts, so a stop alone never makes anything late."""
+LEAST_BEAT: Final = 0.05
+"""Seconds between two such looks at least."""
+_NEVER: Final = float("inf")
+
+
+class RunningClock:
+    """Seconds of ``source`` without those in which the process was stopped, or the loop held.
+
+    So a stop extends every deadline, wherever it is kept. The time stands still at :attr:`limit`
+    until :meth:`turn` shows that the loop turns; what is beyond does not count.
+    """
+
+    __slots__ = ("_source", "limit", "lost")
+
+    def __init__(self, source: Callable[[], float]) -> None:
+        self.limit = _NEVER
+        """The last time before the next turn; infinite while nothing is waited for."""
+        self.lost = 0.0
+        """Seconds left out so far. The time with these is the age that brokers and firewalls
+        know."""
+        self._source = source
+
+    def __call__(self) -> float:
+        now = self._source() - self.lost
+        return now if now < self.limit else self.limit
+
+    def turn(self) -> float:
+        """The time, in a callback of the loop."""
+        now = self._source() - self.lost
+        if now > self.limit:
+            self.lost += now - self.limit
+            now = self.limit
+        return now
+
+    def expect_turn(self) -> None:
+        """Something is to be done: a turn comes soon, or the loop is held."""
+        soon = self._source() - self.lost + _SOON
+        if soon < self.limit:
+            self.limit = soon
+
+    def outside(self) -> float:
+        """The time for another thread, which sees how long the loop is held."""
+        return self._source() - self.lost

@@ -1,0 +1,150 @@
+"""A command that is used in a wrong way says so in one line, before it connects."""
+
+from __future__ import annotations
+
+import pytest
+
+from aioproducer.cli.app import run
+
+SECRET = "hunter2"
+NO_SUCH_FILE = "cannot read /nowhere: No such file or directory"
+BAD_TOPIC = "a topic is a str of 1 to 249 ASCII letters"
+BROKERS = ["-b", "127.0.0.1:1"]
+
+
+def wrong(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The only line that the program prints before it ends with code 2."""
+    assert run(arguments) == 2
+    told, error = capsys.readouterr()
+    assert told == ""
+    assert error.startswith("aioproducer: ")
+    assert error.count("\n") == 1
+    return error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "exactly one topic is needed"),
+        (["t", "--topic", "u"], "exactly one topic is needed"),
+        (["bad topic"], BAD_TOPIC),
+        (["tøpic"], "not 'tøpic'"),
+        (["t", "--sink"], "No such option"),
+        (["t", "--partition", "-1"], "Invalid value for '--partition'"),
+        (["t", "-X", "linger_sm=1"], "did you mean 'linger_ms'?"),
+        (["t", "-X", "acks=2"], "acks='2'"),
+        (["t", "-z", "rar"], "'gzip'"),
+        (["t", "--command-config", "/nowhere"], NO_SUCH_FILE),
+        (["t", "--file", "/nowhere"], NO_SUCH_FILE),
+        (["t", "--file", "/"], "cannot read /: it is a directory"),
+        (["t", "-H", "=x"], "write name=value"),
+        (["t", "-b", "localhost"], "has no port"),
+    ],
+)
+def test_produce(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert message in wrong(capsys, "produce", *BROKERS, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--throughput", "0"], "--throughput 0: a rate is above 0, or -1 for no limit"),
+        (["--throughput", "nan"], "--throughput nan: a rate is above 0, or -1 for no limit"),
+        (["--throughput", "inf"], "--throughput inf: a rate is above 0, or -1 for no limit"),
+        (["--record-size", "99999999999"], "is above the 1048576 bytes of max_request_size"),
+        (["--record-size", "5", "--payload-monotonic"], "give one of --record-size"),
+        (["--payload-file", "/nowhere"], NO_SUCH_FILE),
+        (["--payload-file", "/dev/null"], "/dev/null has no values"),
+        (["--payload-file", __file__, "--payload-delimiter", ""], "--payload-delimiter is empty"),
+        (["--num-records", "5", "--warmup-records", "5"], "must be less than --num-records"),
+        (["--topic", "other"], "exactly one topic is needed: aioproducer perf TOPIC"),
+        (["--num-records", "0"], "Invalid value for '--num-records'"),
+    ],
+)
+def test_perf(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert message in wrong(capsys, "perf", "t", *BROKERS, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["delete", "t"], "give --yes to delete t with all records"),
+        (["create", "bad name"], BAD_TOPIC),
+        (["create", "t", "--partitions", "0"], "Invalid value for '--partitions'"),
+        (["create", "t", "--replica-assignment", "x"], "write the broker ids of each partition"),
+        (["create", "t", "--replica-assignment", "1:1"], "on different brokers, not on [1, 1]"),
+        (["create", "t", "--replica-assignment", "1", "--partitions", "2"], "leave out partitions"),
+        (["create", "t", "--partitions", "99999999999"], "partitions is an int from 1 to"),
+        (["create", "t", "--config", "x"], "write name=value"),
+        (["create"], "Missing argument 'TOPIC'"),
+        (["add-partitions", "t"], "Missing option '--partitions'"),
+        (["list", "-X", "linger.sm=4"], "did you mean 'linger.ms'"),
+    ],
+)
+def test_topics(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)  # nobody is there to confirm a deletion
+    assert message in wrong(capsys, "topics", *arguments, *BROKERS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--from", "noon"], "--from 'noon': write beginning, end, an offset"),
+        (["--until", "noon"], "--until 'noon': write beginning"),
+        (["--format", "%q"], "the format has %q"),
+        (["--json", "--headers"], "give one of --format, --headers and --json"),
+        (["--count", "0"], "Invalid value for '--count'"),
+        (["-X", "isolation.level=read_everything"], "isolation.level"),
+        (["--topic", "other"], "exactly one topic is needed: aioproducer tail TOPIC"),
+    ],
+)
+def test_tail(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert message in wrong(capsys, "tail", "t", *BROKERS, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*BROKERS, "bad topic"], BAD_TOPIC),
+        ([], "no brokers are given"),
+        ([*BROKERS, "--timeout", "0"], "Invalid value for '--timeout'"),
+        (
+            [*BROKERS, "-X", "security.protocol=SASL_SSL"],
+            "security_protocol='SASL_SSL' needs sasl_mechanism",
+        ),
+        ([*BROKERS, "-X", "sasl.password=${env:PASSWORD}"], "sasl_password"),
+        (
+            [*BROKERS, "-X", f"sasl.jaas.config=a.LoginModule require p='{SECRET}';"],
+            "sasl_jaas_config: at character",
+        ),
+    ],
+)
+def test_check_tells_no_secret(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PASSWORD", SECRET)
+    line = wrong(capsys, "check", *arguments)
+    assert message in line
+    assert SECRET not in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ftp://h"], "is no address of metrics"),
+        ([":1", "--interval", "0"], "--interval 0: give"),
+        ([":1", "--interval", "nan"], "--interval nan: give"),
+        ([":1", "--count", "0"], "'--count'"),
+        ([], "URL"),
+    ],
+)
+def test_top(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert message in wrong(capsys, "top", *arguments)
