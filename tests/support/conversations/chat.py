@@ -41,6 +41,7 @@ _HIDDEN: Final = frozenset(
         "controller_id",
         "host",
         "port",
+        "rack",
         "name",
         "topic",
         "group_id",
@@ -56,6 +57,7 @@ _PATIENT: Final = frozenset(
         ErrorCode.coordinator_load_in_progress,
         ErrorCode.coordinator_not_available,
         ErrorCode.not_coordinator,
+        ErrorCode.not_enough_replicas,  # a coordinator that can't be asked yet
     )
 )
 _NEVER: Final = str(2**63 - 1)

@@ -309,6 +309,9 @@ def topics_that_do_not_exist(chat: Chat) -> None:
     chat.ask(
         c.PRODUCE, 13, **asked, topic_data=[{"topic_id": unknown, "partition_data": [partition]}]
     )
+    topic, chat.topic = chat.topic, "no"
+    chat.fetch(0, wait=5_000)
+    chat.topic = topic
     chat.metadata({"topic_id": unknown, "name": None})
     chat.metadata({"topic_id": None, "name": "no"})
 
@@ -742,7 +745,7 @@ def writing_outside_of_the_open_transaction(chat: Chat) -> None:
 def a_transactional_batch_without_its_id(chat: Chat) -> None:
     producer = chat.init()
     chat.produce(0, producer=producer, attributes=c.TRANSACTIONAL)
-    chat.produce(0, producer=producer, transactional_id=f"{chat.topic}-unknown")
+    chat.produce(0, producer=producer, transactional_id=f"{chat.topic}-unknown", patient=True)
 
 
 @first

@@ -71,6 +71,12 @@ class Partition:
         return min(int(self.config["min.insync.replicas"]), len(self.replicas))
 
     @property
+    def state(self) -> tuple[int, ...]:
+        """Numbers that change with everything that a fetch can find."""
+        log = self.log
+        return self.high_watermark, log.end_offset, log.start_offset, self.leader_epoch
+
+    @property
     def last_stable_offset(self) -> int:
         """The end of what ``read_committed`` may see. Source: ``UnifiedLog.lastStableOffset``."""
         unstable = self.producers.first_unstable_offset(self.high_watermark)

@@ -217,3 +217,23 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 
 def test_headers_of_requests() -> None:
     assert header_of(versions(9, 3)[4:]) == (API_VERSIONS, 3, 9)
+
+
+def test_a_fetch_of_an_unknown_topic_does_not_wait() -> None:
+    line = ModelLine.of(3, ClusterOptions())
+    chat = Chat(line, "topic")
+    begun = line.now
+    chat.topic = "unknown"
+    answer = chat.fetch(0, wait=500).responses[0].partitions[0]
+    assert (answer.error_code, line.now) == (3, begun)
+
+
+def test_a_waiting_fetch_is_answered_when_its_topic_is_deleted() -> None:
+    line = ModelLine.of(3, ClusterOptions())
+    chat = Chat(line, "topic")
+    topic = line.model.cluster.topics[chat.topic]
+    begun = line.now
+    line.model.cluster.schedule.at(begun + 0.1, lambda now: line.model.cluster.delete_topic(topic))
+    answer = chat.fetch(0, wait=500).responses[0].partitions[0]
+    assert answer.error_code == 3
+    assert line.now == pytest.approx(begun + 0.1)

@@ -39,8 +39,15 @@ def fetch(call: Call) -> Answer:
             "responses": [],
         }
     deadline = call.now + call.body.max_wait / 1000
+    watched = _watched(call)
+    seen: list[tuple[int, ...]] | None = None
 
     def complete(now: float) -> Answer | None:
+        nonlocal seen
+        state = [partition.state for partition in watched]
+        if now < deadline and state == seen:
+            return None
+        seen = state
         read = _read(call)
         if now >= deadline or read.urgent or read.size >= call.body.min_bytes:
             return read.response
@@ -49,6 +56,17 @@ def fetch(call: Call) -> Answer:
     if not call.body.topics:
         return _read(call).response
     return complete(call.now) or Parked(complete, deadline)
+
+
+def _watched(call: Call) -> list[Partition]:
+    """The partitions that the fetch is about; without one it is answered at once."""
+    found = []
+    for asked in call.body.topics:
+        topic, _ = topic_of(call, asked)
+        numbers = [each.partition for each in asked.partitions]
+        if topic is not None:
+            found += [each for each in topic.partitions if each.where.partition in numbers]
+    return found
 
 
 class _Read(NamedTuple):
@@ -70,7 +88,7 @@ def _read(call: Call) -> _Read:
         topic, missing = topic_of(call, asked)
         rows = []
         for each in asked.partitions:
-            row = _failed(missing)
+            row = _unknown(missing)
             if topic is not None:
                 row = _led(call, topic, each, left, moved, first=not size)
             row["partition_index"] = each.partition
@@ -103,11 +121,16 @@ def _led(
     )
     if partition is not None and not code:
         return _partition(call, partition, asked, left, first=first)
-    row = _failed(code)
+    row = _unknown(code) if partition is None else _failed(code)
     if partition is not None and code in _HINTED and call.version >= _FIRST_HINT:
         moved.add(partition.leader)
         row["current_leader"] = current_leader(partition)
     return row
+
+
+def _unknown(code: ErrorCode) -> dict[str, Any]:
+    """Of a partition that does not exist. Source: ``FetchResponse.partitionResponse``."""
+    return _failed(code) | {"aborted_transactions": []}
 
 
 def _failed(code: ErrorCode) -> dict[str, Any]:
