@@ -178,26 +178,29 @@ def test_a_response_in_time_is_read_before_its_request_is_late(steps: int) -> No
 
     The stop is a few ``steps`` after 1.9 of 2 seconds.
     """
-    loop = SimulatedLoop(lambda: 1.998 / 2)
+    world = SimulatedWorld(steps, 2, timers_first=True)
+    world.cluster.create_topic("orders", PARTITIONS)
+    life = Life(world, PLAIN | SHORT | {"acks": 1, "delivery_timeout_ms": 10_000})
+    stopped = False
 
     async def run() -> None:
-        kafka = FakeKafka(1, {"orders": 1})
-        await kafka.start()
-        life = Life(kafka, PLAIN | SHORT | {"acks": 1, "delivery_timeout_ms": 10_000})
         async with life.producer() as producer:
-            await producer.send("orders", b"first")
-            began, last = loop.time(), 0
+            for _ in range(PARTITIONS):
+                await life.send(producer)
+            world.network.delay = lambda: 1.998 / 2
+            began, last = world.loop.time(), 0
 
             def perhaps_stop() -> None:
-                nonlocal last
-                last += loop.time() >= began + 1.9
-                if last > steps:
-                    loop.before_step = lambda: None
-                    loop.stop_clients(0.3)
+                nonlocal last, stopped
+                last += world.loop.time() >= began + 1.9
+                if last > steps and not stopped:
+                    stopped = True
+                    world.freeze(0.3)
 
-            loop.before_step = perhaps_stop
-            await producer.send("orders", b"second")
-        assert kafka.values("orders") == [b"first", b"second"]
-        await kafka.stop()
+            world.loop.before_step = perhaps_stop
+            await life.send(producer)
 
-    loop.run(run())
+    with world.entered():
+        world.run(run())
+    assert stopped
+    life.check()

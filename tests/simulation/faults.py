@@ -199,7 +199,8 @@ class Faults:
 
     def time_out(self, producer: str) -> None:
         """The coordinator aborts the open transaction of a producer."""
-        transactional_id = self.life.plan.producers.get(producer, {}).get("transactional_id")
+        options = self.life.plan.producers.get(producer, {})
+        transactional_id = str(options.get("transactional_id"))
         if transactional_id in self.model.transactions():
             self.model.time_out_transaction(transactional_id, self.cluster.now)
             self.cluster.moved_on()
