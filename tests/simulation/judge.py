@@ -417,10 +417,8 @@ class Judge:
 
     def few_requests_are_in_flight(self) -> Iterator[str]:
         """At most ``max_in_flight_requests_per_connection``."""
-        bound = max(
-            self._options(producer)["max_in_flight_requests_per_connection"]
-            for producer in self.plan.producers
-        )
+        options = map(self._options, self.plan.producers)
+        bound = max((each["max_in_flight_requests_per_connection"] for each in options), default=0)
         most = self.model.most_in_flight(0)
         unanswered = any(self._acks(producer) == "0" for producer in self.plan.producers)
         if most > bound and not unanswered:
