@@ -7,24 +7,17 @@ from typing import Any
 import pytest
 
 from aioproducer.runtime.patience import PatientTimeout, sockets_read
-from tests.faults.simulated_loop import SimulatedLoop
+from aioproducer.testing.simulation.loop import SimulatedLoop
 
 
-class Held(SimulatedLoop):
-    """A loop on which the application can let time go by without a turn."""
-
-    def hold(self, seconds: float) -> None:
-        self._now += seconds
-
-
-def run(main: Callable[[Held], Coroutine[Any, Any, None]]) -> None:
-    loop = Held()
+def run(main: Callable[[SimulatedLoop], Coroutine[Any, Any, None]]) -> None:
+    loop = SimulatedLoop()
     loop.run(main(loop))
     assert loop.timers == []
 
 
 def test_it_expires_after_its_time() -> None:
-    async def main(loop: Held) -> None:
+    async def main(loop: SimulatedLoop) -> None:
         began = loop.time()
         bound = PatientTimeout(30.0)
         with pytest.raises(TimeoutError):
@@ -38,7 +31,7 @@ def test_it_expires_after_its_time() -> None:
 
 @pytest.mark.parametrize("seconds", [None, 30.0])
 def test_a_body_that_ends_in_time_leaves_no_timer(seconds: float | None) -> None:
-    async def main(loop: Held) -> None:
+    async def main(loop: SimulatedLoop) -> None:
         bound = PatientTimeout(seconds)
         async with bound:
             await asyncio.sleep(29.0)
@@ -48,7 +41,7 @@ def test_a_body_that_ends_in_time_leaves_no_timer(seconds: float | None) -> None
 
 
 def test_a_timeout_of_the_body_is_not_its_own() -> None:
-    async def main(loop: Held) -> None:
+    async def main(loop: SimulatedLoop) -> None:
         bound = PatientTimeout(30.0)
         with pytest.raises(TimeoutError, match="the body's"):
             async with bound:
@@ -60,21 +53,21 @@ def test_a_timeout_of_the_body_is_not_its_own() -> None:
 
 @pytest.mark.parametrize("held", [1.0, 60.0, 900.0])
 def test_time_in_which_the_loop_is_held_does_not_count(held: float) -> None:
-    async def main(loop: Held) -> None:
+    async def main(loop: SimulatedLoop) -> None:
         async with PatientTimeout(30.0):
             await asyncio.sleep(5.0)
-            loop.hold(held)
+            loop.pass_time(held)
             await asyncio.sleep(15.0)
 
     run(main)
 
 
 def test_where_stops_count_the_time_is_that_of_the_loop() -> None:
-    async def main(loop: Held) -> None:
+    async def main(loop: SimulatedLoop) -> None:
         async def wait() -> None:
             async with PatientTimeout(30.0, stops_count=True):
                 await asyncio.sleep(5.0)
-                loop.hold(60.0)
+                loop.pass_time(60.0)
                 await asyncio.sleep(1.0)
 
         with pytest.raises(TimeoutError):
@@ -85,9 +78,9 @@ def test_where_stops_count_the_time_is_that_of_the_loop() -> None:
 
 @pytest.mark.parametrize("stops_count", [True, False])
 def test_what_has_arrived_comes_before_the_end(stops_count: bool) -> None:
-    async def main(loop: Held) -> None:
+    async def main(loop: SimulatedLoop) -> None:
         response = loop.create_future()
-        loop.call_soon(loop.hold, 60.0)
+        loop.call_soon(loop.pass_time, 60.0)
         # the callback of a socket, in the turn after the one of the timer
         loop.call_at(loop.time() + 30.0, loop.call_soon, response.set_result, "read")
         async with PatientTimeout(30.0, stops_count=stops_count):
@@ -97,7 +90,7 @@ def test_what_has_arrived_comes_before_the_end(stops_count: bool) -> None:
 
 
 def test_the_sockets_are_read_until_nothing_comes() -> None:
-    async def main(loop: Held) -> None:
+    async def main(loop: SimulatedLoop) -> None:
         received = 0
 
         def arrive(pieces: int) -> None:
@@ -114,7 +107,7 @@ def test_the_sockets_are_read_until_nothing_comes() -> None:
 
 
 def test_a_peer_that_never_stops_sending_does_not_keep_it_for_ever() -> None:
-    async def main(loop: Held) -> None:
+    async def main(loop: SimulatedLoop) -> None:
         received = 0
 
         def more() -> int:
