@@ -20,6 +20,8 @@ PRIMITIVES: Final = frozenset(
 _NAMED: Final = ("record", "error", "enum", "fixed")
 _DEEPEST: Final = 100
 """Levels of a schema. A deeper one is refused, before Python's own limit is reached."""
+_JSON_TYPES: Final = {"record": dict, "map": dict, "array": list}
+"""The classes of the defaults of types that have parts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,6 +189,8 @@ def _default(schema: AvroType, default: Any, level: int, refused: set[tuple[int,
     kind, parts = schema.type, schema.parts
     if kind == "union":
         return _union_default(parts, default, level, refused)
+    if kind in _JSON_TYPES and not isinstance(default, _JSON_TYPES[kind]):
+        raise TypeError
     if kind == "record":
         return b"".join(
             _encoded_default(
@@ -198,8 +202,6 @@ def _default(schema: AvroType, default: Any, level: int, refused: set[tuple[int,
             for each, part in zip(schema.fields, parts, strict=True)
         )
     if kind in ("array", "map"):
-        if not isinstance(default, list if kind == "array" else dict):
-            raise TypeError
         items = [
             (sized(each.encode()) if kind == "map" else b"")
             + _encoded_default(

@@ -182,6 +182,11 @@ UNION_RECORD = {
         {"name": "y", "type": ["null", "long"], "default": 2**40},
     ],
 }
+NO_NEED = {
+    "type": "record",
+    "name": "NoNeed",
+    "fields": [{"name": "x", "type": "int", "default": 3}],
+}
 LATER_BRANCHES: list[tuple[Any, Any, bytes]] = [
     (["null", "string"], "a", b"\2\2a"),
     (["string", "null"], None, b"\2"),
@@ -197,6 +202,9 @@ LATER_BRANCHES: list[tuple[Any, Any, bytes]] = [
     ([{"type": "fixed", "name": "F", "size": 1}, "string"], "ab", b"\2\4ab"),
     (["null", {"type": "array", "items": "int"}], [1], b"\2\2\2\0"),
     ([UNION_RECORD, {"type": "map", "values": "int"}], {"z": 1}, b"\2\2\2z\2\0"),
+    ([NO_NEED, "string"], "a", b"\2\2a"),
+    ([NO_NEED, {"type": "array", "items": "string"}], ["a"], b"\2\2\2a\0"),
+    ([NO_NEED, "null"], {}, b"\0\6"),
     (["null", UNION_RECORD], {"x": 1}, b"\2\2\2" + b"\x80\x80\x80\x80\x80\x40"),
 ]
 
