@@ -240,6 +240,14 @@ class OptionTable(TokenOptions):
     """Records without key avoid a partition whose broker has taken nothing for this time; 0 never
     avoids one. No effect with a `partitioner` of your own or without adaptive partitioning."""
 
+    partitioner_rack_aware: bool = option(Boolean(), False, Group.HOOKS)
+    """Records without key go to partitions whose leader is in `client_rack`, while there are any
+    (KIP-1123). No effect with a `partitioner` of your own."""
+
+    client_rack: str = option(Text(), "", Group.HOOKS)
+    """The rack of this client, as `broker.rack` names those of brokers: for
+    `partitioner_rack_aware`."""
+
     interceptor_classes: tuple[InterceptorOption, ...] = option(Interceptors(), (), Group.HOOKS)
     """See every record before it is serialized, and every outcome, that of a failed record with its
     topic and partition; called in this order. An `on_acknowledgement` with a parameter `headers`
