@@ -34,6 +34,7 @@ from aioproducer.network.lazy_metadata import LazyMetadataResponse
 from aioproducer.network.round_trip import RoundTrip
 from aioproducer.network.stream import ResponseProtocol, ResponseReader
 from aioproducer.network.transport import SocketSettings, open_transport
+from aioproducer.wording import duration
 
 
 class ConnectionEvents(NamedTuple):
@@ -283,7 +284,7 @@ class Connection:
             hint = f". Is it a Kafka broker, and is this its {port} port?"
             raise BrokerConnectionError(
                 f"accepted the connection, but did not {what} within "
-                f"{self._settings.request_timeout:.1f} s"
+                f"{duration(self._settings.request_timeout)}"
                 f"{' (request_timeout_ms)' if self.versions.known else hint}"
             ) from None
 

@@ -9,6 +9,7 @@ from typing import Final
 from aioproducer.errors import BrokerConnectionError, RequestTimeoutError
 from aioproducer.network.connection import Connection, ConnectionState
 from aioproducer.network.in_flight import InFlightRequest
+from aioproducer.wording import duration
 
 _NEVER: Final = float("inf")
 
@@ -50,7 +51,7 @@ class ConnectionTimeouts:
             connection.abort(
                 BrokerConnectionError(
                     f"{connection.node}: no request used the connection for "
-                    f"{now - connection.last_used:.0f} s (connections_max_idle_ms)"
+                    f"{duration(now - connection.last_used)} (connections_max_idle_ms)"
                 )
             )
             return _NEVER
@@ -61,5 +62,5 @@ def _timed_out(connection: Connection, request: InFlightRequest, now: float) -> 
     failed_to = "answer" if request.response else "read"
     return RequestTimeoutError(
         f"{connection.node} did not {failed_to} a {request.label} request within "
-        f"{now - request.sent:.1f} s (request_timeout_ms), so its connection was closed"
+        f"{duration(now - request.sent)} (request_timeout_ms), so its connection was closed"
     )

@@ -8,6 +8,7 @@ from typing import Final
 from aioproducer.client.describe_request import DescribeRequest
 from aioproducer.core.cluster_queries import ClusterQueries
 from aioproducer.errors import AuthenticationError, BootstrapError, NetworkError, ProducerError
+from aioproducer.wording import duration
 
 _THE_CLUSTER: Final = DescribeRequest(())
 
@@ -34,7 +35,7 @@ async def bootstrap(cluster: ClusterQueries, timeout: float) -> None:
     except TimeoutError as error:
         if isinstance(error, ProducerError):
             raise
-        reasons.append(f"no response within {timeout:g} s (request_timeout_ms)")
+        reasons.append(f"no response within {duration(timeout)} (request_timeout_ms)")
     if isinstance(last, AuthenticationError):
         raise last
     raise BootstrapError(f"Unable to bootstrap: {'; '.join(reasons)}")

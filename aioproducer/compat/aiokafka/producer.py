@@ -32,6 +32,7 @@ from aioproducer.errors import (
 )
 from aioproducer.model import Header
 from aioproducer.records.acceleration import hide
+from aioproducer.wording import duration
 
 _NO_FIELDS: Final = "Need at least one: key or value"
 
@@ -250,8 +251,8 @@ class AIOKafkaProducer:
             if isinstance(error, ProducerError):
                 raise
             raise BufferExhaustedError(
-                f"no memory for the record within {self._timeout:g} s (request_timeout_ms): the "
-                "brokers take records more slowly than they are sent"
+                f"no memory for the record within {duration(self._timeout)} (request_timeout_ms): "
+                "the brokers take records more slowly than they are sent"
             ) from None
 
     def _serialized(self, key: Any, value: Any) -> tuple[Any, Any]:

@@ -179,7 +179,7 @@ SITUATIONS: dict[str, tuple[dict[str, Any], bool | None, float | None, str]] = {
         },
         False,
         0.1,
-        "broker 1 (host1:9092) refuses the login for 0 s: no",
+        "broker 1 (host1:9092) refuses the login for 0.1 s: no",
     ),
     "a silent leader": (
         {"leaders": [*leading(1, records=True, silent=15), *leading(2, 3)], "oldest_sent": NOW - 9},
@@ -376,7 +376,7 @@ def test_levels_are_told() -> None:
     assert (found.batches, found.pending_records, found.memory_used) == (4, 7, 0.25)
     assert found.metadata_age == 5.0
     assert str(found) == (
-        "payments (started) can write, 3 of 3 brokers connected, memory 25%, oldest record 3.0 s"
+        "payments (started) can write, 3 of 3 brokers connected, memory 25%, oldest record 3 s"
     )
 
 
