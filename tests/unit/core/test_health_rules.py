@@ -179,7 +179,7 @@ SITUATIONS: dict[str, tuple[dict[str, Any], bool | None, float | None, str]] = {
         },
         False,
         0.1,
-        "broker 1 (host1:9092) refuses the login for 0.1 s: no",
+        "broker 1 (host1:9092) refuses the login for 0 s: no",
     ),
     "a silent leader": (
         {"leaders": [*leading(1, records=True, silent=15), *leading(2, 3)], "oldest_sent": NOW - 9},

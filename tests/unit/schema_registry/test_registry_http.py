@@ -334,5 +334,5 @@ async def test_tls_with_an_authority_of_one_s_own() -> None:
 async def test_a_plain_server_behind_https_is_an_error() -> None:
     async with scripted_registry(ONE) as server:
         registry = quick(server.url.replace("http:", "https:"), seconds=0.5)
-        with pytest.raises(SchemaRegistryUnavailableError, match=r"connection within 0\.2 sec"):
+        with pytest.raises(SchemaRegistryUnavailableError, match=r"connection within 0\.2 s"):
             await registry.latest("s")
