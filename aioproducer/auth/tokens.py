@@ -25,6 +25,7 @@ from aioproducer.errors import ProducerError, TokenEndpointError, TokenError, an
 from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.tasks import TaskOwner
 from aioproducer.runtime.threads import ThreadForEach
+from aioproducer.wording import duration
 
 __all__ = ["Token", "TokenSource"]
 
@@ -216,7 +217,7 @@ class TokenSource:
 
     def _too_slow(self) -> ProducerError:
         return TokenEndpointError(
-            f"the token provider did not answer within {self._timeout:g} seconds; the "
+            f"the token provider did not answer within {duration(self._timeout)}; the "
             "producer retries"
         )
 
@@ -226,8 +227,8 @@ class TokenSource:
         if isinstance(outcome, Token) and now >= _end(outcome):
             kind = TokenError if self._token is None else TokenEndpointError
             outcome = kind(
-                f"the token that the provider gave expired {now - _end(outcome):.0f} "
-                "seconds ago: check the provider, and this machine's clock"
+                f"the token that the provider gave expired {duration(now - _end(outcome))} "
+                "ago: check the provider, and this machine's clock"
             )
         if isinstance(outcome, Token):
             self._token = outcome
@@ -243,9 +244,8 @@ class TokenSource:
         self._retry_at = now + self._backoff.delay(self._failures)
         if (valid := self._valid_at(now)) is not None and valid.expires is not None:
             logger.warning(
-                "The token was not refreshed; the current one is valid for another "
-                "%.0f seconds: %s",
-                valid.expires - now,
+                "The token was not refreshed; the current one is valid for another %s: %s",
+                duration(valid.expires - now),
                 outcome,
             )
         return outcome

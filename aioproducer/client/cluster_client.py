@@ -38,6 +38,7 @@ from aioproducer.model import Node
 from aioproducer.network.request import Request
 from aioproducer.runtime.patience import PatientTimeout, sockets_read
 from aioproducer.runtime.tasks import TaskOwner
+from aioproducer.wording import duration
 
 __all__ = ["ClusterClient"]
 
@@ -213,9 +214,9 @@ class ClusterClient:
         if node is not None:
             reason = self._client.failures().get(node.id)
             more = "" if reason is None else f": {reason}"
-            return RequestTimeoutError(f"{node} did not respond within {seconds:g} s{more}")
+            return RequestTimeoutError(f"{node} did not respond within {duration(seconds)}{more}")
         return BootstrapError(
-            f"no broker responded within {seconds:g} s. Check bootstrap_servers and "
+            f"no broker responded within {duration(seconds)}. Check bootstrap_servers and "
             f"security_protocol. {self.why_no_answer()}"
         )
 
@@ -252,7 +253,9 @@ class ClusterClient:
             if isinstance(error, ProducerError):
                 raise
         reason = self.why_no_answer() if last is None else str(last)
-        raise ProducerTimeoutError(f"{doing} took longer than {timeout:g} s: {reason}") from last
+        raise ProducerTimeoutError(
+            f"{doing} took longer than {duration(timeout)}: {reason}"
+        ) from last
 
     def backoff(self) -> ExponentialBackoff:
         """The pauses between attempts, as ``retry_backoff_ms`` has them."""

@@ -12,6 +12,7 @@ from aioproducer.failures import FailedRecordHandler, hurry_up, tell_not_handled
 from aioproducer.logs import RoomLogger
 from aioproducer.runtime.tasks import TaskOwner, is_being_cancelled
 from aioproducer.sender.failed_records import FailedRecordQueue
+from aioproducer.wording import counted
 
 logger = RoomLogger(__name__)
 
@@ -148,8 +149,7 @@ class FailureWorker:
     def _tell_left(self) -> None:
         if left := self.left:
             logger.error(
-                "%d failed records were not handled by on_failed before the producer ended; give "
-                "close() more time",
-                left,
+                "on_failed has not handled %s before the producer ended; give close() more time",
+                counted(left, "failed record"),
                 records=left,
             )

@@ -37,6 +37,7 @@ from aioproducer.observer import default as default_observer
 from aioproducer.records.acceleration import RouteCache
 from aioproducer.runtime import forks
 from aioproducer.runtime.patience import sockets_read
+from aioproducer.wording import duration
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -196,7 +197,7 @@ class ProducerCore:
         end = self._environment.clock() + bound
         error = ProducerClosedError(
             "the producer was closed before this record was delivered (close() waited for at most "
-            f"{bound:g} s, or was cancelled); give close() more time, or call flush() first"
+            f"{duration(bound)}, or was cancelled); give close() more time, or call flush() first"
         )
         try:
             undelivered = await engine.close(bound, error)

@@ -36,6 +36,7 @@ from aioproducer.network.stream import ResponseProtocol, ResponseReader
 from aioproducer.network.transport import SocketSettings, open_transport
 from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.running_clock import RunningClock
+from aioproducer.wording import duration
 
 Answer: TypeAlias = asyncio.Future[tuple[InFlightRequest, bytes]]
 
@@ -294,7 +295,7 @@ class Connection:
             hint = f". Is it a Kafka broker, and is this its {port} port?"
             raise BrokerConnectionError(
                 f"accepted the connection, but did not {what} within "
-                f"{self._settings.request_timeout:.1f} s"
+                f"{duration(self._settings.request_timeout)}"
                 f"{' (request_timeout_ms)' if self.versions.known else hint}"
             ) from None
 

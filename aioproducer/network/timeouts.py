@@ -10,6 +10,7 @@ from aioproducer.errors import BrokerConnectionError, RequestTimeoutError
 from aioproducer.network.connection import Connection, ConnectionState
 from aioproducer.network.in_flight import InFlightRequest
 from aioproducer.runtime.running_clock import RunningClock
+from aioproducer.wording import duration
 
 _NEVER: Final = float("inf")
 
@@ -90,7 +91,7 @@ class ConnectionTimeouts:
         seconds = self.idle_for(connection, now)
         connection.abort(
             BrokerConnectionError(
-                f"{connection.node}: no request used the connection for {seconds:.0f} s "
+                f"{connection.node}: no request used the connection for {duration(seconds)} "
                 "(connections_max_idle_ms)"
             )
         )
@@ -101,5 +102,5 @@ def _timed_out(connection: Connection, request: InFlightRequest, now: float) -> 
     failed_to = "answer" if request.response else "read"
     return RequestTimeoutError(
         f"{connection.node} did not {failed_to} a {request.label} request within "
-        f"{now - request.sent:.1f} s (request_timeout_ms), so its connection was closed"
+        f"{duration(now - request.sent)} (request_timeout_ms), so its connection was closed"
     )

@@ -14,6 +14,7 @@ from aioproducer.network.forked_sockets import replace_socket
 from aioproducer.network.resolve import resolve
 from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.runtime.threads import ThreadForEach
+from aioproducer.wording import duration
 
 if TYPE_CHECKING:
     from aioproducer.auth.tls import TlsContexts
@@ -63,7 +64,7 @@ async def open_transport(
             addresses = await settings.resolve(peer.host, peer.port)
     except TimeoutError:
         raise BrokerConnectionError(
-            f"the host name {peer.host!r} was not resolved within {timeout:.1f} s"
+            f"the host name {peer.host!r} was not resolved within {duration(timeout)}"
         ) from None
     reasons = []
     for host, port in addresses:
@@ -72,7 +73,7 @@ async def open_transport(
                 return await _open(peer.host, (host, port), settings, make_protocol)
         except TimeoutError:
             what = "no connection" if settings.tls is None else "no connection with TLS"
-            reasons.append(f"{host}: {what} within {timeout:.1f} s")
+            reasons.append(f"{host}: {what} within {duration(timeout)}")
         except OSError as error:
             reasons.append(_explained(error, peer.host, host, settings.tls))
     raise BrokerConnectionError("; ".join(reasons))

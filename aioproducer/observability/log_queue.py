@@ -9,6 +9,7 @@ from threading import Condition
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from aioproducer.model import Headers
+from aioproducer.wording import counted
 
 DropPolicy: TypeAlias = Literal["newest", "oldest"]
 
@@ -58,7 +59,7 @@ class LogQueue:
                 self._lose(1, "the handler is closed")
                 return False
             if len(self._entries) >= self._capacity:
-                self._lose(1, f"{self._capacity} records wait for the producer")
+                self._lose(1, f"{counted(self._capacity, 'record')} in the queue for the producer")
                 if self._drop == "newest":
                     return False
                 self._entries.popleft()

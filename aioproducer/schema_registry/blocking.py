@@ -17,6 +17,7 @@ from aioproducer.runtime.locks import free_lock
 from aioproducer.schema_registry.wire_format import ReadHeaders
 from aioproducer.serialization import Field
 from aioproducer.type_parameters import V_co
+from aioproducer.wording import duration
 
 _GRACE: Final = 5.0  # seconds for the thread to end
 
@@ -98,7 +99,8 @@ class BlockingDeserializer(Generic[V_co]):
                 raise
             fetched.cancel()
             raise ProducerTimeoutError(
-                f"topic {topic!r}: the schema of a record was not fetched within {self._timeout} s"
+                f"topic {topic!r}: the schema of a record was not fetched within "
+                f"{duration(self._timeout)}"
             ) from error
 
     def _running(self) -> asyncio.AbstractEventLoop:

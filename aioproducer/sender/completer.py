@@ -36,6 +36,7 @@ from aioproducer.sender.outcomes import (
     still_uncertain,
 )
 from aioproducer.transactions.sequence_numbers import ProducerIdState, SequenceNumbers
+from aioproducer.wording import counted, duration
 
 if TYPE_CHECKING:
     from aioproducer.transactions.manager import TransactionManager
@@ -152,7 +153,7 @@ class BatchCompleter:
         self._reports.split(now)
         logger.repeated(
             logging.WARNING,
-            ("split", batch.topic_partition.topic),
+            "split",
             "Splitting a batch for %s into %d smaller ones: %s",
             batch.topic_partition,
             parts,
@@ -171,8 +172,8 @@ class BatchCompleter:
         logger.repeated(
             logging.DEBUG if soon else level,
             ("retry", node, type(error)),
-            "Retrying %d records for %s (attempt %d failed): %s",
-            batch.count,
+            "Retrying %s for %s (attempt %d failed): %s",
+            counted(batch.count, "record"),
             batch.topic_partition,
             batch.attempts + 1,
             error,
@@ -199,7 +200,7 @@ class BatchCompleter:
         uncertain = self._may_have_been_written(batch)
         written = "it may have been written" if uncertain else "it was not written"
         error = DeliveryTimeoutError(
-            f"{batch.topic_partition}: not acknowledged within {timeout:g} s "
+            f"{batch.topic_partition}: not acknowledged within {duration(timeout)} "
             f"(delivery_timeout_ms), {written}. Resolve the cause, or raise the timeout: "
             f"{batch.last_error or why_not_sent(batch)}"
         )
@@ -293,9 +294,9 @@ class BatchCompleter:
         topic, count = batch.topic_partition.topic, batch.count
         logger.repeated(
             logging.ERROR,
-            ("failed", topic, type(error)),
-            "A batch of %d records for %s failed: %s",
-            count,
+            ("failed", type(error)),
+            "A batch of %s for %s failed: %s",
+            counted(count, "record"),
             batch.topic_partition,
             error,
             records=count,

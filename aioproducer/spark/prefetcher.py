@@ -11,6 +11,8 @@ from threading import Semaphore, Thread
 from time import monotonic
 from typing import Final, Generic, Self, TypeVar
 
+from aioproducer.wording import duration
+
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -89,7 +91,9 @@ class Prefetcher(Generic[T]):
         await gone.wait()
         interrupter.join()
         if self._thread.is_alive():
-            logger.error("%s did not end within %g s and is abandoned", self._name, self._patience)
+            logger.error(
+                "%s did not end within %s and is abandoned", self._name, duration(self._patience)
+            )
 
     def _stop(self) -> None:
         self._stopping = True

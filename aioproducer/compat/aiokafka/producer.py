@@ -6,6 +6,7 @@ import asyncio
 import sys
 import traceback
 import warnings
+import weakref
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, Final, Self, Unpack
@@ -14,13 +15,13 @@ from aioproducer.client.environment import SYSTEM
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.compat.aiokafka import options
 from aioproducer.compat.aiokafka.batch_builder import BatchBuilder, check_bytes, whole
-from aioproducer.compat.aiokafka.bootstrap import bootstrap
 from aioproducer.compat.aiokafka.client import AIOKafkaClient
 from aioproducer.compat.aiokafka.encoded import send_encoded
 from aioproducer.compat.aiokafka.errors import NoFieldsError, translating
 from aioproducer.compat.aiokafka.results import RecordFuture, UnacknowledgedFuture
 from aioproducer.compat.aiokafka.transaction import TransactionContext
 from aioproducer.core.arguments import checked_group, checked_offsets, checked_topic
+from aioproducer.core.cluster_queries import ClusterQueries
 from aioproducer.core.producer_core import ProducerCore
 from aioproducer.errors import (
     BufferExhaustedError,
@@ -28,10 +29,12 @@ from aioproducer.errors import (
     InvalidPartitionError,
     MetadataTimeoutError,
     NetworkError,
+    ProducerClosedError,
     ProducerError,
 )
 from aioproducer.model import Header
 from aioproducer.records.acceleration import hide
+from aioproducer.wording import duration
 
 _NO_FIELDS: Final = "Need at least one: key or value"
 
@@ -87,9 +90,15 @@ class AIOKafkaProducer:
     @cached_property
     def client(self) -> AIOKafkaClient:
         """What applications ask about the cluster."""
-        return AIOKafkaClient(
-            lambda: self._core.engine.queries, self._config.bootstrap_servers, self._timeout
-        )
+        this = weakref.ref(self)  # a task of the client keeps no producer that nobody closed
+
+        def queries() -> ClusterQueries:
+            producer = this()
+            if producer is None:
+                raise ProducerClosedError("the producer of this client is gone")
+            return producer._core.engine.queries
+
+        return AIOKafkaClient(queries, self._config.bootstrap_servers, self._timeout)
 
     # --- life ------------------------------------------------------------------------------
 
@@ -106,7 +115,10 @@ class AIOKafkaProducer:
         with translating():
             await core.start(initialize=False)
             try:
-                await bootstrap(core.engine.queries, self._timeout)
+                await self.client.bootstrap()
+                core.engine.start_task(
+                    self.client.follow(self._config.metadata_max_age_ms / 1000), "aiokafka-client"
+                )
                 if self._config.transactional_id is not None:
                     await core.transactions.initialize(None)
             except BaseException:
@@ -174,13 +186,11 @@ class AIOKafkaProducer:
         timestamp_ms: float | None = None,
         headers: Iterable[Header] | None = None,
     ) -> Any:
-        """Send a record, and wait for its outcome: aiokafka's ``RecordMetadata``."""
-        if self._serializes:
-            key, value = self._serialized(key, value)
-        future = self._send_at_once(topic, value, key, partition, timestamp_ms, headers)
-        if future is None:
-            future = await self._send(topic, value, key, partition, timestamp_ms, headers)
-        return await future
+        """Send a record, and wait for its outcome: aiokafka's ``RecordMetadata``.
+
+        The record goes by :meth:`send`, which a subclass, a mock or a tracer may have replaced.
+        """
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     def _send_at_once(
         self,
@@ -250,8 +260,8 @@ class AIOKafkaProducer:
             if isinstance(error, ProducerError):
                 raise
             raise BufferExhaustedError(
-                f"no memory for the record within {self._timeout:g} s (request_timeout_ms): the "
-                "brokers take records more slowly than they are sent"
+                f"no memory for the record within {duration(self._timeout)} (request_timeout_ms): "
+                "the brokers take records more slowly than they are sent"
             ) from None
 
     def _serialized(self, key: Any, value: Any) -> tuple[Any, Any]:

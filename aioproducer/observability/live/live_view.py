@@ -13,6 +13,7 @@ from aioproducer.observability.live.rendering import picture
 from aioproducer.observability.live.snapshot import Snapshot
 from aioproducer.observability.series import SeriesOptions, SeriesSource
 from aioproducer.observability.watched import WatchedProducers
+from aioproducer.wording import duration
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -91,7 +92,7 @@ class LiveView:
                     self._base = last
                 self._now = Snapshot(now, samples)
                 self._picture = picture(
-                    f"aioproducer · every {self._interval:g} s",
+                    f"aioproducer · every {duration(self._interval)}",
                     figures(self._base, self._now),
                     rows=self._rows,
                 )

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from aioproducer.errors import MissingExtraError, ProducerError, UsageError
+from aioproducer.wording import duration
 
 __all__ = ["MockClusterProcess", "MockClusterError", "MockClusterArgumentError"]
 
@@ -165,7 +166,7 @@ class MockClusterProcess:
         self._child.kill()
         self._child.wait()
         if code is None:
-            reason = f"did not answer within {self._timeout:g} s and was killed"
+            reason = f"did not answer within {duration(self._timeout)} and was killed"
         elif code < 0:
             reason = f"crashed by {signal.Signals(-code).name}"
         else:

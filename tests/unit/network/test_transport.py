@@ -78,7 +78,7 @@ async def test_when_no_address_answers_each_has_its_reason(
     monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", create_connection)
     owner.connection._setup_timeout = SHORT
     reason = str(await run(owner))
-    assert "10.0.0.1: no connection within 0.0 s" in reason
+    assert "10.0.0.1: no connection within 0" in reason
     assert "10.0.0.2: no connection within" in reason
     assert "127.0.0.1: " in reason
     assert "refused" in reason
