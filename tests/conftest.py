@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 
 import pytest
@@ -17,6 +18,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background, as by `nohup make test &`: what is ignored stays ignored in the
     # processes that tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What tests start on this machine is reached without a proxy, and their terminals are like any.
+direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+os.environ["no_proxy"] = os.environ["NO_PROXY"] = f"{direct},localhost,127.0.0.1,::1".lstrip(",")
+os.environ["TERM"] = "xterm-256color"
+for name in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR"):
+    os.environ.pop(name, None)
 
 
 def pytest_collection_finish() -> None:
