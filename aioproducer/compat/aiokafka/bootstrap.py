@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from aioproducer.client.describe_request import DescribeRequest
 from aioproducer.core.cluster_queries import ClusterQueries
 from aioproducer.errors import AuthenticationError, BootstrapError, NetworkError, ProducerError
+from aioproducer.runtime.patience import PatientTimeout
 
 _THE_CLUSTER: Final = DescribeRequest(())
 
@@ -22,7 +22,7 @@ async def bootstrap(cluster: ClusterQueries, timeout: float) -> None:
     reasons: list[str] = []
     last: ProducerError | None = None
     try:
-        async with asyncio.timeout(timeout):
+        async with PatientTimeout(timeout):
             for server in cluster.bootstrap_servers:
                 try:
                     await cluster.request(_THE_CLUSTER, server)
