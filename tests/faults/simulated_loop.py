@@ -49,6 +49,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._now = 1000.0
         self._due: deque[asyncio.Handle] = deque()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._transports: WeakSet[MemoryTransport] = WeakSet()
         self._ticket = count()
         self._listeners: dict[int, tuple[Callable[[], asyncio.BaseProtocol], Context]] = {}
         self._ports = count(10_001)
@@ -233,10 +234,16 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         near = MemoryTransport(self, ours, self._delay, copy_context())
         near.peer = far = MemoryTransport(self, theirs, self._delay, context)
         far.peer = near
+        self._transports |= {near, far}
         context.run(theirs.connection_made, far)
         ours.connection_made(near)
         await self._a_while()
         return near, ours
+
+    def forget_connections(self) -> None:
+        """Lose all that is sent on the present connections, and tell nobody, as firewalls do."""
+        for transport in self._transports:
+            transport.is_forgotten = True
 
 
 class Listener:
@@ -269,6 +276,8 @@ class MemoryTransport(asyncio.Transport):
         self._delay = delay
         self._context = context
         """Of the callbacks of this end."""
+        self.is_forgotten = False
+        """Nothing arrives any more."""
         self._arrival = 0.0
         self._closing = False
 
@@ -277,6 +286,8 @@ class MemoryTransport(asyncio.Transport):
             self._tell_peer(self.peer._receive, bytes(data))
 
     def _tell_peer(self, callback: Callable[..., object], *args: Any) -> None:
+        if self.is_forgotten:
+            return
         now = self._loop.time()
         self._arrival = max(self._arrival, now + self._delay())
         if self._arrival > now:

@@ -19,6 +19,7 @@ from aioproducer.client.cluster_client import ClusterClient
 from aioproducer.client.describe_request import DescribeRequest
 from tests.faults.simulated_loop import SimulatedLoop
 from tests.support.fake_kafka import FakeKafka
+from tests.support.fake_kafka.brokers import PRODUCE
 from tests.support.fake_kafka.logins import LOGIN, FakeLogins
 from tests.support.simulated_producer import SimulatedProducer
 
@@ -191,6 +192,43 @@ def test_a_response_in_time_is_read_before_its_request_is_late(steps: int) -> No
             loop.before_step = perhaps_stop
             await producer.send("orders", b"second")
         assert kafka.values("orders") == [b"first", b"second"]
+        await kafka.stop()
+
+    loop.run(run())
+
+
+ROUND_TRIP = 0.1
+LOGIN_STEPS = 3
+"""Round trips of a login by SCRAM."""
+
+
+@pytest.mark.parametrize("in_flight", [0, 1])
+@pytest.mark.parametrize("logs_in", [False, True])
+def test_a_connection_that_a_firewall_forgot_is_not_waited_for(
+    in_flight: int, logs_in: bool
+) -> None:
+    """The next record needs a connection, the login, and two round trips."""
+    loop = SimulatedLoop(lambda: ROUND_TRIP / 2)
+
+    async def run() -> None:
+        kafka = FakeKafka(1, {"orders": 1}, logins=FakeLogins() if logs_in else None)
+        await kafka.start()
+        life = Life(kafka, PLAIN | {"acks": 1, "retries": 10} | (LOGIN if logs_in else {}))
+        async with life.producer() as producer:
+            await producer.send("orders", b"first")
+            kafka.mute.add(PRODUCE)
+            earlier = [producer.send("orders", b"unanswered") for _ in range(in_flight)]
+            await asyncio.sleep(ROUND_TRIP)
+            kafka.mute.clear()
+            loop.forget_connections()
+            loop.stop_clients(900.0)
+            began = loop.time()
+            await producer.send("orders", b"next")
+            trips = 2 + LOGIN_STEPS * logs_in
+            assert loop.time() - began == pytest.approx(
+                trips * ROUND_TRIP, abs=0.01 + 0.2 * in_flight
+            )
+            await asyncio.gather(*earlier)
         await kafka.stop()
 
     loop.run(run())
