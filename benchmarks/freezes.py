@@ -27,11 +27,17 @@ from aioproducer.testing.mock_cluster import MockCluster
 
 _RECORDS: Final = 500
 """Records that are in flight or queued as the process is stopped."""
-_SHORT: Final = {"request_timeout_ms": 500, "delivery_timeout_ms": 1000, "linger_ms": 0}
+_SHORT: Final[dict[str, Any]] = {
+    "request_timeout_ms": 500,
+    "delivery_timeout_ms": 1000,
+    "linger_ms": 0,
+}
 """Timeouts that a freeze of a second exceeds."""
+_NO_PUSH: Final[dict[str, Any]] = {"enable_metrics_push": False}
+"""A thread that prepares the first push would compete with the first record for the processor."""
 _STATES: Final[dict[str, tuple[int, dict[str, Any]]]] = {
-    "at rest": (0, {}),
-    "at rest, connection too idle": (0, {"connections_max_idle_ms": 900}),
+    "at rest": (0, _NO_PUSH),
+    "at rest, connection too idle": (0, _NO_PUSH | {"connections_max_idle_ms": 900}),
     "records in flight": (_RECORDS, _SHORT),
     "records in flight, acks=1": (_RECORDS, _SHORT | {"acks": 1, "enable_idempotence": False}),
 }
