@@ -177,8 +177,8 @@ class Engine:
         Raises:
             ProducerTimeoutError: ``timeout`` seconds are over; the records are still sent.
         """
-        accumulator, began = self.accumulator, self.clock()
-        future = asyncio.get_running_loop().create_future()
+        accumulator, loop = self.accumulator, asyncio.get_running_loop()
+        future, began = loop.create_future(), loop.time()
         accumulator.flush(future)
         try:
             async with PatientTimeout(timeout, stops_count=True):
@@ -186,15 +186,14 @@ class Engine:
                 await self._failed_records_handled()
         except TimeoutError:
             raise ProducerTimeoutError(
-                f"flush() gave up after {duration(self.clock() - began)}: "
+                f"flush() gave up after {duration(loop.time() - began)}: "
                 f"{counted(len(accumulator.batches), 'batch')} and "
                 f"{counted(len(self._pending), 'pending record')} have no outcome yet"
                 f"{self._failed_records_left()}"
             ) from None
         finally:
             accumulator.give_up_flush(future)
-            now = self.clock()
-            self._metrics.flushed(now - began, now)
+            self._metrics.flushed(loop.time() - began, self.clock())
 
     async def _failed_records_handled(self) -> None:
         """Wait for the hook of failed records, ``delivery_timeout_ms`` at most."""

@@ -184,9 +184,10 @@ class ProducerCore:
         assert closing is not None
         try:
             await asyncio.wait([closing], timeout=timeout)
-        finally:
             if not closing.done():
                 await sockets_read(engine.parts.client.received)
+        finally:
+            if not closing.done():
                 engine.close_now()
                 await asyncio.wait([closing])
         return closing.result()

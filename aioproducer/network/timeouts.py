@@ -59,12 +59,18 @@ class ConnectionTimeouts:
             connection.abort(_timed_out(connection, overdue, now))
             return _NEVER
         deadline = connection.in_flight.next_deadline()
+        if deadline is not None:
+            return self.end_idle(connection, now) if self._is_lost(connection, now) else deadline
         left = self.max_idle - self.idle_for(connection, now)
-        if deadline is None:
-            return now + left if left > 0 else self.end_idle(connection, now)
-        if left <= 0 and self.idle_for(connection, now) >= self.request_timeout:  # after a stop
-            return self.end_idle(connection, now)
-        return deadline
+        return now + left if left > 0 else self.end_idle(connection, now)
+
+    def _is_lost(self, connection: Connection, now: float) -> bool:
+        """True if a response will not come any more, although the request is not overdue.
+
+        The process was stopped for so long that brokers and firewalls have given up the connection.
+        """
+        longest = max(self.max_idle, self.request_timeout)
+        return not connection.in_flight.overdue(now) and self.idle_for(connection, now) >= longest
 
     def idle_for(self, connection: Connection, now: float) -> float:
         """Seconds since the last request or response, of which a stop is a part."""
@@ -72,8 +78,8 @@ class ConnectionTimeouts:
 
     def unused_for(self, connection: Connection, now: float) -> float:
         """Seconds since the last use of a connection that has ended; 0 if it was in use."""
-        in_use = connection.in_flight or not connection.was_ready
-        return 0.0 if in_use else self.idle_for(connection, now)
+        in_use = connection.in_flight and not self._is_lost(connection, now)
+        return 0.0 if in_use or not connection.was_ready else self.idle_for(connection, now)
 
     def is_left(self, connection: Connection, now: float) -> bool:
         """True if ``connection`` waits for nothing, and is idle for too long to be used.

@@ -204,3 +204,43 @@ def test_a_response_in_time_is_read_before_its_request_is_late(steps: int) -> No
         world.run(run())
     assert stopped
     life.check()
+
+
+ROUND_TRIP = 0.1
+LOGIN_TRIPS = 2
+"""Round trips of a login by PLAIN: the handshake and the password."""
+
+
+@pytest.mark.parametrize("in_flight", [0, 1])
+@pytest.mark.parametrize("logs_in", [False, True])
+def test_a_connection_that_a_firewall_forgot_is_not_waited_for(
+    in_flight: int, logs_in: bool
+) -> None:
+    """The next record needs a connection, the login, and two round trips."""
+    options = ClusterOptions(credentials={USER: PASSWORD} if logs_in else None)
+    world = SimulatedWorld(0, 1, timers_first=True, options=options)
+    world.cluster.create_topic("orders", PARTITIONS)
+    world.network.delay = lambda: ROUND_TRIP / 2
+    life = Life(world, PLAIN | {"acks": 1, "retries": 10} | (LOGIN if logs_in else {}))
+
+    async def run() -> None:
+        async with life.producer() as producer:
+            await life.send(producer)
+            if in_flight:
+                for connection in world.network.connections:
+                    connection.requests.stall()
+                life.send(producer)
+            await asyncio.sleep(ROUND_TRIP)
+            for connection in world.network.connections:
+                connection.stall()
+            world.freeze(900.0)
+            began = world.loop.time()
+            await life.send(producer)
+            trips = 1 + LOGIN_TRIPS * logs_in + 2
+            allowed = 0.01 + 0.2 * in_flight
+            assert world.loop.time() - began == pytest.approx(trips * ROUND_TRIP, abs=allowed)
+            await producer.flush()
+
+    with world.entered():
+        world.run(run())
+    life.check()

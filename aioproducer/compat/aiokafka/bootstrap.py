@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from aioproducer.client.describe_request import ClusterDescription, DescribeRequest
 from aioproducer.core.cluster_queries import ClusterQueries
 from aioproducer.errors import AuthenticationError, BootstrapError, NetworkError, ProducerError
+from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.wording import duration
 
 WHOLE_CLUSTER: Final = DescribeRequest(None)
@@ -24,7 +24,7 @@ async def bootstrap(cluster: ClusterQueries, timeout: float) -> ClusterDescripti
     reasons: list[str] = []
     last: ProducerError | None = None
     try:
-        async with asyncio.timeout(timeout):
+        async with PatientTimeout(timeout):
             for server in cluster.bootstrap_servers:
                 try:
                     found: ClusterDescription = await cluster.request(WHOLE_CLUSTER, server)

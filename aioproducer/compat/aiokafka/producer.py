@@ -34,6 +34,7 @@ from aioproducer.errors import (
 )
 from aioproducer.model import Header
 from aioproducer.records.acceleration import hide
+from aioproducer.runtime.patience import PatientTimeout
 from aioproducer.wording import duration
 
 _NO_FIELDS: Final = "Need at least one: key or value"
@@ -254,7 +255,7 @@ class AIOKafkaProducer:
         if not (core.back_pressure.is_full and core.back_pressure.must_wait()):
             return
         try:
-            async with asyncio.timeout(self._timeout):
+            async with PatientTimeout(self._timeout):
                 await core.wait_for_room()
         except TimeoutError as error:
             if isinstance(error, ProducerError):
