@@ -9,8 +9,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 comma := ,
 COMPILED := aioproducer/records/_speedups aioproducer/columnar/_speedups
 BIN := $(VENV)/bin
-# Tests that share no broker run side by side. A third of their time is waiting, so four processes
-# keep two cores busy; each begins with a run of neighbours, which share modules and fixtures.
+# Tests that share no broker run side by side. They wait for a third of their time, so four processes
+# keep two cores busy. Each begins with neighbouring files, which share imports and fixtures.
 BESIDE := --numprocesses 4 --dist worksteal
 READY := $(VENV)/.ready
 WITH_SPARK := $(VENV)/.ready-with-spark
@@ -19,7 +19,8 @@ WITH_SPARK := $(VENV)/.ready-with-spark
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help env spark demo test test-kafka test-spark matrix aiokafka-tests soak pure eager lint check wheel \
+.PHONY: help env spark demo test test-kafka test-spark matrix aiokafka-tests soak \
+	soak-without-servers soak-with-servers pure eager lint check wheel \
 	docs docs-serve docs-pictures docs-tables bench bench-report chaos prometheus postgresql clean
 
 help: ## Show these targets
@@ -59,8 +60,16 @@ matrix: env ## Run the tests of brokers' releases with every release, Kafka 2.1 
 aiokafka-tests: env ## Run aiokafka's own tests with ours in its place: AIOKAFKA_TESTS names a checkout
 	"$(BIN)/python" -m tests.support.aiokafka_tests
 
-soak: spark ## Run the tests that take minutes each
-	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest -m soak -s
+soak: ## Run the tests that take minutes each: about two hours
+	$(MAKE) --no-print-directory --keep-going soak-without-servers soak-with-servers
+
+# Their minutes are computed, so no more run at a time than there are cores.
+soak-without-servers: spark
+	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest -m "soak and not kafka and not spark" \
+		--numprocesses logical --dist worksteal
+
+soak-with-servers: spark
+	AIOPRODUCER_REQUIRE_KAFKA=1 "$(BIN)/python" -m pytest -m "soak and (kafka or spark)" -s
 
 pure: env ## Run the tests of what is compiled without its compiled part
 	AIOPRODUCER_PURE_PYTHON=1 "$(BIN)/python" -m pytest -m "not any_form" $(BESIDE) tests/unit/records \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -25,4 +26,19 @@ def _uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
         import uvloop
     except ImportError:
         return None
+    open_standard_descriptors()
     return uvloop.new_event_loop
+
+
+def open_standard_descriptors() -> None:
+    """Open the null device in place of closed standard input, output and error.
+
+    Else the next sockets and files get their numbers. uvloop aborts the process when it closes such
+    a socket, and another library may write its text into one. ``sys.stdout`` and the others stay as
+    they are: None, if they were closed at the start of the process.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:  # the lowest free number is the one that is missing
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)

@@ -97,12 +97,9 @@ class RecordAccumulator:
         """The pending records, for the commands that cancel, fail or serve them."""
         self.waiters = MemoryWaiters(self._memory_quota, self._pool, self.routes, make_future, wake)
         """Back pressure, for callers of ``drain()``."""
+        has_room = self._memory_quota.has_room
         self._sticky = StickyChoice(
-            settings,
-            random,
-            self.batches.is_unavailable,
-            self._memory_quota.has_room,
-            self._sizes,
+            settings, random, self.batches.is_unavailable, has_room, self._sizes
         )
 
     # --- records come in -------------------------------------------------------------------

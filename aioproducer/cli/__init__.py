@@ -52,6 +52,9 @@ __all__ = ["main"]
 def main() -> NoReturn:
     """Run the command that the arguments name, and exit with its code."""
     try:
+        from aioproducer.loops import open_standard_descriptors
+
+        open_standard_descriptors()
         from aioproducer.cli.app import run
 
         code = run(sys.argv[1:])

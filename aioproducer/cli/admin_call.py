@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 from aioproducer import loops
 from aioproducer.admin import Admin
+from aioproducer.cli.results import require_output
 from aioproducer.cli.settings import client_config
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
@@ -31,9 +32,10 @@ def call_admin(
     """The result of ``call``; the other arguments are the options of connections.
 
     Raises:
-        ConfigError: an option is wrong.
+        ConfigError: an option is wrong, or standard output is closed.
         ProducerError: the call failed.
     """
+    require_output()
     Terminal(verbose=verbose).show_log(told_otherwise=_CONNECTIONS)
     config = client_config(_CLIENT_ID, bootstrap_servers, properties, command_config)
     return loops.run(_call(config, call))

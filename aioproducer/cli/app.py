@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import typer
 
 from aioproducer.cli.commands import CommandGroup, new_program, register_all
-from aioproducer.cli.terminal import Terminal
+from aioproducer.cli.terminal import Terminal, discard
 from aioproducer.errors import ConfigError, ProducerError
 from aioproducer.version import __version__
 
@@ -52,6 +53,8 @@ def run(arguments: Sequence[str]) -> int:
         terminal.say("; ".join((str(error), *getattr(error, "__notes__", ()))))
         return EXIT_UNDELIVERED
     except OSError as error:
+        if sys.stdout is not None:
+            discard(sys.stdout)
         terminal.say(f"the result can't be written: {error.strerror or error}")
         return EXIT_UNDELIVERED
     except Exception as error:

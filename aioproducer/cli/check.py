@@ -16,7 +16,7 @@ from aioproducer.cli.options import (
     Timeout,
     Verbose,
 )
-from aioproducer.cli.results import broker_fields, cluster_lines, print_result
+from aioproducer.cli.results import broker_fields, cluster_lines, print_result, require_output
 from aioproducer.cli.settings import CLIENT_ID, client_config, topics_of
 from aioproducer.cli.terminal import Terminal
 from aioproducer.config import ProducerConfig
@@ -63,6 +63,7 @@ def check(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> int:
+    require_output()
     terminal = Terminal(verbose=verbose)
     terminal.show_log(told_otherwise=_CONNECTIONS)
     config = client_config(CLIENT_ID, bootstrap_servers, properties, command_config)

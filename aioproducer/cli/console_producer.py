@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from aioproducer.cli.lines import LineSplitter, MissingKeyError, RecordFormat
 from aioproducer.cli.progress import FileProgress
 from aioproducer.cli.results import print_result
 from aioproducer.cli.signals import EndSignals
-from aioproducer.cli.terminal import Terminal
+from aioproducer.cli.terminal import Terminal, discard
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import ProducerError, RecordTooLargeError
 from aioproducer.model import Header
@@ -118,18 +119,7 @@ class ConsoleProducer:
         counter = self._deliveries
         rate = counter.delivered / max(seconds, 1e-9)
         if self._job.as_json:
-            print_result(
-                {
-                    "topic": self._job.topic,
-                    "delivered": counter.delivered,
-                    "failed": counter.failed,
-                    "bytes": counter.bytes,
-                    "seconds": round(seconds, 3),
-                    "records_per_second": round(rate, 1),
-                },
-                (),
-                as_json=True,
-            )
+            self._print_summary(seconds, rate)
         if counter.failed:
             sent = counter.failed + counter.delivered
             self._terminal.say(f"{counter.failed:,} of {sent:,} records were not delivered")
@@ -141,6 +131,24 @@ class ConsoleProducer:
         if self._gave_up is not None:
             return 128 + self._gave_up
         return 1 if counter.failed else 0
+
+    def _print_summary(self, seconds: float, rate: float) -> None:
+        """Print the counts as JSON. That this fails is told, and changes nothing: the records are
+        delivered, and a script that runs the command again would write them twice."""
+        counter = self._deliveries
+        summary = {
+            "topic": self._job.topic,
+            "delivered": counter.delivered,
+            "failed": counter.failed,
+            "bytes": counter.bytes,
+            "seconds": round(seconds, 3),
+            "records_per_second": round(rate, 1),
+        }
+        try:
+            print_result(summary, (), as_json=True)
+        except OSError as error:
+            discard(sys.stdout)
+            self._terminal.say(f"the summary can't be written: {error.strerror or error}")
 
     # --- from line to record ---------------------------------------------------------------
 

@@ -6,6 +6,8 @@ from importlib.resources import files
 
 import typer
 
+from aioproducer.cli.results import require_output
+
 __all__ = ["dashboard"]
 
 HELP = """\
@@ -25,6 +27,7 @@ Example:
 
 
 def dashboard() -> int:
+    require_output()
     typer.echo(
         files("aioproducer.observability").joinpath("dashboard.json").read_text("utf-8"), nl=False
     )

@@ -24,7 +24,7 @@ from aioproducer.cli.options import (
 )
 from aioproducer.cli.payloads import FilePayloads, Numbers, Payloads, RandomPayloads
 from aioproducer.cli.performance_run import PerformanceJob, PerformanceResult, PerformanceRun
-from aioproducer.cli.results import print_result
+from aioproducer.cli.results import print_result, require_output
 from aioproducer.cli.settings import client_config, one_topic, unescape
 from aioproducer.cli.terminal import Terminal
 from aioproducer.errors import ConfigError
@@ -115,6 +115,7 @@ def perf(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> int:
+    require_output()
     terminal = Terminal(verbose=verbose)
     terminal.show_log()
     config = client_config(

@@ -22,6 +22,7 @@ from aioproducer.cli.options import (
     TopicOption,
     Verbose,
 )
+from aioproducer.cli.results import require_output
 from aioproducer.cli.settings import (
     given,
     one_topic,
@@ -108,6 +109,8 @@ def produce(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> int:
+    if as_json:
+        require_output()
     terminal = Terminal(verbose=verbose)
     terminal.show_log()
     options, reader = split_properties(properties or ())

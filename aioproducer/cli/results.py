@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import typer
 
-__all__ = ["Broker", "broker_fields", "cluster_lines", "print_result"]
+from aioproducer.errors import ConfigError
+
+__all__ = ["Broker", "broker_fields", "cluster_lines", "print_result", "require_output"]
 
 
 class Broker(Protocol):
@@ -29,6 +32,12 @@ class Broker(Protocol):
     @property
     def rack(self) -> str | None:
         """Its rack, if it has one."""
+
+
+def require_output() -> None:
+    """Raise ConfigError if standard output is closed, before a command does its work in vain."""
+    if sys.stdout is None:
+        raise ConfigError("standard output is closed")
 
 
 def print_result(result: Mapping[str, Any], lines: Iterable[str], *, as_json: bool) -> None:

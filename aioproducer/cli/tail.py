@@ -19,6 +19,7 @@ from aioproducer.cli.options import (
 )
 from aioproducer.cli.positions import position
 from aioproducer.cli.record_template import Render, as_json, template
+from aioproducer.cli.results import require_output
 from aioproducer.cli.settings import client_config, one_topic, split_reader_options
 from aioproducer.cli.terminal import Terminal
 from aioproducer.errors import ConfigError
@@ -100,8 +101,7 @@ def tail(
 ) -> int:
     terminal = Terminal(verbose=verbose)
     terminal.show_log()
-    if sys.stdout is None:
-        raise ConfigError("standard output is closed")
+    require_output()
     if from_beginning:
         start = "beginning"
     if exit_at_end:

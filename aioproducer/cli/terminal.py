@@ -6,8 +6,9 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Collection
+from typing import TextIO
 
-__all__ = ["Terminal"]
+__all__ = ["Terminal", "discard"]
 
 _TOLD_OTHERWISE = (
     "aioproducer.sender.completer",
@@ -81,8 +82,14 @@ def _write(text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
     except OSError:
-        # Nobody reads any more. What is left in the buffer must go somewhere, or Python exits
-        # with 120 in place of our exit code.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stderr.fileno())
-        os.close(nowhere)
+        discard(sys.stderr)
+
+
+def discard(stream: TextIO) -> None:
+    """Let the rest of ``stream`` go nowhere: nobody reads it, or it can't be written.
+
+    Else Python fails to write it at the exit, with the code 120 in place of ours.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

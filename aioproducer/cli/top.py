@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import signal
 import sys
 import time
@@ -15,8 +14,9 @@ import typer
 
 from aioproducer import loops
 from aioproducer.cli.metrics_endpoint import EndpointError, MetricsEndpoint
+from aioproducer.cli.results import require_output
 from aioproducer.cli.signals import EndSignals
-from aioproducer.cli.terminal import Terminal
+from aioproducer.cli.terminal import Terminal, discard
 from aioproducer.cli.top_display import Display, LineDisplay, PictureDisplay
 from aioproducer.errors import ConfigError
 from aioproducer.observability.live.figures import figures
@@ -67,6 +67,7 @@ def top(
 ) -> int:
     if not _SHORTEST <= interval < math.inf:
         raise ConfigError(f"--interval {interval:g}: give {_SHORTEST} seconds or more")
+    require_output()
     watch = Watch(MetricsEndpoint(url, max(_TIMEOUT, interval)), interval, count)
     display: Display
     if as_json or not sys.stdout.isatty():
@@ -112,7 +113,7 @@ async def _run(watch: Watch, display: Display) -> int:
             if not interrupted:
                 raise
         except BrokenPipeError:
-            _leave_standard_output()
+            discard(sys.stdout)
     return 0
 
 
@@ -134,10 +135,3 @@ async def _show(watch: Watch, before: Snapshot, display: Display) -> None:
             display.show(figures(before, now))
             before = now
         shown += 1
-
-
-def _leave_standard_output() -> None:
-    """Let the interpreter's exit write the rest to nowhere: nobody reads it."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)

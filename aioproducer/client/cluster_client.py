@@ -308,7 +308,7 @@ class ClusterClient:
     # --- the task --------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        now = self.clock.turn()
+        now = self._wakeup.turn()
         late_at: float | None = None
         while True:
             if late_at is not None and now >= late_at:
@@ -319,7 +319,7 @@ class ClusterClient:
             late_at = self._client.next_timeout()
             moments = (due, late_at, logs.tell_due())
             first = min((moment for moment in moments if moment is not None), default=None)
-            now = await self._wakeup.wait(first, busy=bool(self._awaited))
+            now = await self._wakeup.wait(first, late_at if self._awaited else None)
 
     def _take_completed(self, now: float) -> None:
         for completion in self._client.take_completed():

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from aioproducer.runtime.running_clock import BEAT, RunningClock
+from aioproducer.runtime.running_clock import LEAST_BEAT, PART_OF_BEAT, RunningClock
 
 _LEAST_DELAY: Final = 1e-6
 """Seconds. The clock's times are rounded: a shorter delay might not move them."""
+
+_NEVER: Final = float("inf")
 
 
 class Wakeup:
@@ -23,10 +25,9 @@ class Wakeup:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = RunningClock(clock)
+        self.clock.expect_turn()
         self._now = self.clock()
-        self.clock.watch()
         """The time of the last turn."""
-        self._at_rest = False
         self._awake = False
         self._error: BaseException | None = None
         self._sleeper: asyncio.Future[None] | None = None
@@ -39,30 +40,31 @@ class Wakeup:
         self._awake = True
         if self._sleeper is not None and not self._sleeper.done():
             self._sleeper.set_result(None)
-            if self._at_rest:
-                self._at_rest = False
-                self.clock.watch()
+            self.clock.expect_turn()
 
     def fail(self, error: BaseException) -> None:
         """Raise ``error`` in the sleeping coroutine, or in the next sleep."""
         self._error = error
         self.wake()
 
-    async def wait(self, deadline: float | None, *, busy: bool = False) -> float:
+    async def wait(self, deadline: float | None, late_at: float | None = None) -> float:
         """Sleep until woken or ``deadline``; at least one loop iteration. Returns the time then.
 
-        Times are the clock's seconds. ``busy``: something is waited for, so that a stop has to be
-        noticed, and the sleep is short.
+        Times are the clock's seconds. ``late_at``: the time at which something is late, if it is
+        waited for. The sleep ends long before, so that a stop is noticed.
         """
+        self.clock.limit = _NEVER
+        if late_at is not None:
+            pause = (late_at - self._now) * PART_OF_BEAT
+            if pause < LEAST_BEAT:
+                pause = LEAST_BEAT
+            self.clock.limit = self._now + 2 * pause
+            if deadline is None or deadline > self._now + pause:
+                deadline = self._now + pause
         if self._awake or (deadline is not None and deadline <= self._now):
             self._awake = False
             await asyncio.sleep(0)
-            return self._turn()
-        if not busy:
-            self._at_rest = True
-            self.clock.rest()
-        elif deadline is None or deadline > self._now + BEAT:
-            deadline = self._now + BEAT
+            return self.turn()
         loop = asyncio.get_running_loop()
         self._sleeper = loop.create_future()
         self._deadline = deadline
@@ -73,10 +75,11 @@ class Wakeup:
         finally:
             self._sleeper = None
             self._deadline = None
-            self._awake = self._at_rest = False
-        return self._turn()
+            self._awake = False
+        return self.turn()
 
-    def _turn(self) -> float:
+    def turn(self) -> float:
+        """The time, in a callback of the loop. Raises the error of :meth:`fail`."""
         if self._error is not None:
             raise self._error
         self._now = now = self.clock.turn()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
-from aioproducer.runtime.running_clock import BEAT, LONGEST_TURN
+from aioproducer.runtime.running_clock import LEAST_BEAT, PART_OF_BEAT
 
 _TURNS: Final = 4
 """Turns of the event loop in which the sockets are polled after the first one. The callback of a
@@ -64,12 +64,12 @@ class PatientTimeout:
         return self._timeout.expired()
 
     def _sleep(self, left: float) -> None:
-        delay = left if self._stops_count else min(left, BEAT)
-        self._timer = self._loop.call_later(delay, self._look, left, self._loop.time())
+        delay = left if self._stops_count else min(left, max(left * PART_OF_BEAT, LEAST_BEAT))
+        self._timer = self._loop.call_later(delay, self._look, left, delay, self._loop.time())
 
-    def _look(self, left: float, began: float) -> None:
+    def _look(self, left: float, delay: float, began: float) -> None:
         passed = self._loop.time() - began
-        left -= passed if self._stops_count else min(passed, LONGEST_TURN)
+        left -= passed if self._stops_count else min(passed, 2 * delay)
         if left > 0:
             self._sleep(left)
         else:

@@ -5,53 +5,51 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-BEAT: Final = 0.25
-"""Seconds between two turns of the loop that a client asks for while it waits for something."""
-LONGEST_TURN: Final = 2 * BEAT
-"""Seconds that count at most between two turns. A process that was stopped, or a loop that the
-application held, had no chance to read what arrived in the rest."""
-
+_SOON: Final = 0.25
+"""Seconds in which a loop that has something to do turns."""
+PART_OF_BEAT: Final = 1 / 8
+"""A client that waits looks at the clock after this part of the time until something is late. At
+most twice as much counts, so a stop alone never makes anything late."""
+LEAST_BEAT: Final = 0.05
+"""Seconds between two such looks at least."""
 _NEVER: Final = float("inf")
 
 
 class RunningClock:
-    """Seconds of ``source`` without the gaps between two calls of :meth:`turn`.
+    """Seconds of ``source`` without those in which the process was stopped, or the loop held.
 
-    So a stop extends every deadline, wherever it is kept. A client at rest waits for nothing, and
-    its loop may sleep for long: then all time counts (:meth:`rest`), until :meth:`watch`.
+    So a stop extends every deadline, wherever it is kept. The time stands still at :attr:`limit`
+    until :meth:`turn` shows that the loop turns; what is beyond does not count.
     """
 
-    __slots__ = ("_limit", "_source", "lost")
+    __slots__ = ("_source", "limit", "lost")
 
     def __init__(self, source: Callable[[], float]) -> None:
+        self.limit = _NEVER
+        """The last time before the next turn; infinite while nothing is waited for."""
         self.lost = 0.0
-        """Seconds left out so far. Connections and sessions age in them as well, so their age is
-        measured by the sum of the clock's time and these."""
+        """Seconds left out so far. The time with these is the age that brokers and firewalls
+        know."""
         self._source = source
-        self._limit = _NEVER
 
     def __call__(self) -> float:
-        """The time; it stands still from ``LONGEST_TURN`` after a turn until the next turn."""
         now = self._source() - self.lost
-        return now if now < self._limit else self._limit
+        return now if now < self.limit else self.limit
 
     def turn(self) -> float:
-        """The time, in a callback that shows that the loop turns."""
+        """The time, in a callback of the loop."""
         now = self._source() - self.lost
-        if now > self._limit:
-            self.lost += now - self._limit
-            now = self._limit
-        self._limit = now + LONGEST_TURN
+        if now > self.limit:
+            self.lost += now - self.limit
+            now = self.limit
         return now
 
-    def rest(self) -> None:
-        """Let all time count: nothing is waited for."""
-        self._limit = _NEVER
-
-    def watch(self) -> None:
-        """End the rest; a turn follows."""
-        self._limit = self.outside() + LONGEST_TURN
+    def expect_turn(self) -> None:
+        """Something is to be done: a turn comes soon, or the loop is held."""
+        soon = self._source() - self.lost + _SOON
+        if soon < self.limit:
+            self.limit = soon
 
     def outside(self) -> float:
-        """The time as another thread has it, for which a present gap counts."""
+        """The time for another thread, which sees how long the loop is held."""
         return self._source() - self.lost

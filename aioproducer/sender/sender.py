@@ -58,14 +58,16 @@ class Sender:
     async def run(self) -> None:
         """Send until the accumulator is closing and empty."""
         try:
-            now = self._wakeup.clock.turn()
+            now = self._wakeup.turn()
             while not self._finished:
                 if self._late_at is not None and now >= self._late_at:
                     await sockets_read(self._client.received)
                     self._judge(now)
                 deadline = self._round(now)
                 if not self._finished:
-                    now = await self._wakeup.wait(deadline, busy=self._is_busy)
+                    now = await self._wakeup.wait(
+                        deadline, self._late_at if self._is_busy else None
+                    )
         finally:
             self._wakeup.close()
             logs.tell_due(all_of_them=True)

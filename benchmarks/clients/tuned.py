@@ -82,10 +82,10 @@ CONFLUENT: Mapping[str, Settings] = {
     **_tls(_CONFLUENT),
     "send_many": LIBRDKAFKA,
     # As much as our buffer_memory, which is 32 MiB by default.
-    **dict.fromkeys(
-        ("memory", "bound_1k", "far", "far_1k"),
-        {**LIBRDKAFKA, "queue.buffering.max.kbytes": 32_768},
-    ),
+    **{
+        name: {**LIBRDKAFKA, "queue.buffering.max.kbytes": 32_768}
+        for name in ("memory", "bound_1k", "far", "far_1k")
+    },
     "many_partitions": {"acks": "all", "linger.ms": 0},
 }
 

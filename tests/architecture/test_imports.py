@@ -129,8 +129,8 @@ def test_only_the_shells_and_the_environment_read_a_clock() -> None:
     }
     outside = ("cli", "observability", "testing", "spark", "compat")
     shells = {each for each in reading if each.split("/")[0] in outside}
-    at_forks = "sync/standstill.py"  # the thread that forks waits there, outside of any loop
-    assert reading - shells <= {"client/environment.py", "core/fast_path.py", at_forks}
+    waits = {"sync/standstill.py", "sync/inbox.py"}  # of threads, outside of any loop
+    assert reading - shells <= {"client/environment.py", "core/fast_path.py", *waits}
 
 
 def test_only_the_owner_and_the_core_start_tasks() -> None:

@@ -16,6 +16,7 @@ PARAMETERS_OF_A_CONSTRUCTOR: Final = 8
 
 LONGER_FILES: Final = {
     "producer.py": "the reference of the public methods: more than half of it is docstrings",
+    "testing/simulation/network.py": "one concept: the two ends of a connection in memory",
 }
 """The exceptions, each with its reason."""
 

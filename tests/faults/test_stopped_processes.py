@@ -14,7 +14,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from aioproducer import Producer, RecordMetadata
+from aioproducer import Producer, ProducerConfig, RecordMetadata
+from aioproducer.client.cluster_client import ClusterClient
+from aioproducer.client.describe_request import DescribeRequest
 from tests.faults.simulated_loop import SimulatedLoop
 from tests.support.fake_kafka import FakeKafka
 from tests.support.fake_kafka.logins import LOGIN, FakeLogins
@@ -93,6 +95,21 @@ async def queries(life: Life) -> None:
         await producer.check(topics=["orders"])
 
 
+async def requests_of_clients(life: Life) -> None:
+    """An Admin and a Reader send theirs in this way."""
+    config = ProducerConfig(bootstrap_servers=life.kafka.bootstrap_servers)
+    client = ClusterClient(config, "client", "Admin", SimulatedProducer._environment)
+    await client.start()
+    try:
+        found = await client.describe(["orders"])
+        assert len(found.topics["orders"].partitions) == PARTITIONS
+        for broker in found.brokers.values():
+            await client.request(DescribeRequest(()), broker)
+        await client.retry(lambda: client.describe(["orders"]), timeout=30.0, doing="a test")
+    finally:
+        await client.close()
+
+
 IDEMPOTENT: dict[str, Any] = {}
 SHORT: dict[str, Any] = {"delivery_timeout_ms": 3_000, "request_timeout_ms": 2_000}
 PLAIN: dict[str, Any] = {"enable_idempotence": False, "retry_backoff_ms": 10}
@@ -104,6 +121,7 @@ LIVES: dict[str, tuple[Scenario, dict[str, Any]]] = {
     "logins": (records, PLAIN | LOGIN | {"acks": 1}),
     "transactions": (transactions, IDEMPOTENT),
     "queries": (queries, IDEMPOTENT),
+    "requests of clients": (requests_of_clients, IDEMPOTENT),
 }
 
 
@@ -144,4 +162,35 @@ def test_a_stop_at_any_moment_fails_nothing(
     step = STOPS.index(seconds)
     while live(*life, step, seconds):
         step += EVERY
-    assert step > 100, "there were moments"
+    assert step > 50, "there were moments"
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_a_response_in_time_is_read_before_its_request_is_late(steps: int) -> None:
+    """It comes during a stop, just before the request's timeout, which is over after the stop.
+
+    The stop is a few ``steps`` after 1.9 of 2 seconds.
+    """
+    loop = SimulatedLoop(lambda: 1.998 / 2)
+
+    async def run() -> None:
+        kafka = FakeKafka(1, {"orders": 1})
+        await kafka.start()
+        life = Life(kafka, PLAIN | SHORT | {"acks": 1, "delivery_timeout_ms": 10_000})
+        async with life.producer() as producer:
+            await producer.send("orders", b"first")
+            began, last = loop.time(), 0
+
+            def perhaps_stop() -> None:
+                nonlocal last
+                last += loop.time() >= began + 1.9
+                if last > steps:
+                    loop.before_step = lambda: None
+                    loop.stop_clients(0.3)
+
+            loop.before_step = perhaps_stop
+            await producer.send("orders", b"second")
+        assert kafka.values("orders") == [b"first", b"second"]
+        await kafka.stop()
+
+    loop.run(run())

@@ -21,7 +21,6 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from aioproducer import Producer
 from aioproducer.testing.kafka_cluster import KafkaCluster
-from aioproducer.testing.kafka_distribution import KafkaDistribution
 from aioproducer.testing.processes import ProcessSupervisor
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -217,13 +216,5 @@ async def everything_once(cluster: KafkaCluster, logs: Path) -> None:
     check(await asyncio.to_thread(read, servers))
 
 
-async def test_every_order_has_one_invoice(kafka: KafkaCluster, tmp_path: Path) -> None:
-    await everything_once(kafka, tmp_path)
-
-
-async def test_so_it_is_with_version_1_of_the_protocol(
-    kafka_distribution: KafkaDistribution, tmp_path: Path
-) -> None:
-    options = ("--feature", "transaction.version=1")
-    async with KafkaCluster(brokers=3, format_options=options) as cluster:
-        await everything_once(cluster, tmp_path)
+async def test_every_order_has_one_invoice(transactional: KafkaCluster, tmp_path: Path) -> None:
+    await everything_once(transactional, tmp_path)

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from aioproducer.testing.mock_cluster import ALL_BROKERS, MockCluster
+from tests.support.descriptors import CLOSED, run_without
 from tests.support.read_back import end_offset, read_partition, values
 from tests.support.terminal import Terminal
 from tests.support.waiting import wait_until
@@ -436,3 +437,92 @@ def test_typing_at_a_terminal(cluster: MockCluster, terminal: Terminal) -> None:
         assert process.wait(PATIENCE) == 0
     wait_until(lambda: terminal.shows("1 records delivered"))
     assert values(cluster, "t", 0) == [b"hello"]
+
+
+# --- closed standard descriptors ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+def test_each_line_is_delivered_once_whatever_is_closed(
+    cluster: MockCluster, tmp_path: Path, closed: str
+) -> None:
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"one\ntwo\n")
+    command = [*COMMAND, "t", "-b", cluster.bootstrap_servers, "--file", str(lines)]
+    done = run_without(closed, command)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert values(cluster, "t", 0) == [b"one", b"two"]
+
+
+def test_a_summary_that_nobody_would_get_is_refused_before_the_first_record(
+    cluster: MockCluster,
+) -> None:
+    command = [*COMMAND, "t", "-b", cluster.bootstrap_servers, "--json"]
+    done = run_without("1", command, stdin=b"one\n")
+    assert (done.returncode, done.stderr) == (2, b"aioproducer: standard output is closed\n")
+    assert end_offset(cluster, "t") == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
+def test_a_summary_that_can_not_be_written_is_told_and_the_lines_are_delivered(
+    cluster: MockCluster,
+) -> None:
+    """A script that runs a failed command again would write them twice."""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*COMMAND, "t", "-b", cluster.bootstrap_servers, "--json"],
+            input=b"one\n",
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=PATIENCE,
+            check=False,
+        )
+    assert done.stderr == b"aioproducer: the summary can't be written: No space left on device\n"
+    assert done.returncode == 0
+    assert values(cluster, "t", 0) == [b"one"]
+
+
+@pytest.mark.parametrize("closed", ["0", "2", "02"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["check", "t"],
+        ["cluster"],
+        ["topics", "list"],
+        ["tail", "t", "--from", "beginning", "--until", "end"],
+        ["perf", "t", "--num-records", "10", "--record-size", "10"],
+    ],
+)
+def test_commands_run_without_input_and_error(
+    cluster: MockCluster, command: list[str], closed: str
+) -> None:
+    whole = [*COMMAND[:-1], *command, "-b", cluster.bootstrap_servers]
+    done = run_without(closed, whole)
+    assert done.returncode == 0
+    assert done.stdout or command[0] == "tail"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["check", "t"],
+        ["cluster"],
+        ["topics", "list"],
+        ["topics", "create", "new"],
+        ["tail", "t", "--until", "end"],
+        ["perf", "t", "--num-records", "10", "--record-size", "10"],
+    ],
+)
+def test_a_result_that_nobody_would_get_is_refused_before_the_work(
+    cluster: MockCluster, command: list[str]
+) -> None:
+    whole = [*COMMAND[:-1], *command, "-b", cluster.bootstrap_servers]
+    done = run_without("1", whole)
+    assert (done.returncode, done.stderr) == (2, b"aioproducer: standard output is closed\n")
+    assert end_offset(cluster, "t") == 0
+
+
+@pytest.mark.parametrize("command", [["dashboard"], ["top", "localhost:1"]])
+def test_output_of_commands_without_brokers_is_refused_likewise(command: list[str]) -> None:
+    done = run_without("1", [*COMMAND[:-1], *command])
+    assert (done.returncode, done.stderr) == (2, b"aioproducer: standard output is closed\n")

@@ -110,7 +110,7 @@ async def damaged(codec: str, seed: int, changes: int, api: int | None, seconds:
 async def test_damaged_fetches_are_errors_and_no_false_records(codec: str) -> None:
     tracemalloc.start()
     try:
-        reading = await damaged(codec, CODECS.index(codec), 1, FETCH, 2.0)
+        reading = await damaged(codec, CODECS.index(codec), 1, FETCH, 1.0)
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -121,7 +121,7 @@ async def test_damaged_fetches_are_errors_and_no_false_records(codec: str) -> No
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_damage_to_any_response_ends_no_reader(seed: int) -> None:
-    reading = await damaged("lz4", seed, 2, None, 2.0)
+    reading = await damaged("lz4", seed, 2, None, 1.0)
     assert reading.found
 
 

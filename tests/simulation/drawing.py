@@ -104,7 +104,7 @@ class _Drawing:
             seed=self.seed,
             brokers=self.brokers,
             timers_first=random.random() < 0.5,
-            step_seconds=random.choice([0.0, 0.0, 20e-6, 1e-3]),
+            step_seconds=random.choice([1e-6, 1e-6, 20e-6, 1e-3]),
             delays=self.delays,
             transaction_version=random.choice([1, 2, 2]),
             producers={name: self._options(name) for name in names},

@@ -159,7 +159,7 @@ class Faults:
 
     def shrink(self, topic: str, partition: int, broker: int) -> None:
         """A replica is out of sync for a while."""
-        self.model.shrink_isr(topic, partition, broker, self.world.loop.time())
+        self.model.shrink_isr(topic, partition, broker, self.cluster.now)
         self.cluster.moved_on()
 
     def fail(self, api: int, code: int, times: int) -> None:
@@ -180,11 +180,11 @@ class Faults:
 
     def delete_records(self, topic: str, partition: int, records: int) -> None:
         """The oldest records are deleted."""
-        self.model.delete_records(topic, partition, records, self.world.loop.time())
+        self.model.delete_records(topic, partition, records, self.cluster.now)
 
     def expire_ids(self) -> None:
         """The brokers forget the producers."""
-        self.model.expire_producer_ids(self.world.loop.time())
+        self.model.expire_producer_ids(self.cluster.now)
 
     def fence(self) -> None:
         """Other producers start with the transactional ids."""

@@ -24,7 +24,7 @@ from aioproducer import (
     ProducerError,
     TransactionError,
 )
-from aioproducer.errors import RequestTimeoutError
+from aioproducer.errors import RequestTimeoutError, TransactionAbortedError
 from aioproducer.testing.simulation.loop import BEGIN
 from tests.simulation.journal import Sent, Transaction
 from tests.simulation.plan import GROUP, TOPICS
@@ -60,6 +60,8 @@ DEFAULTS: Final[dict[str, Any]] = {
 HARMLESS: Final = frozenset({"freeze", "nothing"})
 
 
+_NOBODYS_FAULT: Final = ProducerClosedError, BufferExhaustedError, TransactionAbortedError
+"""Errors of healthy records: the application closes, sends too fast, or aborts."""
 _TIMEOUTS: Final = (
     DeliveryTimeoutError,
     BufferExhaustedError,
@@ -307,7 +309,7 @@ class Judge:
         if not self.plan.kinds <= HARMLESS:
             return
         for sent, error in self._failed():
-            if isinstance(error, ProducerClosedError | BufferExhaustedError):
+            if isinstance(error, _NOBODYS_FAULT) or isinstance(error.__cause__, _NOBODYS_FAULT):
                 continue
             if sent.transaction is not None and self._took_too_long(sent.transaction):
                 continue
@@ -364,7 +366,7 @@ class Judge:
     def _took_too_long(self, mine: Transaction) -> bool:
         """True if a coordinator may have aborted a transaction by itself."""
         timeout = self._options(mine.producer)["transaction_timeout_ms"] / 1000
-        return mine.ended - mine.began > timeout
+        return bool(mine.ended - mine.began > timeout)
 
     def _visible(self, sent: Sent) -> bool:
         return any(record.visible is True for *_, record in self.places.get(sent.value, []))

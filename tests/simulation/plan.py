@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from aioproducer.testing.simulation.loop import STEP_SECONDS
+
 TOPICS: Final = {"orders": 3, "audit": 1}
 GROUP: Final = "readers"
 
@@ -115,7 +117,7 @@ class Plan:
         return replace(
             self,
             timers_first=self.timers_first and "order" not in gone,
-            step_seconds=0.0 if "step_seconds" in gone else self.step_seconds,
+            step_seconds=STEP_SECONDS if "step_seconds" in gone else self.step_seconds,
             delays="even" if "delays" in gone else self.delays,
             producers={
                 name: {key: v for key, v in options.items() if f"{name}.{key}" not in gone}

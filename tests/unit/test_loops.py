@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from aioproducer import loops
+from tests.support.descriptors import CLOSED, run_without
 
 
 async def kind_of_loop() -> str:
@@ -30,3 +31,37 @@ def test_what_is_raised_comes_out() -> None:
 
     with pytest.raises(KeyError, match="no"):
         loops.run(fail())
+
+
+PROGRAM = """
+import asyncio, os, sys
+from aioproducer import loops
+
+async def main():
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    reader, writer = await asyncio.open_connection(host, port)
+    assert min(each.fileno() for each in server.sockets) > 2
+    await reader.read()
+    writer.close()
+    server.close()
+    assert (sys.stdin is None, sys.stdout is None, sys.stderr is None) == tuple(
+        number in os.environ["CLOSED"] for number in "012"
+    )
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", "import os; [os.fstat(number) for number in range(3)]"
+    )
+    assert await child.wait() == 0
+
+loops.run(main())
+"""
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+def test_uvloop_runs_without_standard_descriptors(
+    closed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("uvloop")
+    monkeypatch.setenv("CLOSED", closed)
+    done = run_without(closed, [sys.executable, "-c", PROGRAM])
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -8,12 +8,17 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from aioproducer.loops import open_standard_descriptors
 from aioproducer.testing.kafka_cluster import KafkaCluster, KafkaClusterError, KafkaUnavailableError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 after Ctrl-C or SIGTERM, 1 when Kafka could not be started."""
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    open_standard_descriptors()
+    if sys.stdout is None:
+        parser.error("standard output is closed: nobody would know the bootstrap servers")
     logging.basicConfig(format="%(message)s")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     cluster = KafkaCluster(

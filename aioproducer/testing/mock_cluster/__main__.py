@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
+from aioproducer.loops import open_standard_descriptors
 from aioproducer.testing.mock_cluster import MockCluster
 
 
@@ -21,6 +22,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--topic", action="append", default=[], metavar="NAME[:PARTITIONS]", dest="topics"
     )
     options = parser.parse_args(argv)
+    open_standard_descriptors()
+    if sys.stdout is None:
+        parser.error("standard output is closed: nobody would know the bootstrap servers")
     topics = {}
     for topic in options.topics:
         name, _, partitions = topic.partition(":")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, Final
 
 from aioproducer.testing.simulation.agenda import Agenda, Event
 from aioproducer.testing.simulation.kafka import ClusterOptions, KafkaModel, StoredRecord
-from aioproducer.testing.simulation.network import Connection, SimulatedNetwork
+from aioproducer.testing.simulation.network import Accepting, Connection, SimulatedNetwork
 
 PORT: Final = 9092
-MOST_LATE: Final = 1e-9
+EPOCH: Final = 1_750_000_000.0
+"""The time of Unix at the zero of the virtual clock, in seconds."""
+LEAST_PAUSE: Final = 1e-6
+"""Seconds by which the model's time moves on at least: sums of large numbers are rounded."""
 
 
 class SimulatedCluster:
@@ -34,13 +37,16 @@ class SimulatedCluster:
         self._next: Event | None = None
         self.brokers: Sequence[int] = range(1, brokers + 1)
         """The ids of the brokers."""
-        self.model = KafkaModel(
-            brokers, random=random, now=agenda.now, options=options or ClusterOptions()
-        )
+        self.model = KafkaModel(brokers, random=random, options=options or ClusterOptions())
         """The brokers' state."""
         self.model.host = self.address
         for broker in self.brokers:
             network.accept(self.address(broker), self._accepting(broker))
+
+    @property
+    def now(self) -> float:
+        """The time of Unix, in seconds."""
+        return EPOCH + self._agenda.now
 
     def address(self, broker: int) -> tuple[str, int]:
         """The host and port of a broker."""
@@ -53,7 +59,7 @@ class SimulatedCluster:
 
     # --- connections -----------------------------------------------------------------------
 
-    def _accepting(self, broker: int) -> Callable[[Connection], _BrokerEnd]:
+    def _accepting(self, broker: int) -> Accepting:
         return lambda connection: _BrokerEnd(self, broker, connection)
 
     def connections(self, broker: int) -> Iterator[Connection]:
@@ -63,12 +69,13 @@ class SimulatedCluster:
 
     def moved_on(self) -> None:
         """Let the model do what is due, and wake it when there is more to do."""
-        moment = self.model.tick(self._agenda.now)
+        moment = self.model.tick(self.now)
         if self._next is not None:
             self._next.cancel()
             self._next = None
         if moment is not None:
-            self._next = self._agenda.call_at(max(moment, self._agenda.now), self._due)
+            pause = max(moment - self.now, LEAST_PAUSE)
+            self._next = self._agenda.call_later(pause, self._due)
 
     def _due(self) -> None:
         self._next = None
@@ -92,19 +99,19 @@ class SimulatedCluster:
 
     def crash(self, broker: int, *, lose_unreplicated: bool = False) -> None:
         """Stop a broker. ``lose_unreplicated``: records that no other broker has are gone."""
-        self.model.crash(broker, self._agenda.now, lose_unreplicated=lose_unreplicated)
+        self.model.crash(broker, self.now, lose_unreplicated=lose_unreplicated)
         for connection in self.connections(broker):
             connection.cut()
         self.moved_on()
 
     def restart(self, broker: int) -> None:
         """Start a broker that has crashed."""
-        self.model.restart(broker, self._agenda.now)
+        self.model.restart(broker, self.now)
         self.moved_on()
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
         """Make another broker the leader of a partition."""
-        self.model.move_leader(topic, partition, to, self._agenda.now)
+        self.model.move_leader(topic, partition, to, self.now)
         self.moved_on()
 
     def cut(self, broker: int) -> None:
@@ -118,20 +125,19 @@ class _BrokerEnd:
 
     def __init__(self, cluster: SimulatedCluster, broker: int, connection: Connection) -> None:
         self._cluster = cluster
-        self._agenda = cluster._agenda
         self._responses = connection.responses
         self._model = cluster.model.connect(
-            broker, connection.responses.put, self._close, self._agenda.now
+            broker, connection.responses.put, self._close, cluster.now
         )
 
     def arrived(self, data: bytes) -> None:
         """Bytes of requests."""
-        self._model.receive(data, self._agenda.now)
+        self._model.receive(data, self._cluster.now)
         self._cluster.moved_on()
 
     def ended(self, error: OSError | None) -> None:
         """The client has ended the connection, or the network has."""
-        self._model.lost(self._agenda.now)
+        self._model.lost(self._cluster.now)
         self._responses.close(error)
         self._cluster.moved_on()
 

@@ -21,10 +21,11 @@ from aioproducer.testing.simulation.agenda import Agenda
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 MOST_STEPS: Final = 2_000_000
+STEP_SECONDS: Final = 1e-6
 STEPS_TO_CANCEL: Final = 10_000
 """Callbacks that tasks have to end when they are cancelled, because the main one has ended."""
-BEGIN: Final = 1_750_000_000.0
-"""The clock's seconds at the start: those of Unix, so that it is the clock of records as well."""
+BEGIN: Final = 1_000.0
+"""The clock's seconds at the start."""
 
 
 class NothingHappensAnyMoreError(Exception):
@@ -88,8 +89,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """The events outside of the process."""
         self.executor_delay: Callable[[], float] = lambda: 0.0
         """Seconds that a call takes in an executor."""
-        self.step_seconds = 0.0
-        """Seconds that a callback takes."""
+        self.step_seconds = STEP_SECONDS
+        """Seconds that a callback takes: more than nothing, or code that sets its timer again until
+        its time has come would do so for ever."""
         self.stopped = 0.0
         """Seconds for which the process was stopped, or a callback held it, until now."""
         self._timers_first = timers_first
@@ -154,8 +156,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         handle = self._due.popleft()
         if not handle.cancelled():
             handle._run()
-        if self.step_seconds:
-            self.outside.run_until(self.outside.now + self.step_seconds)
+        self.outside.run_until(self.outside.now + self.step_seconds)
 
     def _sleep(self) -> None:
         """Let time pass until a socket or a timer is due."""

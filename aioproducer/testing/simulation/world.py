@@ -15,7 +15,7 @@ from aioproducer.network.client import NetworkClient
 from aioproducer.network.connection_states import ClientSettings
 from aioproducer.producer import Producer
 from aioproducer.reader import Reader
-from aioproducer.testing.simulation.cluster import SimulatedCluster
+from aioproducer.testing.simulation.cluster import EPOCH, SimulatedCluster
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from aioproducer.testing.simulation.loop import BEGIN, SimulatedLoop
 from aioproducer.testing.simulation.network import SimulatedNetwork
@@ -24,7 +24,7 @@ __all__ = ["SimulatedWorld", "simulate"]
 
 T = TypeVar("T")
 
-_CLIENTS: Final = (Producer, Reader, Admin)
+_CLIENTS: Final[tuple[Any, ...]] = (Producer, Reader, Admin)
 _SUFFIX: Final = ".simulated"
 
 
@@ -63,7 +63,7 @@ class SimulatedWorld:
         )
 
     def _wall_clock_ns(self) -> int:
-        return round(self.loop.time() * 1e9)
+        return round((EPOCH + self.loop.time()) * 1e9)
 
     @contextmanager
     def entered(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ from aioproducer.accumulator import batch_queue, producer_batch
 from aioproducer.accumulator.flushes import Flushes
 from aioproducer.accumulator.partition import Partition
 from aioproducer.accumulator.pending_queue import PendingQueue
-from aioproducer.errors import Disposition
+from aioproducer.errors import Disposition, kafka_error
 from aioproducer.sender import batch_sender, completer, outcomes
 from aioproducer.sender.completer import BatchCompleter
 from aioproducer.sender.outcomes import Deliver, Fail, Retry
@@ -71,7 +71,7 @@ def duplicate_taken_for_a_failure(patch: Patch) -> None:
         def decided(result: Any, where: str, standing: Any) -> Any:
             outcome = decide(result, where, standing)
             if isinstance(outcome, Deliver) and result.error_code:
-                error = outcomes.kafka_error(result.error_code, where)
+                error = kafka_error(result.error_code, where)
                 assert error.disposition is Disposition.DELIVERED
                 return Fail(error, {})
             return outcome

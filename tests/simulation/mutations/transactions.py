@@ -74,8 +74,9 @@ def commit_not_awaited(patch: Patch) -> None:
 
     def mutant(end: Any) -> Any:
         async def ended(self: TransactionApi, ending: Any, timeout: float | None) -> None:
-            if ending.committed and self.manager.ending is ending:
-                ending.acknowledged = True
+            present = self.manager.ending
+            if ending.committed and present is not None and present is ending:
+                present.acknowledged = True
             else:
                 await end(self, ending, timeout)
 

@@ -48,7 +48,7 @@ class ModelLine:
     @classmethod
     def of(cls, brokers: int, options: ClusterOptions, seed: int = 0) -> ModelLine:
         """A new cluster."""
-        return cls(KafkaModel(brokers, random=Random(seed), now=NOW, options=options))
+        return cls(KafkaModel(brokers, random=Random(seed), options=options))
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
         settings = {key.replace(".", "_"): value for key, value in config.items()}

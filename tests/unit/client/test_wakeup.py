@@ -10,7 +10,7 @@ from aioproducer.client.wakeup import Wakeup
 from tests.support.clock import Clock
 
 
-async def iterations(waiting: asyncio.Task[None], limit: int = 20) -> int:
+async def iterations(waiting: asyncio.Task[float], limit: int = 20) -> int:
     """How many loop iterations it takes until ``waiting`` is done."""
     for count in range(limit):
         if waiting.done():
@@ -19,7 +19,7 @@ async def iterations(waiting: asyncio.Task[None], limit: int = 20) -> int:
     return limit
 
 
-def start(wakeup: Wakeup, deadline: float | None) -> asyncio.Task[None]:
+def start(wakeup: Wakeup, deadline: float | None) -> asyncio.Task[float]:
     return asyncio.get_running_loop().create_task(wakeup.wait(deadline))
 
 
@@ -212,3 +212,49 @@ async def test_an_error_is_raised_in_the_sleeping_coroutine_or_the_next_sleep(as
         waiting = start(wakeup, None)
     with pytest.raises(LookupError, match="lost"):
         await waiting
+
+
+# --- a stop is noticed -------------------------------------------------------------------------
+
+
+async def test_a_sleep_ends_long_before_something_is_late() -> None:
+    loop = asyncio.get_running_loop()
+    wakeup = Wakeup(loop.time)
+    now = wakeup.turn()
+    assert await asyncio.wait_for(wakeup.wait(None, now + 0.4), 60) < now + 0.4
+
+
+@pytest.mark.parametrize("late_in", [0.2, 30.0, 120.0])
+async def test_a_stop_takes_a_part_of_the_time_that_is_left(late_in: float) -> None:
+    clock = Clock()
+    wakeup = Wakeup(clock)
+    waiting = asyncio.get_running_loop().create_task(wakeup.wait(None, clock.now + late_in))
+    await asyncio.sleep(0)
+    began = clock.now
+    clock.now += 900.0
+    wakeup.wake()
+    now = await waiting
+    assert began <= now < began + late_in
+    assert wakeup.clock.lost == pytest.approx(900.0 - (now - began))
+
+
+async def test_a_long_sleep_counts_where_nothing_is_waited_for() -> None:
+    clock = Clock()
+    wakeup = Wakeup(clock)
+    waiting = asyncio.get_running_loop().create_task(wakeup.wait(None))
+    await asyncio.sleep(0)
+    clock.now += 900.0
+    wakeup.wake()
+    assert await waiting == clock.now
+    assert wakeup.clock.lost == 0
+
+
+async def test_a_loop_that_is_held_after_a_wake_loses_the_time() -> None:
+    clock = Clock()
+    wakeup = Wakeup(clock)
+    waiting = asyncio.get_running_loop().create_task(wakeup.wait(None))
+    await asyncio.sleep(0)
+    wakeup.wake()
+    began = clock.now
+    clock.now += 900.0
+    assert await waiting < began + 1.0

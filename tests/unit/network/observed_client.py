@@ -62,7 +62,7 @@ class FakeConnection:
         self.was_ready = False
         self.in_flight = InFlightRequests()
         self.versions = BrokerVersions([(api, 0, 9) for api in (0, 3, 22)])
-        self.last_used = self.clock()
+        self.last_used = self.clock() + self.clock.lost
         self.login_due = float("inf")
         self.received = 0
         self.renewal_seconds = 0.25
@@ -78,7 +78,7 @@ class FakeConnection:
     def send(
         self, api: Api, payload: Any, context: Any, *, timeout: float, answered: bool = True
     ) -> int:
-        self.last_used = self.clock()
+        self.last_used = self.clock() + self.clock.lost
         self._number += 1
         self.written.append(payload)
         kind = response_type(Api.METADATA, 9) if answered else None
@@ -154,10 +154,11 @@ class ObservedClient:
         self.owner = TaskOwner(self.deaths.append)
         self.metrics = ProducerMetrics(now=self.now)
         self.connections: list[FakeConnection] = []
+        self.clock = RunningClock(lambda: self.now)
         self.client = NetworkClient(
             settings,
             self.owner,
-            RunningClock(lambda: self.now),
+            self.clock,
             NoJitter(),
             self._wake,
             self.metrics,
@@ -170,6 +171,13 @@ class ObservedClient:
 
     def _wake(self) -> None:
         self.woken += 1
+
+    def stop(self, seconds: float) -> None:
+        """Let ``seconds`` go by in which the process does not run."""
+        self.clock.limit = self.clock()
+        self.now += seconds
+        self.clock.turn()
+        self.clock.limit = float("inf")
 
     async def connected(self, node: Node) -> FakeConnection:
         """A ready connection to ``node``."""

@@ -42,10 +42,11 @@ def test_what_is_played_is_what_there_is() -> None:
         "versions",
         "last_used",
         "was_ready",
+        "login_due",
         "renewal_seconds",
     ):
         assert name in Connection.__init__.__code__.co_names
-    for name in ("usable", "send", "abort", "run"):
+    for name in ("usable", "received", "send", "abort", "run"):
         assert hasattr(Connection, name)
 
 

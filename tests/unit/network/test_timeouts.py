@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from aioproducer.errors import (
-    RequestTimeoutError,
-)
+import pytest
+
+from aioproducer.errors import RequestTimeoutError
 from tests.support.settling import settle
 from tests.unit.network.observed_client import ONE, SETTINGS, Ask, ObservedClient, answer
 
@@ -69,3 +69,96 @@ async def test_poll_leaves_a_connection_that_is_being_set_up_alone(world: Observ
     await settle()
     assert world.client.poll(world.now + 1e9) is None
     assert world.connections[0].aborted == []
+
+
+# --- after a stop of the process -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seconds", [1.0, 60.0, 500.0])
+async def test_a_stop_does_not_make_a_request_late(world: ObservedClient, seconds: float) -> None:
+    connection = await world.connected(ONE)
+    world.client.send(1, Ask("ask"))
+    world.now += 20.0
+    world.stop(seconds)
+    world.client.poll(world.clock())
+    world.now += 9.999
+    world.client.poll(world.clock())
+    assert connection.aborted == []
+    world.now += 0.001
+    world.client.poll(world.clock())
+    assert isinstance(connection.aborted[0], RequestTimeoutError)
+
+
+async def test_a_connection_ages_while_the_process_is_stopped(world: ObservedClient) -> None:
+    connection = await world.connected(ONE)
+    world.client.poll(world.clock())
+    world.stop(900.0)
+    due = world.client.next_timeout()
+    assert due is not None
+    assert due <= world.clock(), "it is looked at now"
+    world.client.poll(world.clock())
+    assert "no request used the connection for 900 s" in str(connection.aborted[0])
+
+
+async def test_a_request_that_nothing_can_answer_any_more_is_not_waited_for(
+    world: ObservedClient,
+) -> None:
+    """A firewall forgets a connection as the broker does, and nothing tells the client."""
+    connection = await world.connected(ONE)
+    world.client.send(1, Ask("ask"))
+    world.stop(900.0)
+    world.client.poll(world.clock())
+    assert connection.aborted
+
+
+# --- where a connection is chosen --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+async def test_an_idle_connection_is_replaced_at_once(world: ObservedClient, stopped: bool) -> None:
+    """Before anybody has looked for idle connections."""
+    connection = await world.connected(ONE)
+    if stopped:
+        world.stop(540.0)
+    else:
+        world.now += 540.0
+    assert not world.client.can_send(1, world.clock())
+    assert world.client.least_loaded([ONE], world.clock()) == ONE
+    assert not world.client.ready(ONE, world.clock())
+    assert connection.aborted
+    await settle()
+    assert world.client.failures() == {}, "it is no failure"
+    assert world.client.not_before(1, world.clock()) is None
+    replacement = await world.connected(ONE)
+    assert replacement is not connection
+    assert world.client.ready(ONE, world.clock())
+
+
+async def test_a_connection_that_is_not_idle_for_long_is_kept(world: ObservedClient) -> None:
+    connection = await world.connected(ONE)
+    world.stop(539.0)
+    assert world.client.ready(ONE, world.clock())
+    assert connection.aborted == []
+
+
+async def test_a_broker_that_ends_an_unused_connection_is_reconnected_at_once(
+    world: ObservedClient,
+) -> None:
+    connection = await world.connected(ONE)
+    world.stop(60.0)
+    await connection.breaks()
+    assert world.client.not_before(1, world.clock()) is None
+    again = await world.connected(ONE)
+    await again.breaks()
+    assert world.client.not_before(1, world.clock()) is not None, "it was used just now"
+
+
+async def test_no_request_goes_before_a_login_that_is_due(world: ObservedClient) -> None:
+    """The broker ends a connection that goes on after its session."""
+    connection = await world.connected(ONE)
+    connection.login_due = world.now + 100.0
+    assert world.client.can_send(1, world.clock())
+    world.stop(100.0)
+    assert not world.client.can_send(1, world.clock())
+    assert not world.client.ready(ONE, world.clock())
+    assert connection.aborted == [], "it logs in again"

@@ -45,18 +45,17 @@ class WatchedProducer:
         sleeps = self.sleeps
 
         class Watched(Wakeup):
-            async def wait(self, deadline: float | None, *, busy: bool = False) -> float:
+            async def wait(self, deadline: float | None, late_at: float | None = None) -> float:
                 sleeps.append(deadline)
-                now = await super().wait(deadline, busy=busy)
-                self.clock.rest()  # the loop turns all the time
-                return now
+                return await super().wait(deadline)  # no time is left out
 
         self.environment = Environment(
             clock=lambda: self.now, network=cast(Any, connect), wakeup=Watched
         )
 
     async def turn(self, later: float = 0.0) -> None:
-        """Let ``later`` seconds go by and wake the sender."""
+        """Let ``later`` seconds go by and wake the sender, once it sleeps."""
+        await self.settle()
         self.now += later
         self.network.wake()
         await self.settle()
@@ -188,6 +187,7 @@ async def test_one_deadline_for_both_waits() -> None:
         future = world.send()
         accumulator = accumulator_of(world.producer)
         assert accumulator._pool.try_allocate(3_000, 1), "somebody else has all memory"
+        await world.settle()
         world.now += 40.0
         await world.tell_metadata()
         assert accumulator.pending.awaiting("orders") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -63,7 +64,7 @@ class SenderWorld(World):
 
     async def turn(self, later: float = 0.0) -> None:
         """Let ``later`` seconds go by, in which the loop turned, and the sender run."""
-        self.wakeup.clock.rest()
+        self.wakeup.clock.limit = math.inf
         self.now += later
         self.wakeup.wake()
         await settle(20)

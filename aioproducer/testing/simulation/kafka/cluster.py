@@ -59,7 +59,8 @@ class Cluster:
         self.host: Callable[[int], tuple[str, int]] = advertised
         self._next_producer_id = options.first_producer_id
         self._next_replica = 0
-        self._fetching: set[tuple[TopicPartition, int]] = set()
+        self._fetching: set[tuple[Partition, int]] = set()
+        """Followers whose next records are under way."""
         for name in (GROUPS_TOPIC, TRANSACTIONS_TOPIC):
             self.create_topic(name, COORDINATOR_PARTITIONS, min(3, brokers), {}, internal=True)
 
@@ -141,23 +142,22 @@ class Cluster:
             return
         end = partition.log.end_offset
         for follower in partition.replicas:
-            key = (partition.where, follower)
             lags = follower not in partition.isr or partition.end_offsets[follower] < end
             if (
                 lags
                 and partition.stalled_until.get(follower, now) <= now
                 and follower != partition.leader
                 and follower in self.alive & self.registered
-                and key not in self._fetching
+                and (partition, follower) not in self._fetching
             ):
-                self._fetching.add(key)
+                self._fetching.add((partition, follower))
                 self._fetch_later(partition, follower, end, now)
 
     def _fetch_later(self, partition: Partition, follower: int, offset: int, now: float) -> None:
         epoch = partition.leader_epoch
 
         def fetched(time: float) -> None:
-            self._fetching.discard((partition.where, follower))
+            self._fetching.discard((partition, follower))
             runs = partition.leader in self.alive and follower in self.alive & self.registered
             stalled = partition.stalled_until.get(follower, time) > time
             if runs and not stalled and partition.leader_epoch == epoch:
@@ -230,6 +230,11 @@ class Cluster:
     def lead(self, partition: Partition, leader: int, now: float) -> None:
         """Let ``leader`` lead ``partition``."""
         if partition.leader != leader:
+            if self.options.metadata[1]:
+                for broker in self.brokers:
+                    shown = partition.shown_by(broker, now)
+                    until = now + self.drawn(self.options.metadata)
+                    partition.learned_later(broker, until, shown)
             partition.elect(leader)
             partition.loaded_at = now + self.drawn(self.options.coordinator_load)
             self.replicate(partition, now)

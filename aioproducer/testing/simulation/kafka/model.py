@@ -34,10 +34,9 @@ class KafkaModel:
         brokers: int = 3,
         *,
         random: Random,
-        now: float,
-        options: ClusterOptions = ClusterOptions(),  # noqa: B008
+        options: ClusterOptions | None = None,
     ) -> None:
-        self.cluster = Cluster(brokers, random, options)
+        self.cluster = Cluster(brokers, random, options or ClusterOptions())
         groups = GroupCoordinator(self.cluster)
         self.coordinators = Coordinators(TransactionCoordinator(self.cluster, groups), groups)
         self.faults = RequestFaults()
@@ -142,7 +141,6 @@ class KafkaModel:
         What the followers have not got by then is lost with ``lose_unreplicated``, else they get it
         in the last moment.
         """
-        self.cluster.alive.discard(broker)
         for connection in self._connections:
             if connection.broker == broker:
                 connection.end()

@@ -31,6 +31,14 @@ class Appended(NamedTuple):
     log_append_time_ms: int = NO_TIMESTAMP
 
 
+class Leadership(NamedTuple):
+    """A leader, as metadata shows it."""
+
+    leader: int
+    leader_epoch: int
+    isr: frozenset[int]
+
+
 class Partition:
     """One partition. ``config`` is the topic's, read at each use, since it may be altered."""
 
@@ -49,6 +57,8 @@ class Partition:
         self.end_offsets = dict.fromkeys(replicas, 0)
         self.epoch_start = 0
         """The end of the log when the present leader was elected."""
+        self._shown_before: dict[int, tuple[float, Leadership]] = {}
+        """What brokers show until they learn of the present leader, by broker."""
         self.stalled_until: dict[int, float] = {}
         """The followers that fetch nothing before a time."""
         self.loaded_at = 0.0
@@ -137,6 +147,20 @@ class Partition:
         return ErrorCode.none
 
     # --- leaders and replicas --------------------------------------------------------------
+
+    @property
+    def leadership(self) -> Leadership:
+        """The present leader."""
+        return Leadership(self.leader, self.leader_epoch, frozenset(self.isr))
+
+    def shown_by(self, broker: int, now: float) -> Leadership:
+        """The leader that ``broker`` tells clients of."""
+        until, earlier = self._shown_before.get(broker, (now, self.leadership))
+        return earlier if now < until else self.leadership
+
+    def learned_later(self, broker: int, time: float, shown: Leadership) -> None:
+        """Let ``broker`` show ``shown`` up to ``time``."""
+        self._shown_before[broker] = time, shown
 
     def coordinates(self, broker: int, now: float) -> ErrorCode:
         """Why ``broker`` does not coordinate by this partition; ``none``: it does."""

@@ -46,7 +46,7 @@ class Recording(ModelLine):
 
 
 def model(**options: object) -> KafkaModel:
-    return KafkaModel(3, random=Random(1), now=NOW, options=ClusterOptions(**options))  # type: ignore[arg-type]
+    return KafkaModel(3, random=Random(1), options=ClusterOptions(**options))  # type: ignore[arg-type]
 
 
 def versions(correlation: int, version: int = 0) -> bytes:

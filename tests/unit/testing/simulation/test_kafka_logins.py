@@ -26,7 +26,7 @@ USER, PASSWORD = "user", "pencil"
 
 def kafka(lifetime_ms: int = 0) -> KafkaModel:
     options = ClusterOptions(credentials={USER: PASSWORD}, session_lifetime_ms=lifetime_ms)
-    return KafkaModel(1, random=Random(1), now=NOW, options=options)
+    return KafkaModel(1, random=Random(1), options=options)
 
 
 def ask(client: Client, api: int, version: int, now: float = NOW, **values: Any) -> Any:

@@ -18,9 +18,10 @@ def held(
     brokers: int = 3,
     *,
     replication: tuple[float, float] = (0.001, 0.002),
+    metadata: tuple[float, float] = (0.0, 0.0),
     config: Mapping[str, str] | None = None,
 ) -> Chat:
-    line = ModelLine.of(brokers, ClusterOptions(replication=replication))
+    line = ModelLine.of(brokers, ClusterOptions(replication=replication, metadata=metadata))
     return Chat(line, "topic", config)
 
 
@@ -220,3 +221,28 @@ def test_a_topic_made_anew_is_empty_and_has_another_id() -> None:
     assert topic.id != chat.topic_id
     assert topic.config["max.message.bytes"] == "500"
     assert sequences(chat) == []
+
+
+def test_a_topic_made_anew_is_replicated_while_records_of_the_old_one_are_under_way() -> None:
+    chat = held(replication=SLOW)
+    line = model_line(chat)
+    code(chat, 0, acks=1)
+    line.model.recreate_topic(chat.topic, line.now)
+    line.wait(0.3)
+    led_anew(chat)
+    begun = line.now
+    assert code(chat, 0) == ErrorCode.none
+    assert line.now - begun <= 0.6
+
+
+def test_brokers_learn_late_of_a_new_leader() -> None:
+    chat = held(metadata=(1.0, 1.0))
+    line, old, new = model_line(chat), chat.leader, chat.followers[0]
+    line.model.move_leader(chat.topic, 0, new, line.now)
+    led_anew(chat)
+    assert (chat.leader, chat.leader_epoch) == (old, 0)
+    assert code(chat, 0) == ErrorCode.not_leader_or_follower
+    line.wait(1.0)
+    led_anew(chat)
+    assert (chat.leader, chat.leader_epoch) == (new, 1)
+    assert code(chat, 0) == ErrorCode.none

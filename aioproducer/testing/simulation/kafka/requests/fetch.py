@@ -11,10 +11,12 @@ from typing import Any, Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from aioproducer.testing.simulation.kafka.calls import Answer, Call, Parked
+from aioproducer.testing.simulation.kafka.cluster import Topic
 from aioproducer.testing.simulation.kafka.log import UNDEFINED_EPOCH, EpochEnd
 from aioproducer.testing.simulation.kafka.messages import Fields
 from aioproducer.testing.simulation.kafka.partition import Partition
 from aioproducer.testing.simulation.kafka.requests.leaders import (
+    current_leader,
     endpoints,
     led_partition,
     topic_of,
@@ -30,7 +32,7 @@ _MOST_BYTES: Final = 55 * 1024 * 1024
 
 def fetch(call: Call) -> Answer:
     """Records, at once or when there are enough of them."""
-    if call.body.__class__.__dataclass_fields__.get("session_id") and call.body.session_id:
+    if getattr(call.body, "session_id", 0):
         return {
             "error_code": ErrorCode.fetch_session_id_not_found,
             "session_id": 0,
@@ -68,27 +70,9 @@ def _read(call: Call) -> _Read:
         topic, missing = topic_of(call, asked)
         rows = []
         for each in asked.partitions:
-            row: dict[str, Any]
-            if topic is None:
-                row = _failed(missing)
-            else:
-                partition, code = led_partition(
-                    call,
-                    topic,
-                    each.partition,
-                    getattr(each, "current_leader_epoch", -1),
-                    or_followed=call.version >= _FIRST_FROM_FOLLOWERS,
-                )
-                if partition is None or code:
-                    row = _failed(code)
-                    if partition is not None and code in _HINTED and call.version >= _FIRST_HINT:
-                        moved.add(partition.leader)
-                        row["current_leader"] = {
-                            "leader_id": partition.leader,
-                            "leader_epoch": partition.leader_epoch,
-                        }
-                else:
-                    row = _partition(call, partition, each, left, first=not size)
+            row = _failed(missing)
+            if topic is not None:
+                row = _led(call, topic, each, left, moved, first=not size)
             row["partition_index"] = each.partition
             found = len(row["records"] or b"")
             size += found
@@ -104,6 +88,26 @@ def _read(call: Call) -> _Read:
         "node_endpoints": endpoints(call, moved),
     }
     return _Read(response, size, urgent)
+
+
+def _led(
+    call: Call, topic: Topic, asked: Any, left: int, moved: set[int], *, first: bool
+) -> dict[str, Any]:
+    """A partition, or the error of a broker that can't answer for it; ``moved`` gets its leader."""
+    partition, code = led_partition(
+        call,
+        topic,
+        asked.partition,
+        getattr(asked, "current_leader_epoch", -1),
+        or_followed=call.version >= _FIRST_FROM_FOLLOWERS,
+    )
+    if partition is not None and not code:
+        return _partition(call, partition, asked, left, first=first)
+    row = _failed(code)
+    if partition is not None and code in _HINTED and call.version >= _FIRST_HINT:
+        moved.add(partition.leader)
+        row["current_leader"] = current_leader(partition)
+    return row
 
 
 def _failed(code: ErrorCode) -> dict[str, Any]:

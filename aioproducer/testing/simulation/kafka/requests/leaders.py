@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -49,8 +50,13 @@ def led_partition(
     return partition, ErrorCode.none
 
 
-def endpoints(call: Call, brokers: set[int]) -> Sequence[Fields]:
-    """The addresses of new leaders (KIP-951)."""
+def current_leader(partition: Partition) -> Fields:
+    """The leader that a client should ask (KIP-951)."""
+    return {"leader_id": partition.leader, "leader_epoch": partition.leader_epoch}
+
+
+def endpoints(call: Call, brokers: AbstractSet[int]) -> Sequence[Fields]:
+    """The addresses of brokers that run."""
     rows = []
     for broker in sorted(brokers & call.cluster.registered):
         host, port = call.cluster.host(broker)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -11,6 +10,7 @@ from aioproducer.testing.simulation.kafka.calls import Call
 from aioproducer.testing.simulation.kafka.cluster import CLUSTER_ID, CONTROLLER, Topic
 from aioproducer.testing.simulation.kafka.messages import Fields
 from aioproducer.testing.simulation.kafka.partition import NO_LEADER, Partition
+from aioproducer.testing.simulation.kafka.requests.leaders import endpoints
 
 _FIRST_WITH_TOPIC_ID_QUERIES = 12
 _ALL_BY_NONE = 1
@@ -20,22 +20,13 @@ NO_AUTHORIZED_OPERATIONS = -(2**31)
 def metadata(call: Call) -> Fields:
     """Brokers, and the asked topics with their leaders. Topics are not made by asking."""
     return {
-        "brokers": brokers(call),
+        "brokers": endpoints(call, call.cluster.registered),
         "cluster_id": CLUSTER_ID,
         "controller_id": CONTROLLER,
         "error_code": ErrorCode.none,
         "topics": _topics(call),
         "cluster_authorized_operations": NO_AUTHORIZED_OPERATIONS,
     }
-
-
-def brokers(call: Call) -> Sequence[Fields]:
-    """The registered brokers."""
-    rows = []
-    for broker in sorted(call.cluster.registered):
-        host, port = call.cluster.host(broker)
-        rows.append({"node_id": broker, "host": host, "port": port, "rack": None})
-    return rows
 
 
 def _topics(call: Call) -> list[Fields]:
@@ -84,14 +75,15 @@ def _topic(call: Call, topic: Topic) -> Fields:
 
 
 def _partition(call: Call, partition: Partition) -> Fields:
-    leaderless = partition.leader == NO_LEADER
+    shown = partition.shown_by(call.broker, call.now)
+    leaderless = shown.leader == NO_LEADER
     return {
         "error_code": ErrorCode.leader_not_available if leaderless else ErrorCode.none,
         "partition_index": partition.where.partition,
-        "leader_id": partition.leader,
-        "leader_epoch": partition.leader_epoch,
+        "leader_id": shown.leader,
+        "leader_epoch": shown.leader_epoch,
         "replica_nodes": partition.replicas,
-        "isr_nodes": tuple(each for each in partition.replicas if each in partition.isr),
+        "isr_nodes": tuple(each for each in partition.replicas if each in shown.isr),
         "offline_replicas": tuple(
             each for each in partition.replicas if each not in call.cluster.registered
         ),

@@ -15,8 +15,9 @@ from aioproducer.testing.simulation.kafka.requests.leaders import led_partition,
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
-_FIRST_VERSIONS: Final = {MAX_TIMESTAMP: 7, -4: 8, -5: 9}
-"""Of timestamps that mean something else: the greatest one, and two of tiered storage."""
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+_FIRST_VERSIONS: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 _READ_COMMITTED: Final = 1
 _UNKNOWN: Final = TimestampAndOffset(-1, -1, -1)
 
@@ -43,7 +44,10 @@ def _partition(call: Call, asked: Any, each: Any) -> Fields:
         if partition is not None and not code:
             committed = getattr(call.body, "isolation_level", 0) == _READ_COMMITTED
             code = ErrorCode.unsupported_version
-            if _FIRST_VERSIONS.get(each.timestamp, 0) <= call.version and each.timestamp >= -5:
+            if (
+                _FIRST_VERSIONS.get(each.timestamp, 0) <= call.version
+                and each.timestamp >= LATEST_TIERED
+            ):
                 code, found = _look_up(partition, each.timestamp, committed=committed)
     return {
         "partition_index": each.partition_index,
@@ -60,18 +64,15 @@ def _look_up(
     log = partition.log
     last = partition.last_stable_offset if committed else partition.high_watermark
     lags = partition.epoch_start > partition.high_watermark
-    match timestamp:
-        case -1:
-            if lags:
-                return ErrorCode.offset_not_available, _UNKNOWN
-            return ErrorCode.none, TimestampAndOffset(-1, last, partition.leader_epoch)
-        case -2 | -4:
-            start = log.start_offset
-            return ErrorCode.none, TimestampAndOffset(-1, start, log.epoch_at(start))
-        case -5:
-            return ErrorCode.none, _UNKNOWN
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        start = log.start_offset
+        return ErrorCode.none, TimestampAndOffset(-1, start, log.epoch_at(start))
+    if timestamp == LATEST_TIERED:
+        return ErrorCode.none, _UNKNOWN
+    if timestamp == LATEST and not lags:
+        return ErrorCode.none, TimestampAndOffset(-1, last, partition.leader_epoch)
     found = log.with_max_timestamp() if timestamp == MAX_TIMESTAMP else log.first_since(timestamp)
-    if found is not None and found.offset < last:
+    if timestamp != LATEST and found is not None and found.offset < last:
         return ErrorCode.none, found
     if lags:
         return ErrorCode.offset_not_available, _UNKNOWN

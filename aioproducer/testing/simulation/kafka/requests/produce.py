@@ -21,6 +21,7 @@ from aioproducer.testing.simulation.kafka.messages import Fields
 from aioproducer.testing.simulation.kafka.partition import Partition
 from aioproducer.testing.simulation.kafka.producer_state import Verification
 from aioproducer.testing.simulation.kafka.requests.leaders import (
+    current_leader,
     endpoints,
     led_partition,
     topic_of,
@@ -282,10 +283,6 @@ class _Produce:
         }
         hinted = self.call.version >= _FIRST_WITH_LEADER_HINT
         if hinted and part.code == ErrorCode.not_leader_or_follower and part.partition is not None:
-            leader = part.partition.leader
-            moved.add(leader)
-            row["current_leader"] = {
-                "leader_id": leader,
-                "leader_epoch": part.partition.leader_epoch,
-            }
+            moved.add(part.partition.leader)
+            row["current_leader"] = current_leader(part.partition)
         return row

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from aioproducer.runtime.patience import PatientTimeout, sockets_read
+from tests.faults.simulated_loop import SimulatedLoop
+
+
+class Held(SimulatedLoop):
+    """A loop on which the application can let time go by without a turn."""
+
+    def hold(self, seconds: float) -> None:
+        self._now += seconds
+
+
+def run(main: Callable[[Held], Coroutine[Any, Any, None]]) -> None:
+    loop = Held()
+    loop.run(main(loop))
+    assert loop.timers == []
+
+
+def test_it_expires_after_its_time() -> None:
+    async def main(loop: Held) -> None:
+        began = loop.time()
+        bound = PatientTimeout(30.0)
+        with pytest.raises(TimeoutError):
+            async with bound:
+                await asyncio.sleep(31.0)
+        assert bound.expired()
+        assert loop.time() - began == pytest.approx(30.0)
+
+    run(main)
+
+
+@pytest.mark.parametrize("seconds", [None, 30.0])
+def test_a_body_that_ends_in_time_leaves_no_timer(seconds: float | None) -> None:
+    async def main(loop: Held) -> None:
+        bound = PatientTimeout(seconds)
+        async with bound:
+            await asyncio.sleep(29.0)
+        assert not bound.expired()
+
+    run(main)
+
+
+def test_a_timeout_of_the_body_is_not_its_own() -> None:
+    async def main(loop: Held) -> None:
+        bound = PatientTimeout(30.0)
+        with pytest.raises(TimeoutError, match="the body's"):
+            async with bound:
+                raise TimeoutError("the body's")
+        assert not bound.expired()
+
+    run(main)
+
+
+@pytest.mark.parametrize("held", [1.0, 60.0, 900.0])
+def test_time_in_which_the_loop_is_held_does_not_count(held: float) -> None:
+    async def main(loop: Held) -> None:
+        async with PatientTimeout(30.0):
+            await asyncio.sleep(5.0)
+            loop.hold(held)
+            await asyncio.sleep(15.0)
+
+    run(main)
+
+
+def test_where_stops_count_the_time_is_that_of_the_loop() -> None:
+    async def main(loop: Held) -> None:
+        async def wait() -> None:
+            async with PatientTimeout(30.0, stops_count=True):
+                await asyncio.sleep(5.0)
+                loop.hold(60.0)
+                await asyncio.sleep(1.0)
+
+        with pytest.raises(TimeoutError):
+            await wait()
+
+    run(main)
+
+
+@pytest.mark.parametrize("stops_count", [True, False])
+def test_what_has_arrived_comes_before_the_end(stops_count: bool) -> None:
+    async def main(loop: Held) -> None:
+        response = loop.create_future()
+        loop.call_soon(loop.hold, 60.0)
+        # the callback of a socket, in the turn after the one of the timer
+        loop.call_at(loop.time() + 30.0, loop.call_soon, response.set_result, "read")
+        async with PatientTimeout(30.0, stops_count=stops_count):
+            assert await response == "read"
+
+    run(main)
+
+
+def test_the_sockets_are_read_until_nothing_comes() -> None:
+    async def main(loop: Held) -> None:
+        received = 0
+
+        def arrive(pieces: int) -> None:
+            nonlocal received
+            received += 1
+            if pieces > 1:
+                loop.call_soon(arrive, pieces - 1)
+
+        loop.call_soon(arrive, 50)
+        await sockets_read(lambda: received)
+        assert received == 50
+
+    run(main)
+
+
+def test_a_peer_that_never_stops_sending_does_not_keep_it_for_ever() -> None:
+    async def main(loop: Held) -> None:
+        received = 0
+
+        def more() -> int:
+            nonlocal received
+            received += 1
+            return received
+
+        await sockets_read(more)
+        assert received > 50
+
+    run(main)
