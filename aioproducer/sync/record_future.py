@@ -155,7 +155,7 @@ class RecordFuture(Future[RecordMetadata]):
         if self._state == CANCELLED:
             self._state = CANCELLED_AND_NOTIFIED
             return False
-        raise RuntimeError(f"Future in unexpected state: {self._state}")
+        return super().set_running_or_notify_cancel()  # raises the reason
 
     def set_result(self, result: RecordMetadata) -> None:
         self._refuse_if_done()

@@ -9,7 +9,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "aioproducer"
 
 MAKER = "runtime/locks.py"
-OTHER_PROCESS = "testing/mock_cluster/server.py"
+SERVERS = {"testing/kafka_cluster/broker_processes.py", "testing/mock_cluster/server.py"}
+"""They start and end brokers; no producer calls them."""
 
 LOCKS = {"Barrier", "BoundedSemaphore", "Condition", "Event", "Lock", "RLock", "Semaphore"}
 QUEUES = {"LifoQueue", "PriorityQueue", "Queue"}
@@ -52,7 +53,7 @@ def test_locks_are_made_in_one_place() -> None:
         (file, name)
         for file, tree in sources()
         for name in (names_from(tree, "threading") & LOCKS) | (names_from(tree, "queue") & QUEUES)
-        if file != OTHER_PROCESS
+        if file not in SERVERS
     }
     assert found == {(MAKER, "RLock")}, "read the module docstring of aioproducer/runtime/locks.py"
 
@@ -64,15 +65,3 @@ def test_every_lock_is_known_with_those_who_take_it() -> None:
         if "free_lock" in names_from(tree, "aioproducer.runtime.locks")
     }
     assert users == set(USERS), "read the module docstring of aioproducer/runtime/locks.py"
-
-
-def test_tasks_are_made_in_one_place() -> None:
-    """An application's factory of eager tasks would run a task before its place is known."""
-    found = {
-        file
-        for file, tree in sources()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and node.attr in ("create_task", "ensure_future")
-        if not file.startswith("testing/")
-    }
-    assert found == {"runtime/tasks.py"}
