@@ -203,7 +203,7 @@ class OptionTable(TokenOptions):
     client_dns_lookup: DnsLookup = option(
         Choice(DnsLookup), "use_all_dns_ips", Group.NETWORK, MEDIUM
     )
-    """`use_all_dns_ips` tries every address of a name in turn; the other also replaces each
+    """`use_all_dns_ips` tries all addresses of a name, side by side; the other also replaces each
     bootstrap server by the canonical names of its addresses (for Kerberos)."""
 
     send_buffer_bytes: int = option(Bytes(0, INT_MAX, also=-1), 131072, Group.NETWORK, MEDIUM)

@@ -6,6 +6,7 @@ import asyncio
 from asyncio import current_task
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
 
 _NUMBERS: Final = count(1)
 
+_READINGS: Final = ("aioproducer.core.health_source", "aioproducer.metrics.snapshot")
+"""Modules that ``health()`` and ``metrics()`` need. A signal handler that called these in the midst
+of an import would find the module half made, so a producer is not made without the modules."""
+
 
 class ProducerCore:
     """A producer without its public methods.
@@ -61,6 +66,8 @@ class ProducerCore:
         transaction: TransactionHandle | None,
         environment: Environment,
     ) -> None:
+        for module in _READINGS:
+            import_module(module)
         self.config = config
         self.client_id = config.client_id or f"producer-{next(_NUMBERS)}"
         self._life_log = LifeLog(self.client_id, environment.clock)

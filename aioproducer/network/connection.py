@@ -253,13 +253,15 @@ class Connection:
 
     async def _open(self) -> ResponseReader:
         loop = asyncio.get_running_loop()
-        reader = ResponseReader(loop, self._receive)
         transport, protocol = await open_transport(
             self.node,
             self._settings.socket,
             self._setup_timeout,
-            lambda: ResponseProtocol(reader, loop, self._check_written),
+            lambda: ResponseProtocol(
+                ResponseReader(loop, self._receive), loop, self._check_written
+            ),
         )
+        reader = protocol.reader
         self._reader, self._writer = reader, asyncio.StreamWriter(transport, protocol, reader, loop)
         self.round_trip = RoundTrip(transport.get_extra_info("socket"))
         if self._abort_reason is not None:

@@ -110,13 +110,13 @@ class BlockingDeserializer(Generic[V_co]):
         """
         if self._closed:
             raise _closed()
-        if self._loop is None or self._thread is None or not self._thread.is_alive():
-            self._loop = asyncio.new_event_loop()
-            self._thread = Thread(
-                target=_run, args=(self._loop,), name="aioproducer-schemas", daemon=True
-            )
-            self._thread.start()
-        return self._loop
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None or not thread.is_alive():
+            loop = asyncio.new_event_loop()
+            thread = Thread(target=_run, args=(loop,), name="aioproducer-schemas", daemon=True)
+            thread.start()
+            self._loop, self._thread = loop, thread
+        return loop
 
     def close(self) -> None:
         """End the thread, and close the deserializer."""

@@ -7,7 +7,8 @@ import logging
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
-from threading import Semaphore, Thread
+from queue import SimpleQueue
+from threading import Thread
 from time import monotonic
 from typing import Final, Generic, Self, TypeVar
 
@@ -51,7 +52,10 @@ class Prefetcher(Generic[T]):
         self._name = name
         self._patience = patience
         self._there: asyncio.Queue[T | _End] = asyncio.Queue()
-        self._room = Semaphore(AHEAD - 1)  # the first item is asked for without
+        self._room: SimpleQueue[None] = SimpleQueue()
+        """An item for each item that may be read; the first one is asked for without."""
+        for _ in range(AHEAD - 1):
+            self._room.put(None)
         self._stopping = False
         self._ended = False
         self._thread = Thread(target=self._run, name=name, daemon=True)
@@ -70,7 +74,7 @@ class Prefetcher(Generic[T]):
             raise StopAsyncIteration
         item = await self._there.get()
         if not isinstance(item, _End):
-            self._room.release()
+            self._room.put(None)
             return item
         self._ended = True
         try:
@@ -97,7 +101,7 @@ class Prefetcher(Generic[T]):
 
     def _stop(self) -> None:
         self._stopping = True
-        self._room.release()
+        self._room.put(None)
 
     # --- in the threads --------------------------------------------------------------------
 
@@ -108,7 +112,7 @@ class Prefetcher(Generic[T]):
                 for item in items:
                     self._tell(self._there.put_nowait, item)
                     del item  # the next one is made meanwhile
-                    self._room.acquire()
+                    self._room.get()
                     if self._stopping:
                         break
         except BaseException as raised:

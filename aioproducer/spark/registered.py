@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Final
 
 from aioproducer.errors import ConfigError, ProducerError, SchemaRegistryUnavailableError
+from aioproducer.runtime.locks import free_lock
 from aioproducer.schema_registry import Schema, SchemaRegistry
 from aioproducer.spark.encodings import ColumnEncoding, RecordSchema
 from aioproducer.spark.formats import FormatOptions
@@ -37,7 +37,7 @@ class Registries:
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = free_lock()
         self._known: dict[frozenset[tuple[str, str]], Known] = {}
 
     def known(self, properties: Mapping[str, str]) -> Known:

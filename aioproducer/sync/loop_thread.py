@@ -200,14 +200,14 @@ class LoopThread:
         """The result of ``call`` in the loop. Raises an error if the thread ends."""
         self._check(waits=True)
         question = _Question(call)
-        self._questions[question] = None
         try:
+            self._questions[question] = None
             if not self.call_soon(question.ask):
                 raise errors.anew(self._refusal)
             with suppress(Empty):
                 question.answers.get(timeout=timeout)
         finally:
-            del self._questions[question]
+            self._questions.pop(question, None)
             if not question.answered:
                 self.call_soon(question.cancel)
         if question.answered:

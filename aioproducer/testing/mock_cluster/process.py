@@ -14,13 +14,13 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from aioproducer.errors import MissingExtraError, ProducerError, UsageError
+from aioproducer.runtime.locks import free_lock
 from aioproducer.wording import duration
 
 __all__ = ["MockClusterProcess", "MockClusterError", "MockClusterArgumentError"]
@@ -49,7 +49,7 @@ class MockClusterProcess:
         """Start it; blocks until it listens. Raises `MissingExtraError`, `MockClusterError`."""
         library = _find_librdkafka()
         self._timeout = timeout
-        self._lock = threading.Lock()
+        self._lock = free_lock()
         self._unread = b""
         self._failure: str | None = None
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  close() closes it

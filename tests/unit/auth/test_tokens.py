@@ -7,7 +7,6 @@ import contextlib
 import logging
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -105,13 +104,13 @@ async def test_a_cancelled_asker_wakes_no_other(
     clock: Clock, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = []
-    wrap_future = asyncio.wrap_future
+    wait = asyncio.wait
 
-    def wrapped(future: Future[None]) -> asyncio.Future[None]:
-        waits.append(future)
-        return wrap_future(future)
+    def counted(*arguments: Any, **options: Any) -> Any:
+        waits.append(arguments)
+        return wait(*arguments, **options)
 
-    monkeypatch.setattr("aioproducer.auth.tokens.asyncio.wrap_future", wrapped)
+    monkeypatch.setattr("aioproducer.auth.tokens.asyncio.wait", counted)
     provider.gate = asyncio.Event()
     source = source_of(provider, clock)
     askers = [asyncio.create_task(value(source)) for _ in range(2)]
