@@ -15,7 +15,7 @@ from aioproducer import logs
 from aioproducer.client.ad_hoc_requests import AdHocRequests
 from aioproducer.client.connections import network_client, resolved_bootstrap_servers, security
 from aioproducer.client.describe_request import ClusterDescription, DescribeRequest
-from aioproducer.client.environment import SYSTEM, Environment
+from aioproducer.client.environment import current_environment
 from aioproducer.client.peers import KnownPeers
 from aioproducer.cluster.backoff import ExponentialBackoff
 from aioproducer.config import ProducerConfig
@@ -59,14 +59,13 @@ class ClusterClient:
         config: ProducerConfig,
         client_id: str,
         name: str,
-        environment: Environment = SYSTEM,
     ) -> None:
         self.config = config
+        self._environment = environment = current_environment()
         self._wakeup = environment.wakeup(environment.clock)
         self.clock = self._wakeup.clock
         self.random: Random = environment.random()
         self._name = name
-        self._environment = environment
         self._process = os.getpid()
         self._state = "not started"
         self._broken: ClientBrokenError | None = None

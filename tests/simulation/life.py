@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
+from random import Random
 from typing import Any, Final
 
 from aioproducer import Producer, ProducerError
@@ -30,6 +31,7 @@ from tests.simulation.plan import (
     Plan,
     Step,
 )
+from tests.support.simulated_world import loop_of, network_of, run_in
 
 PATIENCE: Final = 2_000.0
 """Seconds of the virtual clock after which a call that should have ended has not."""
@@ -55,9 +57,9 @@ class Life:
         self.world = SimulatedWorld(
             plan.seed, plan.brokers, timers_first=plan.timers_first, options=options
         )
-        self.loop = self.world.loop
+        self.loop = loop_of(self.world)
         self.loop.step_seconds = plan.step_seconds
-        executor = self.world.random("executor")
+        executor = Random(f"{plan.seed} executor")
         self.loop.executor_delay = lambda: executor.choice([0.0, 0.001, 0.05])
         self.journal = Journal()
         self.applications: dict[str, Application] = {}
@@ -76,7 +78,7 @@ class Life:
         self._faults = Faults(self, Network(self.world, plan.delays))
         for name, partitions in {**TOPICS, INPUT: PARTITIONS_OF_INPUT}.items():
             self.world.cluster.create_topic(name, partitions)
-        self.world.network.on_connection = self._trace
+        network_of(self.world).on_connection = self._trace
 
     def _trace(self, connection: Connection) -> None:
         number = next(self._connections)
@@ -164,15 +166,13 @@ class Life:
 
     def live(self) -> Journal:
         """Live the plan, from its beginning to its end."""
-        gc.disable()
         try:
-            with self.world.entered(), _without_log():
-                self.world.run(self._main())
+            with _without_log():
+                run_in(self.world, self._main())
         except Exception as error:
             self.journal.broken("it_lives", f"the life ended by {type(error).__name__}: {error}")
         finally:
             self._faults.network.factor = 1.0
-            gc.enable()
         gc.collect(0)
         return self.journal
 
@@ -324,7 +324,7 @@ class Life:
             self.journal.broken("nothing_is_left", f"tasks are left: {sorted(left)}")
         if self.loop.timers:
             self.journal.broken("nothing_is_left", f"timers are left: {self.loop.timers}")
-        if self.world.network.connections:
+        if network_of(self.world).connections:
             self.journal.broken("nothing_is_left", "connections are left")
 
 
