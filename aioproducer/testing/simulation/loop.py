@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, Unpack
 from weakref import WeakSet
 
 from aioproducer.testing.simulation.agenda import Agenda
+from aioproducer.testing.simulation.refusals import without_machine
 from aioproducer.testing.simulation.waiting import places
 
 T = TypeVar("T")
@@ -70,6 +71,7 @@ class _Task(asyncio.Task[T]):
         return self._number
 
 
+@without_machine
 class SimulatedLoop(asyncio.BaseEventLoop):
     """Runs what asyncio code needs, except for threads and sockets of the machine.
 
@@ -373,26 +375,3 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 "simulated connections have no TLS: set security_protocol to PLAINTEXT here"
             )
         return await self.network.connect(protocol_factory, str(host), port)
-
-
-_REFUSED: Final = """
-add_reader add_writer add_signal_handler remove_signal_handler getaddrinfo getnameinfo
-sock_accept sock_connect sock_recv sock_recv_into sock_recvfrom sock_recvfrom_into sock_sendall
-sock_sendfile sock_sendto sendfile start_tls connect_accepted_socket create_datagram_endpoint
-create_unix_connection create_unix_server connect_read_pipe connect_write_pipe
-subprocess_exec subprocess_shell
-""".split()
-
-
-def _refusal(name: str) -> Callable[..., Any]:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise NotImplementedError(
-            f"{name}() is not simulated: a simulated world has no sockets, names of hosts, "
-            "processes and signals of the machine"
-        )
-
-    return refuse
-
-
-for _name in _REFUSED:
-    setattr(SimulatedLoop, _name, _refusal(_name))

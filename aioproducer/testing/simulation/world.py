@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random as module_random
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+import random
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from itertools import count
 from math import inf
@@ -27,7 +26,6 @@ T = TypeVar("T")
 
 LATENCY: Final = 0.0005, 0.005
 """Seconds that bytes are under way, if a life says nothing else."""
-HOUR: Final = 3_600.0
 _SUFFIX: Final = ".simulated"
 
 
@@ -42,13 +40,13 @@ class SimulatedWorld:
         timers_first: bool = False,
         options: ClusterOptions | None = None,
     ) -> None:
-        self.seed = seed
+        self.seed: int = seed
         """The number from which everything is drawn that differs from run to run."""
-        self.random = self._drawn_from("life")
+        self.random: Random = self._drawn_from("life")
         """A generator of random numbers for the life, such as the moment of a fault."""
         self._loop = SimulatedLoop(timers_first=timers_first)
         self._network = SimulatedNetwork(self._loop)
-        self.cluster = SimulatedCluster(
+        self.cluster: SimulatedCluster = SimulatedCluster(
             brokers, self._network, self._loop.outside, self._drawn_from("cluster"), options
         )
         """The Kafka cluster, and its faults."""
@@ -123,7 +121,7 @@ def simulate(
     seed: int = 0,
     brokers: int = 3,
     topics: Mapping[str, int] | None = None,
-    timeout: float = HOUR,
+    timeout: float = 3600.0,
 ) -> T:
     """Run a coroutine function in a simulated world, and return its result.
 
@@ -149,7 +147,7 @@ def simulate(
     ``seed`` decides all random numbers, of the module :mod:`random` as well: the same seed gives
     the same run. ``topics``: names and numbers of partitions. ``timeout``: seconds of virtual time.
 
-    As with :func:`asyncio.run`, tasks that are left at the end are cancelled. An exception of the
+    Tasks that are left at the end are cancelled, as by :func:`asyncio.run`. An exception of the
     life is raised here, with a note that tells the seed.
 
     Raises:
@@ -163,18 +161,12 @@ def simulate(
     world.cluster.set_latency(*LATENCY)
     for name, partitions in (topics or {}).items():
         world.cluster.create_topic(name, partitions)
-    with _seeded(seed):
-        return world._run(life(world), timeout)
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    state = module_random.getstate()
-    module_random.seed(seed)
+    state = random.getstate()
+    random.seed(seed)
     try:
-        yield
+        return world._run(life(world), timeout)
     except BaseException as error:
         error.add_note(f"simulated with seed={seed}: the same seed repeats this run")
         raise
     finally:
-        module_random.setstate(state)
+        random.setstate(state)

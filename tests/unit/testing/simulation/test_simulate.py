@@ -8,6 +8,7 @@ import logging
 import random
 import socket
 from collections.abc import AsyncIterator
+from itertools import count
 from threading import Thread
 from time import monotonic
 from typing import Any
@@ -26,7 +27,7 @@ def notes(error: BaseException) -> list[str]:
     return error.__notes__
 
 
-# --- a life ---------------------------------------------------------------------------------------
+# --- a life -------------------------------------------------------------------------------------
 
 
 def test_the_result_is_that_of_the_life() -> None:
@@ -55,7 +56,8 @@ def test_a_failure_tells_the_seed() -> None:
 
 
 def test_tasks_that_are_left_are_cancelled_and_generators_are_closed() -> None:
-    ended = []
+    ended: list[str] = []
+    tasks: list[asyncio.Task[None]] = []
 
     async def background() -> None:
         try:
@@ -72,7 +74,7 @@ def test_tasks_that_are_left_are_cancelled_and_generators_are_closed() -> None:
             ended.append("generator")
 
     async def life(world: SimulatedWorld) -> Any:
-        world.task = asyncio.create_task(background())  # type: ignore[attr-defined]
+        tasks.append(asyncio.create_task(background()))
         await asyncio.sleep(1)
         generator = numbers()
         assert await anext(generator) == 1
@@ -88,8 +90,8 @@ def test_an_error_that_nobody_handles_is_logged(caplog: pytest.LogCaptureFixture
         raise ZeroDivisionError
 
     async def life(world: SimulatedWorld) -> None:
-        asyncio.create_task(fails())
-        await asyncio.sleep(1)
+        task = asyncio.create_task(fails())
+        await asyncio.wait([task])
 
     with caplog.at_level(logging.ERROR, "asyncio"):
         simulate(life)
@@ -118,7 +120,7 @@ def test_nothing_of_the_world_is_left_behind() -> None:
     assert clock is monotonic
 
 
-# --- lives without an end ---------------------------------------------------------------------------
+# --- lives without an end -----------------------------------------------------------------------
 
 
 async def wait_for_a_courier(arrived: asyncio.Event) -> None:
@@ -144,7 +146,7 @@ def test_a_deadlock_names_what_waits() -> None:
 
 def test_a_life_that_takes_too_long_names_what_waits() -> None:
     async def ticks() -> None:
-        while True:
+        for _ in count():
             await asyncio.sleep(1)
 
     async def life(world: SimulatedWorld) -> None:
@@ -158,7 +160,7 @@ def test_a_life_that_takes_too_long_names_what_waits() -> None:
 
 def test_a_life_that_never_waits_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     async def life(world: SimulatedWorld) -> None:
-        while True:
+        for _ in count():
             await asyncio.sleep(0)
 
     monkeypatch.setattr(loop, "MOST_STEPS", 1_000)
@@ -166,7 +168,7 @@ def test_a_life_that_never_waits_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         simulate(life)
 
 
-# --- the seed ---------------------------------------------------------------------------------------
+# --- the seed -----------------------------------------------------------------------------------
 
 
 async def trace(world: SimulatedWorld) -> list[Any]:
@@ -190,7 +192,7 @@ def test_a_seed_gives_the_same_run() -> None:
     assert runs[0] != runs[1]
 
 
-# --- the machine ------------------------------------------------------------------------------------
+# --- the machine --------------------------------------------------------------------------------
 
 
 def test_a_mock_producer_lives_in_virtual_time() -> None:
@@ -242,7 +244,7 @@ def test_sockets_and_processes_are_refused() -> None:
             await asyncio.create_subprocess_exec("true")
         with pytest.raises(NotImplementedError, match="not simulated"):
             await running.getaddrinfo("localhost", 1)
-        with pytest.raises(NotImplementedError, match="nothing serves 127.0.0.1:1 in the simul"):
+        with pytest.raises(NotImplementedError, match="nothing serves"):
             await asyncio.open_connection("127.0.0.1", 1)
 
     simulate(life)
