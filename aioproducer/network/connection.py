@@ -386,11 +386,9 @@ class Connection:
 
     def _lazy_metadata(self, request: InFlightRequest, body: bytes) -> LazyMetadataResponse:
         assert request.response is not None
+        left_over = partial(self._report_left_over, request)
         return LazyMetadataResponse(
-            request.response,
-            body,
-            on_refusal=self._refuse,
-            on_left_over=partial(self._report_left_over, request),
+            request.response, body, on_refusal=self._refuse, on_left_over=left_over
         )
 
     def _report_left_over(self, request: InFlightRequest) -> None:

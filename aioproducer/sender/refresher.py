@@ -257,7 +257,8 @@ class MetadataRefresher(Requester):
 
     def why_no_metadata(self, topic: str, since: float, now: float) -> ProducerError:
         """The error of callers and records if ``topic`` did not become known in time."""
-        waited = f"within {duration(now - since)} (max_block_ms or delivery_timeout_ms)"
+        seconds = round(now - since, 1) or now - since
+        waited = f"within {duration(seconds)} (max_block_ms or delivery_timeout_ms)"
         if self._metadata.last_update is None:
             reasons = self._client.failures()
             listed = "; ".join(
