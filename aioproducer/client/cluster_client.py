@@ -54,12 +54,7 @@ class ClusterClient:
     ``name``: the client's class, for errors. Times are the clock's seconds.
     """
 
-    def __init__(
-        self,
-        config: ProducerConfig,
-        client_id: str,
-        name: str,
-    ) -> None:
+    def __init__(self, config: ProducerConfig, client_id: str, name: str) -> None:
         self.config = config
         self._environment = environment = current_environment()
         self._wakeup = environment.wakeup(environment.clock)

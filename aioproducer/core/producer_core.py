@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aioproducer import logs
 from aioproducer.accumulator import RecordFuture
-from aioproducer.client.environment import Environment
+from aioproducer.client.environment import current_environment
 from aioproducer.config import ProducerConfig
 from aioproducer.core.back_pressure import BackPressure, Unavailable
 from aioproducer.core.engine import Engine
@@ -60,14 +60,10 @@ class ProducerCore:
     ``transaction``: another producer's transaction in which this one takes part.
     """
 
-    def __init__(
-        self,
-        config: ProducerConfig,
-        transaction: TransactionHandle | None,
-        environment: Environment,
-    ) -> None:
+    def __init__(self, config: ProducerConfig, transaction: TransactionHandle | None) -> None:
         for module in _READINGS:
             import_module(module)
+        self._environment = environment = current_environment()
         self.config = config
         self.client_id = config.client_id or f"producer-{next(_NUMBERS)}"
         self._life_log = LifeLog(self.client_id, environment.clock)
@@ -85,7 +81,6 @@ class ProducerCore:
         """The clock of records' timestamps, in nanoseconds since the epoch."""
         self._lifecycle = Lifecycle(self.client_id)
         self._transaction = transaction
-        self._environment = environment
         self._max_block = min(config.max_block_ms, config.delivery_timeout_ms) / 1000
         self._engine: Engine | None = None
         self._health_source: HealthSource | None = None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, Final, Self, Unpack
 
-from aioproducer.client.environment import SYSTEM
+from aioproducer.client.environment import current_environment
 from aioproducer.cluster.snapshot import TopicInfo
 from aioproducer.compat.aiokafka import options
 from aioproducer.compat.aiokafka.batch_builder import BatchBuilder, check_bytes, whole
@@ -63,13 +63,13 @@ class AIOKafkaProducer:
         given.check()
         self._config = given.config()
         self._timeout = given.request_timeout_ms / 1000
-        self._core = ProducerCore(self._config, None, SYSTEM)
+        self._core = ProducerCore(self._config, None)
         self._future = UnacknowledgedFuture if given.effective_acks == "0" else RecordFuture
         self._key_serializer = given.key_serializer
         self._value_serializer = given.value_serializer
         self._serializes = not (given.key_serializer is None and given.value_serializer is None)
         self._partitioner = given.partitioner
-        self._random = SYSTEM.random()
+        self._random = current_environment().random()
         self._loop = _running_loop() if loop is None else loop
         if self._loop is not None and self._loop.get_debug():
             self._source_traceback = traceback.extract_stack(sys._getframe(1))
@@ -123,7 +123,7 @@ class AIOKafkaProducer:
                 if self._config.transactional_id is not None:
                     await core.transactions.initialize(None)
             except BaseException:
-                self._core = ProducerCore(self._config, None, SYSTEM)
+                self._core = ProducerCore(self._config, None)
                 await core.close(0)
                 raise
 

@@ -11,6 +11,7 @@ import pytest
 
 from aioproducer import DeliveryTimeoutError, Producer, ProducerError, TopicPartition
 from aioproducer.admin import Admin
+from aioproducer.compat.aiokafka import AIOKafkaProducer
 from aioproducer.errors import NotEnoughReplicasError, TopicAuthorizationFailedError
 from aioproducer.reader import Reader
 from aioproducer.testing import SimulatedWorld, expect, read_back, simulate
@@ -51,6 +52,18 @@ def test_readers_and_admins_live_in_the_world() -> None:
         [stored] = world.cluster.records("invoices")
         assert stored == record._replace(leader_epoch=None)
         expect(await read_back("invoices", bootstrap_servers=servers)).has(value=b"1")
+
+    run(life)
+
+
+def test_producers_of_other_interfaces_live_in_the_world() -> None:
+    async def life(world: SimulatedWorld) -> None:
+        servers = world.cluster.bootstrap_servers
+        producer = AIOKafkaProducer(bootstrap_servers=servers, acks="all")
+        await producer.start()
+        await producer.send_and_wait("orders", b"one espresso")
+        await producer.stop()
+        assert world.cluster.records("orders").values == [b"one espresso"]
 
     run(life)
 
