@@ -152,7 +152,8 @@ def simulate(
 
     Raises:
         DeadlockError: the life waits for something that will never happen.
-        TimeoutError: the life takes longer than ``timeout``.
+        TimeoutError: the life takes longer than ``timeout``, or more than 2 million callbacks of
+            the event loop.
         RuntimeError: an event loop runs in this thread.
     """
     if asyncio._get_running_loop() is not None:
