@@ -108,7 +108,7 @@ bench: env ## Measure beside confluent-kafka, aiokafka and kafka-python, interle
 	"$(BIN)/python" -m benchmarks --settings defaults,tuned
 	"$(BIN)/python" -m benchmarks --workloads cold_topics --settings defaults --rounds 3
 	"$(BIN)/python" -m benchmarks --workloads bulk_1k,bound_1k,far,far_1k,many_partitions \
-		--clients aioproducer,confluent --settings defaults --rounds 3
+		--clients aioproducer,confluent,confluent-idempotent --settings defaults --rounds 3
 	"$(BIN)/python" -m benchmarks --brokers kafka --workloads bulk,bulk_tls,bulk_1k,bulk_1k_tls \
 		--clients aioproducer,aioproducer-asyncio,confluent,java --settings defaults,tuned
 	"$(BIN)/python" -m benchmarks.reading
