@@ -40,6 +40,7 @@ class Application:
         self.life = life
         self.sent = 0
         self.transactions = count()
+        self.started = False
         self.ended: BaseException | None = None
         """The reason that it can send no more: it was closed or fenced."""
 

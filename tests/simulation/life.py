@@ -138,6 +138,7 @@ class Life:
 
     async def _fence(self, name: str) -> None:
         self.fenced.add(name)
+        owned = self.applications[name].started
         options = {**self.plan.producers[name], "on_failed": None}
         other = self._make_producer(f"{name}-2", options)
         try:
@@ -145,7 +146,8 @@ class Life:
         except ProducerError as error:
             self.tell(f"producer {name} was not fenced: {error}")
         else:
-            self.journal.taken.setdefault(name, self.loop.time())
+            if owned:
+                self.journal.taken.setdefault(name, self.loop.time())
         await other.close(5.0)
 
     def _make_producer(self, client_id: str, options: dict[str, Any]) -> Producer[Any, Any]:
@@ -237,6 +239,7 @@ class Life:
             application.stop(error)
             self.tell(f"producer {application.name} did not start: {error}")
             return
+        application.started = True
         callers = [
             self.loop.create_task(Caller(name, application).run(steps), name=f"caller {name}")
             for name, (producer, steps) in self.plan.callers.items()
