@@ -63,6 +63,7 @@ class Wakeup:
                 deadline = self._now + pause
         if self._awake or (deadline is not None and deadline <= self._now):
             self._awake = False
+            self.clock.expect_turn()
             await asyncio.sleep(0)
             return self.turn()
         loop = asyncio.get_running_loop()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aioproducer import (
     AbortableTransactionError,
     CommitUnconfirmedError,
+    FailedRecord,
     FatalTransactionError,
     Producer,
     ProducerBrokenError,
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from tests.simulation.life import Life
 
 MOST_COMMITS: Final = 20
+LONGEST_AFTER_OUTCOMES: Final = 2.0
+"""Seconds after the outcome of every record in which a flush has returned."""
 KEYS: Final = [f"key-{number}".encode() for number in range(7)]
 
 
@@ -37,6 +40,7 @@ class Application:
         self.life = life
         self.sent = 0
         self.transactions = count()
+        self.started = False
         self.ended: BaseException | None = None
         """The reason that it can send no more: it was closed or fenced."""
 
@@ -44,8 +48,50 @@ class Application:
         """Send no more."""
         self.ended = error
 
-    def record(self, topic: str, size: int, random: Random, how: str) -> Sent:
-        """A record with a value that no other has."""
+    async def failed(self, record: FailedRecord) -> None:
+        """Take a record from ``on_failed``, and call in there what the plan says.
+
+        A call of the hook is cancelled after ``delivery_timeout_ms``, or at the producer's end.
+        """
+        assert record.value is not None
+        self.life.journal.kept.append((self.name, record.value))
+        if self.ended is not None:
+            return
+        options, began = self.life.plan.producers[self.name], self.life.running_time
+        try:
+            match options["on_failed"]:
+                case "flush":
+                    with self.life.call("flush", self.name):
+                        await self.producer.flush()
+                case "close":
+                    await self.life.close_midway(self)
+        except ProducerError as error:
+            self.life.tell(f"on_failed of producer {self.name}: {error}")
+        except asyncio.CancelledError:
+            ran = self.life.running_time - began
+            closes = options["on_failed"] == "close"
+            if closes and ran < options["delivery_timeout_ms"] / 1000:
+                self._waits_for_itself(f"close() was cancelled after {ran:g} s")
+            elif not closes and self.ended is None and self._outcomes_are_old():
+                self._waits_for_itself(f"flush() was cancelled after {ran:g} s")
+            raise
+
+    def _outcomes_are_old(self) -> bool:
+        """True if every record has had its outcome for so long that a flush has returned."""
+        mine = [sent for sent in self.life.journal.sent if sent.producer == self.name]
+        now = self.life.running_time
+        return not any(
+            sent.cancelled
+            or sent.resolved_at is None
+            or now - (sent.resolved_at - sent.stopped_until) < LONGEST_AFTER_OUTCOMES
+            for sent in mine
+        )
+
+    def _waits_for_itself(self, how: str) -> None:
+        self.life.journal.broken("calls_end", f"on_failed of producer {self.name}: {how}")
+
+    def record(self, topic: str, size: int, random: Random, how: str | int) -> Sent:
+        """A record with a value that no other has; ``how``: its partition, or how that is found."""
         number, self.sent = self.sent, self.sent + 1
         value = f"{self.name}{number}/".encode()
         value += random.randbytes(size) if size < 1_000 else bytes(size)
@@ -53,7 +99,7 @@ class Application:
             number,
             self.name,
             topic,
-            random.randrange(TOPICS[topic]) if how == "named" else None,
+            random.randrange(TOPICS[topic]) if how == "named" else _named(how),
             random.choice(KEYS) if how == "key" else None,
             value,
             (("h", b"%d" % number),) if number % 5 == 0 else (),
@@ -137,7 +183,7 @@ class Caller:
         sent.transaction = self.transaction
         return self.app.put(sent)
 
-    async def send_and_wait(self, size: int, topic: str, how: str) -> None:
+    async def send_and_wait(self, size: int, topic: str, how: str | int) -> None:
         """Send one record, and await it."""
         future = self._put(self.app.record(topic, size, self.random, how))
         if future is not None:
@@ -240,6 +286,10 @@ class Caller:
         self.transaction.tried_offset = where, offset
         await self.app.producer.send_offsets_to_transaction({where: offset}, GROUP)
         self.transaction.offset = where, offset
+
+
+def _named(how: str | int) -> int | None:
+    return how if isinstance(how, int) else None
 
 
 class _ChangedItsMindError(Exception):

@@ -18,10 +18,15 @@ _TIMEOUTS: Final = (
     (2_000, 3_000),
     (2_000, 31_000),
     (5_000, 60_000),
+    (30_000, 30_020),
     (30_000, 40_000),
     (30_000, 120_000),
 )
 """Values of request_timeout_ms and delivery_timeout_ms."""
+_MAX_IDLE_MS: Final = 540_000
+"""The value of connections_max_idle_ms by default."""
+_FIREWALL: Final = 1.2
+"""The time after which a firewall forgets idle connections, as a multiple of that."""
 _LONG_ENOUGH: Final = 3
 """The first values that nobody misses by himself, with distant brokers and after many stops."""
 _VARIANTS: Final[tuple[dict[str, Any], ...]] = (
@@ -101,6 +106,8 @@ class _Drawing:
             for number in range(1, count + 1):
                 callers[f"{producer}{number}"] = producer, self._steps()
         closes = random.random() < 0.15
+        producers = {name: self._options(name) for name in names}
+        idle = max(each.get("connections_max_idle_ms", _MAX_IDLE_MS) for each in producers.values())
         return Plan(
             seed=self.seed,
             brokers=self.brokers,
@@ -110,12 +117,14 @@ class _Drawing:
             transaction_version=random.choice([1, 2, 2]),
             news_takes=random.choice([0.0, 0.0, 0.3]),
             session_lifetime_ms=self.session_lifetime_ms,
-            producers={name: self._options(name) for name in names},
+            producers=producers,
             callers=callers,
             events=self._events(),
             closes_after=self.pace * random.random() if closes else None,
             close_timeout=random.choice([0.0, 0.5, 5.0, 200.0]),
             reads=random.random() < 0.3,
+            reads_beyond=random.random() < 0.1,
+            firewall=idle * _FIREWALL / 1000 if random.random() < 0.3 else 0.0,
         )
 
     def _options(self, name: str) -> dict[str, Any]:
@@ -133,6 +142,8 @@ class _Drawing:
         elif self.kind == "transactional":
             options["transactional_id"] = f"tx-{name}"
             options["transaction_timeout_ms"] = random.choice([20_000, 60_000])
+        if random.random() < 0.25:
+            options["on_failed"] = random.choice(["keep", "flush", "close"])
         for variant in random.sample(_VARIANTS, random.choice([0, 1, 2, 3])):
             options |= variant
         return options

@@ -121,9 +121,12 @@ class Journal:
     """Bytes of keys and values without an outcome, by producer."""
     most_undelivered: Counter[str] = field(default_factory=Counter)
     """The most that there ever were."""
-    closed_at: float | None = None
-    """The moment at which a producer was closed in the midst of it all."""
-    closed: str | None = None
+    closed: set[str] = field(default_factory=set)
+    """The producers that were closed in the midst of it all."""
+    taken: dict[str, float] = field(default_factory=dict)
+    """The clock's seconds at which another producer had the transactional id of this one."""
+    kept: list[tuple[str, bytes]] = field(default_factory=list)
+    """The producer and the value of each record that ``on_failed`` got."""
     violations: list[str] = field(default_factory=list)
     """Broken promises that were seen at once."""
 

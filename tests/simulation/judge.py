@@ -27,7 +27,7 @@ from aioproducer import (
 from aioproducer.errors import RequestTimeoutError, TransactionAbortedError
 from aioproducer.testing.simulation.loop import BEGIN
 from tests.simulation.journal import Sent, Transaction
-from tests.simulation.plan import GROUP, TOPICS
+from tests.simulation.plan import FORGETFUL, GROUP, TOPICS
 from tests.support.simulated_world import model_of
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 SLACK: Final = 2.0
 """Seconds of the virtual clock by which a bound may be missed."""
 LOSSY: Final = frozenset({"lossy_crash", "truncate", "recreate"})
-FORGETFUL: Final = frozenset({"expire_ids", "lossy_crash", "truncate", "recreate"})
-"""The cases that neither the producer nor Kafka can settle."""
 MURMUR2: Final = {
     b"key-0": 29_210_041,
     b"key-1": 193_331_640,
@@ -100,8 +98,10 @@ class Judge:
             self.errors_of_the_right_class,
             self.healthy_records_do_not_fail,
             self.failures_come_in_time,
+            self.failed_records_are_kept,
             self.transactions_are_atomic,
             self.nobody_is_fenced_by_mistake,
+            self.the_fenced_write_no_more,
             self.offsets_move_with_transactions,
             self.memory_is_bounded,
             self.calls_end_in_time,
@@ -145,6 +145,11 @@ class Judge:
             for record in log:
                 found[record.value].append((topic, partition, record))
         return found
+
+    @cached_property
+    def left(self) -> set[bytes | None]:
+        """The values that clients have written to their connections."""
+        return {value for wire in self.life.wires for value in wire.values()}
 
     @cached_property
     def outcomes(self) -> dict[bytes, tuple[str, Any]]:
@@ -279,11 +284,13 @@ class Judge:
                 yield f"{places} has a value that nobody sent: {value[:20]!r}"
 
     def nothing_untruthful(self) -> Iterator[str]:
-        """``may_have_been_written`` False: the record is not in the log."""
+        """``may_have_been_written`` False: not in the log. True: it has left at least."""
         for sent, error in self._failed():
             written = getattr(error, "may_have_been_written", False)
             if not written and sent.value in self.places:
                 yield f"{sent.name} was not written by its error, but is in the log: {error!r}"
+            if written and sent.value not in self.left:
+                yield f"{sent.name} may have been written by its error, but never left: {error!r}"
 
     def errors_of_the_right_class(self) -> Iterator[str]:
         """Errors name what has happened, and no part of the producer dies."""
@@ -321,15 +328,30 @@ class Judge:
             yield f"{sent.name} failed while nothing was wrong: {error!r}"
 
     def failures_come_in_time(self) -> Iterator[str]:
-        """A record has its outcome within ``delivery_timeout_ms`` and ``max_block_ms``."""
+        """A record has its outcome within ``delivery_timeout_ms``."""
         for sent in self.journal.sent:
             if sent.resolved_at is None or sent.bulk is not None:
                 continue
-            options = self._options(sent.producer)
-            bound = (options["delivery_timeout_ms"] + options["max_block_ms"]) / 1000
+            bound = self._options(sent.producer)["delivery_timeout_ms"] / 1000
             ran = sent.resolved_at - sent.at - (sent.stopped_until - sent.stopped_at)
             if ran > bound + SLACK:
                 yield f"{sent.name} had its outcome after {ran:.1f} s, not {bound:g} s"
+
+    def failed_records_are_kept(self) -> Iterator[str]:
+        """``on_failed`` gets each record once whose own delivery has failed, and no others."""
+        kept = Counter(self.journal.kept)
+        for sent in self.journal.sent:
+            options = self._options(sent.producer)
+            times = kept[sent.producer, sent.value]
+            kind, error = self.outcomes[sent.value]
+            if times > 1 or (times and kind == "delivered"):
+                yield f"{sent.name} ({kind}) was given to on_failed {times} times"
+            certain = sent.bulk is None and sent.raised is None and sent.transaction is None
+            closed = sent.producer in self.journal.closed
+            if "on_failed" not in options or kind != "failed" or not certain or closed:
+                continue
+            if not times and options["buffer_memory"] == DEFAULTS["buffer_memory"]:
+                yield f"{sent.name} failed, and on_failed did not get it: {error!r}"
 
     def transactions_are_atomic(self) -> Iterator[str]:
         """A committed transaction's records are visible, once; of an aborted one, none is."""
@@ -367,6 +389,17 @@ class Judge:
             refused = "refuse" in self.plan.kinds
             if name not in self.life.fenced and not too_long and not refused:
                 yield f"producer {name} can't go on: {application.ended!r}"
+
+    def the_fenced_write_no_more(self) -> Iterator[str]:
+        """A producer whose transactional id another one has taken commits no new transaction."""
+        for mine in self.journal.transactions:
+            taken = self.journal.taken.get(mine.producer, float("inf"))
+            wrote = any(
+                sent.transaction is mine and self.outcomes[sent.value][0] == "delivered"
+                for sent in self.journal.sent
+            )
+            if mine.outcome == "committed" and mine.began > taken and wrote:
+                yield f"transaction {mine.number} of producer {mine.producer}, which was fenced"
 
     def _took_too_long(self, mine: Transaction) -> bool:
         """True if a coordinator may have aborted a transaction by itself."""
@@ -426,12 +459,12 @@ class Judge:
             yield f"{most} produce requests were in flight on a connection, more than {bound}"
 
     def the_reader_returns_the_log(self) -> Iterator[str]:
-        """A Reader returns each record once, in the order of the log."""
+        """A Reader returns each record once, in the order of the log, also from behind its end."""
         for isolation, read in self.journal.read_back.items():
             for place, log in self.logs.items():
                 got = [record for record in read if (record.topic, record.partition) == place]
                 wanted = [
-                    each for each in log if isolation == "read_uncommitted" or each.visible is True
+                    each for each in log if isolation != "read_committed" or each.visible is True
                 ]
                 if [(r.offset, r.value) for r in got] != [(w.offset, w.value) for w in wanted]:
                     yield (

@@ -6,22 +6,21 @@ import asyncio
 import gc
 import hashlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from itertools import count
 from random import Random
 from typing import Any, Final
 
-from aioproducer import Producer, ProducerError
+from aioproducer import FailedRecord, Producer, ProducerError, TopicPartition
 from aioproducer.reader import Reader
 from aioproducer.testing.simulation.kafka import ClusterOptions
 from aioproducer.testing.simulation.network import Connection
 from aioproducer.testing.simulation.world import SimulatedWorld
 from tests.simulation.callers import Application, Caller
 from tests.simulation.faults import Faults, Network
-from tests.simulation.journal import Call, Journal
+from tests.simulation.journal import Call, Journal, Sent
 from tests.simulation.plan import (
+    FORGETFUL,
     INPUT,
     LOGIN,
     PARTITIONS_OF_INPUT,
@@ -31,7 +30,8 @@ from tests.simulation.plan import (
     Plan,
     Step,
 )
-from tests.support.simulated_world import loop_of, network_of, run_in
+from tests.simulation.wire import Wire
+from tests.support.simulated_world import loop_of, model_of, network_of, run_in
 
 PATIENCE: Final = 2_000.0
 """Seconds of the virtual clock after which a call that should have ended has not."""
@@ -70,24 +70,21 @@ class Life:
         self._fencing: list[asyncio.Task[None]] = []
         self.story: list[str] = []
         """The events as they happened, in words."""
+        self.wires: list[Wire] = []
+        """All connections that clients have opened."""
         self.trace = hashlib.sha256()
         """A digest of all bytes on all connections, and of their moments."""
-        self._connections = count(1)
         self._stop_in = 0
         self._stop_for = 0.0
         self._faults = Faults(self, Network(self.world, plan.delays))
         for name, partitions in {**TOPICS, INPUT: PARTITIONS_OF_INPUT}.items():
             self.world.cluster.create_topic(name, partitions)
-        network_of(self.world).on_connection = self._trace
+        network_of(self.world).on_connection = self._follow
 
-    def _trace(self, connection: Connection) -> None:
-        number = next(self._connections)
-        connection.requests.on_put = partial(self._put, f"to {number}")
-        connection.responses.on_put = partial(self._put, f"from {number}")
-
-    def _put(self, way: str, data: bytes) -> None:
-        self.trace.update(f"{way} {self.loop.time()!r} {self.loop.steps} ".encode())
-        self.trace.update(data)
+    def _follow(self, connection: Connection) -> None:
+        number = len(self.wires) + 1
+        wire = Wire(connection, number, self.loop, self.trace.update, self.plan.firewall)
+        self.wires.append(wire)
 
     def tell(self, what: str) -> None:
         """Add a line to the story."""
@@ -99,6 +96,11 @@ class Life:
     def stopped(self) -> float:
         """Seconds for which the process was stopped or held, until now."""
         return self.loop.stopped
+
+    @property
+    def running_time(self) -> float:
+        """The clock's seconds without those for which the process was stopped or held."""
+        return self.loop.time() - self.stopped
 
     def stop(self, seconds: float, place: str) -> None:
         """Stop the process: now, between sockets and timers, or between two callbacks."""
@@ -138,11 +140,16 @@ class Life:
 
     async def _fence(self, name: str) -> None:
         self.fenced.add(name)
-        other = self._make_producer(f"{name}-2", self.plan.producers[name])
+        owned = self.applications[name].started
+        options = {**self.plan.producers[name], "on_failed": None}
+        other = self._make_producer(f"{name}-2", options)
         try:
             await other.start()
         except ProducerError as error:
             self.tell(f"producer {name} was not fenced: {error}")
+        else:
+            if owned:
+                self.journal.taken.setdefault(name, self.loop.time())
         await other.close(5.0)
 
     def _make_producer(self, client_id: str, options: dict[str, Any]) -> Producer[Any, Any]:
@@ -154,18 +161,22 @@ class Life:
             **options,
         )
 
+    def _hook(self, name: str) -> Callable[[FailedRecord], Awaitable[None]]:
+        return lambda record: self.applications[name].failed(record)
+
     @property
     def _login(self) -> Any:
         return LOGIN if self.plan.session_lifetime_ms else {}
 
     def closing(self, producer: str) -> bool:
         """True if a producer is closed in the midst of it all."""
-        return self.journal.closed == producer
+        return producer in self.journal.closed
 
     # --- living ----------------------------------------------------------------------------
 
     def live(self) -> Journal:
         """Live the plan, from its beginning to its end."""
+        gc.collect(1)  # the life before, which was young at its end
         try:
             with _without_log():
                 run_in(self.world, self._main())
@@ -180,7 +191,8 @@ class Life:
         for event in self.plan.events:
             self.world.at(event.at, _begin(self._faults, event))
         for name, options in self.plan.producers.items():
-            producer = self._make_producer(name, options)
+            hook = self._hook(name) if "on_failed" in options else None
+            producer = self._make_producer(name, {**options, "on_failed": hook})
             self.applications[name] = Application(name, producer, self)
         reading = self.loop.create_task(self._read_along()) if self.plan.reads else None
         tasks = [
@@ -227,6 +239,7 @@ class Life:
             application.stop(error)
             self.tell(f"producer {application.name} did not start: {error}")
             return
+        application.started = True
         callers = [
             self.loop.create_task(Caller(name, application).run(steps), name=f"caller {name}")
             for name, (producer, steps) in self.plan.callers.items()
@@ -239,7 +252,11 @@ class Life:
         [application, *_] = self.applications.values()
         assert self.plan.closes_after is not None
         await asyncio.sleep(self.plan.closes_after)
-        self.journal.closed, self.journal.closed_at = application.name, self.loop.time()
+        await self.close_midway(application)
+
+    async def close_midway(self, application: Application) -> None:
+        """Close a producer in the midst of it all."""
+        self.journal.closed.add(application.name)
         self.tell(f"producer {application.name} is closed")
         await self._close(application, self.plan.close_timeout)
 
@@ -270,15 +287,25 @@ class Life:
                 f"producer {application.name}: {total - free:g} bytes of memory did not return",
             )
         caller = Caller(f"{application.name} at peace", application)
+        if self.plan.kinds & FORGETFUL:  # the first batch may show that the numbers do not fit
+            await self._send_to_all(caller)
+        for sent in await self._send_to_all(caller):
+            if sent.error is not None and application.ended is None:
+                self.journal.broken("it_goes_on", f"{sent.name} failed at peace: {sent.error!r}")
+
+    async def _send_to_all(self, caller: Caller) -> list[Sent]:
+        """Send a record to each topic, and return what was sent."""
         last = len(self.journal.sent)
-        steps = tuple(Step("send_and_wait", (10, topic, "sticky")) for topic in TOPICS)
-        if "transactional_id" in self.plan.producers[application.name]:
+        steps = tuple(
+            Step("send_and_wait", (10, topic, number))
+            for topic, partitions in TOPICS.items()
+            for number in range(partitions)
+        )
+        if "transactional_id" in self.plan.producers[caller.app.name]:
             await caller.transact("commit", 0.0, steps)
         else:
             await caller.run(steps)
-        for sent in self.journal.sent[last:]:
-            if sent.error is not None and application.ended is None:
-                self.journal.broken("it_goes_on", f"{sent.name} failed at peace: {sent.error!r}")
+        return self.journal.sent[last:]
 
     async def _read_along(self) -> None:
         """Read while everything goes on."""
@@ -316,6 +343,26 @@ class Life:
                 **self._login,
             ) as reader:
                 self.journal.read_back[isolation] = [record async for record in reader]
+        if self.plan.reads_beyond:
+            self.journal.read_back["beyond"] = await self._read_from_beyond()
+
+    async def _read_from_beyond(self) -> list[Any]:
+        """The records that a reader finds whose positions are behind the ends of the logs."""
+        model = model_of(self.world)
+        beyond = {
+            TopicPartition(topic, number): model.high_watermark(topic, number) + 5
+            for topic, partitions in TOPICS.items()
+            for number in range(partitions)
+        }
+        async with Reader(
+            beyond,
+            bootstrap_servers=self.world.cluster.bootstrap_servers,
+            end="end",
+            auto_offset_reset="earliest",
+            client_id="reader-beyond",
+            **self._login,
+        ) as reader:
+            return [record async for record in reader]
 
     def _look_for_leftovers(self) -> None:
         current = asyncio.current_task()

@@ -16,6 +16,9 @@ INPUT: Final = "input"
 """The topic whose consumed offsets transactions commit."""
 PARTITIONS_OF_INPUT: Final = 3
 GROUP: Final = "readers"
+FORGETFUL: Final = frozenset({"expire_ids", "lossy_crash", "truncate", "recreate"})
+"""The faults after which brokers do not know what a producer has written. Neither the producer nor
+Kafka can settle all of these cases."""
 USER: Final = "user"
 PASSWORD: Final = "secret"
 LOGIN: Final = {
@@ -83,6 +86,10 @@ class Plan:
     close_timeout: float = 5.0
     reads: bool = False
     """True: a Reader follows the log meanwhile."""
+    reads_beyond: bool = False
+    """True: a Reader that starts behind the ends of the logs reads them in the end."""
+    firewall: float = 0.0
+    """Seconds without use after which the network forgets a connection; 0: never."""
 
     @property
     def kinds(self) -> set[str]:
@@ -99,6 +106,8 @@ class Plan:
         )
         if self.news_takes:
             yield f"  news: brokers learn of a new leader within {self.news_takes} s"
+        if self.firewall:
+            yield f"  firewall: forgets connections that are idle for {self.firewall:g} s"
         if self.session_lifetime_ms:
             yield f"  logins: again before {self.session_lifetime_ms} ms"
         for name, options in self.producers.items():
@@ -116,6 +125,8 @@ class Plan:
             yield f"  close: after {self.closes_after} s, with timeout={self.close_timeout}"
         if self.reads:
             yield "  reader: reads meanwhile"
+        if self.reads_beyond:
+            yield "  beyond: a reader starts behind the ends of the logs"
 
     # --- shrinking -------------------------------------------------------------------------
 
@@ -124,7 +135,8 @@ class Plan:
         found = [f"p.{name}" for name in self.producers if len(self.producers) > 1]
         found += self.callers
         found += [f"e{place}" for place in range(len(self.events))]
-        found += ["close", "reader", "logins", "news", "delays", "order", "step_seconds"]
+        found += ["close", "reader", "beyond", "logins", "firewall"]
+        found += ["news", "delays", "order", "step_seconds"]
         for name, (_, steps) in self.callers.items():
             found += [f"{name}.{place}" for place in range(len(steps))]
         for name, options in self.producers.items():
@@ -157,6 +169,8 @@ class Plan:
             ),
             closes_after=None if "close" in gone else self.closes_after,
             reads=self.reads and "reader" not in gone,
+            reads_beyond=self.reads_beyond and "beyond" not in gone,
+            firewall=0.0 if "firewall" in gone else self.firewall,
         )
 
 

@@ -10,7 +10,7 @@ from tests.simulation.shrinking import kinds, violations
 
 
 def first_finding(mutation: str, seeds: Iterable[int]) -> tuple[int, set[str]] | None:
-    """The first seed whose life breaks a promise only with the mutation, and what it breaks."""
+    """The first seed whose life breaks promises only with the mutation, and those promises."""
     for seed in seeds:
         plan = make_plan(seed)
         with mutated(mutation):

@@ -39,6 +39,10 @@ class Agenda:
         """Let something happen after ``seconds``."""
         return self.call_at(self.now + seconds, call)
 
+    def clear(self) -> None:
+        """Let nothing more happen."""
+        self._events.clear()
+
     @property
     def next_moment(self) -> float | None:
         """The time of the next event; None: nothing will happen."""

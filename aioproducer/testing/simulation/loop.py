@@ -35,6 +35,10 @@ BEGIN: Final = 1_000.0
 """The clock's seconds at the start."""
 
 
+def _nothing() -> float:
+    return 0.0
+
+
 class DeadlockError(RuntimeError):
     """No callback is due, now or later, but a task still waits; the message names what waits."""
 
@@ -94,7 +98,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.steps = 0
         """The number of callbacks that have run."""
-        self.before_step: Callable[[], object] = lambda: None
+        self.before_step: Callable[[], object] = _nothing
         """Called before each callback."""
         self.complaints: list[dict[str, Any]] = []
         """Calls of the exception handler: exceptions that nobody has seen, tasks that were lost."""
@@ -102,7 +106,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """The tasks that are still there."""
         self.outside = Agenda(BEGIN)
         """The events outside of the process."""
-        self.executor_delay: Callable[[], float] = lambda: 0.0
+        self.executor_delay: Callable[[], float] = _nothing
         """Seconds that a call takes in an executor."""
         self.step_seconds = STEP_SECONDS
         """Seconds that a callback takes: more than nothing, or code that sets its timer again until
@@ -163,7 +167,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _cancel_all(self) -> None:
         """End the tasks that are left, as :func:`asyncio.run` does, with patience for most."""
-        self.before_step = lambda: None
+        self.before_step = _nothing
         left = [task for task in self.tasks if not task.done()]
         for task in left:
             task.cancel()
@@ -273,7 +277,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self._ended
 
     def close(self) -> None:
+        """Lead nowhere any more: futures that the collector does not see may keep the loop."""
         self._ended = True
+        self.before_step = self.executor_delay = _nothing
+        self._due.clear()
+        self._timers.clear()
+        self._pollable.clear()
+        self.outside.clear()
+        vars(self).pop("network", None)
 
     def get_debug(self) -> bool:
         return False

@@ -41,6 +41,8 @@ class Direction:
         """Called when bytes have left it."""
         self.on_put: Callable[[bytes], object] = lambda _: None
         """Called with the bytes that are put into it."""
+        self.on_write: Callable[[bytes | bytearray | memoryview], object] = lambda _: None
+        """Called with all bytes that a transport writes, before those with room are put into it."""
         self._agenda = agenda
         self._delay = delay
         self._arrives_at = 0.0
@@ -354,6 +356,7 @@ class SimulatedTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._closing:
             return
+        self._sends.on_write(data)
         if not self._unsent:
             room = self._sends.room
             self._sends.put(bytes(data[:room]))

@@ -9,14 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from tests.simulation.mutations import batches, connections, memory, numbers, reading, transactions
+from tests.simulation.mutations import (
+    batches,
+    connections,
+    hooks,
+    memory,
+    numbers,
+    patience,
+    reading,
+    transactions,
+)
 from tests.simulation.mutations.patch import Mutation, Patch
 
 __all__ = ["MUTATIONS", "mutated"]
 
 MUTATIONS: dict[str, Mutation] = {
     mutation.__name__: mutation
-    for room in (numbers, batches, transactions, memory, connections, reading)
+    for room in (numbers, batches, transactions, memory, connections, patience, hooks, reading)
     for mutation in room.MUTATIONS
 }
 """Every mutation by its name."""

@@ -7,7 +7,6 @@ from typing import Any
 from aioproducer.accumulator import batch_queue, producer_batch
 from aioproducer.accumulator.flushes import Flushes
 from aioproducer.accumulator.partition import Partition
-from aioproducer.accumulator.pending_queue import PendingQueue
 from aioproducer.errors import Disposition, kafka_error
 from aioproducer.sender import batch_sender, completer, outcomes
 from aioproducer.sender.completer import BatchCompleter
@@ -125,33 +124,33 @@ def offset_of_the_batch_for_all(patch: Patch) -> None:
     patch(producer_batch.ProducerBatch, "deliver", mutant)
 
 
-def cancelled_record_sent(patch: Patch) -> None:
-    """A record that is taken back while it waits is sent, twice."""
+def in_flight_batch_never_late(patch: Patch) -> None:
+    """A batch whose request has no response does not expire."""
 
-    def mutant(settle: Any) -> Any:
-        def settled(self: Any, record: Any, batch: Any = None) -> None:
-            settle(self, record, batch)
-            if batch is not None and batch.builder.count == 1:
-                batch.builder.append(record.caller, 0, record.key, record.value)
+    def mutant(expired: Any) -> Any:
+        def found(self: Any, now: float, most: float = float("inf")) -> Any:
+            return [batch for batch in expired(self, now, most) if not batch.in_request]
 
-        return settled
+        return found
 
-    patch(PendingQueue, "settle", mutant)
+    patch(batch_queue.BatchQueue, "expired", mutant)
 
 
-def flush_too_early(patch: Patch) -> None:
-    """flush() does not wait for batches in flight."""
+def compressing_batch_said_to_be_written(patch: Patch) -> None:
+    """A batch that waits for its compression counts as one that was sent."""
 
-    def mutant(began: Any) -> Any:
-        def counted(self: Any, item: Any) -> None:
-            began(self, item)
-            if item.generation == self._oldest and self._pending[item.generation] > 1:
-                self._leave(item.generation)
-                item.generation = -1
+    def mutant(_may: Any) -> Any:
+        def may(self: BatchCompleter, batch: Any) -> bool:
+            return bool(batch.uncertain or self._batches.is_in_flight(batch))
 
-        return counted
+        return may
 
-    patch(Flushes, "began", mutant)
+    patch(BatchCompleter, "_may_have_been_written", mutant)
+
+
+def flush_forgets_what_waited(patch: Patch) -> None:
+    """flush() does not wait for records that have waited for memory."""
+    patch(Flushes, "moved", lambda _: lambda self, item, to: None)
 
 
 MUTATIONS: tuple[Mutation, ...] = (
@@ -165,4 +164,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     expiry_too_early,
     expiry_forgotten,
     offset_of_the_batch_for_all,
+    in_flight_batch_never_late,
+    compressing_batch_said_to_be_written,
+    flush_forgets_what_waited,
 )

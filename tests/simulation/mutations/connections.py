@@ -59,7 +59,23 @@ def requests_forgotten_with_their_connection(patch: Patch) -> None:
     patch(Connection, "run", mutant)
 
 
+def idle_connection_used(patch: Patch) -> None:
+    """A connection is used however long it was idle."""
+
+    def mutant(can_send: Any) -> Any:
+        def may(self: NetworkClient, node: Any, now: float) -> bool:
+            state = self._nodes.get(node)
+            if state is not None and state.connection is not None:
+                state.connection.last_used = now + self.clock.lost
+            return bool(can_send(self, node, now))
+
+        return may
+
+    patch(NetworkClient, "can_send", mutant)
+
+
 MUTATIONS: tuple[Mutation, ...] = (
+    idle_connection_used,
     in_flight_not_limited,
     silent_broker_waited_for,
     acks_of_the_leader_alone,

@@ -1,12 +1,10 @@
-"""Faults of the memory and of those who wait for it."""
+"""Faults of the memory."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from aioproducer.accumulator.buffer_pool import BufferPool
-from aioproducer.accumulator.pending_queue import PendingQueue
-from aioproducer.accumulator.pending_records import PendingRecord
 from tests.simulation.mutations.patch import Mutation, Patch
 
 
@@ -21,13 +19,6 @@ def memory_not_returned(patch: Patch) -> None:
         return returned
 
     patch(BufferPool, "deallocate", mutant)
-
-
-def cancelled_record_sent(patch: Patch) -> None:
-    """A record that its caller takes back while it waits is sent all the same."""
-    patch(PendingQueue, "withdraw", lambda _: lambda self, record: None)
-    patch(PendingQueue, "withdraw_cancelled", lambda _: lambda self: None)
-    patch(PendingRecord, "settled", lambda settled: settled)
 
 
 MUTATIONS: tuple[Mutation, ...] = (memory_not_returned,)

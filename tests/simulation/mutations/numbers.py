@@ -50,6 +50,37 @@ def sequence_reused_after_a_failed_batch(patch: Patch) -> None:
     patch(SequenceNumbers, "renew", mutant)
 
 
+def numbers_go_on_in_a_new_epoch(patch: Patch) -> None:
+    """After a gap the epoch grows, and the numbers do not begin at 0."""
+
+    def mutant(renew: Any) -> Any:
+        def renewed(self: SequenceNumbers, partition: Any) -> None:
+            before = self._numbers[partition].sequence
+            renew(self, partition)
+            if partition in self._numbers:
+                self._numbers[partition].sequence = before
+
+        return renewed
+
+    patch(SequenceNumbers, "renew", mutant)
+
+
+def numbers_of_a_late_batch_used_again(patch: Patch) -> None:
+    """The batch after one that expired in flight gets its numbers, in the same epoch."""
+
+    def mutant(note_gap: Any) -> Any:
+        def noted(self: BatchCompleter, batch: Any, uncertain: bool) -> None:
+            numbers = self._sequence_numbers._numbers.get(batch.topic_partition)
+            if uncertain and numbers is not None and self._transactions is None:
+                numbers.sequence = batch.state.base_sequence
+            else:
+                note_gap(self, batch, uncertain)
+
+        return noted
+
+    patch(BatchCompleter, "_note_gap", mutant)
+
+
 def epoch_bump_forgotten(patch: Patch) -> None:
     """A failed batch leaves no gap: its successors go on with their numbers."""
     patch(BatchCompleter, "_note_gap", lambda _: lambda self, batch, written: None)
@@ -108,6 +139,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     sequence_not_advanced,
     sequence_counts_batches,
     sequence_reused_after_a_failed_batch,
+    numbers_go_on_in_a_new_epoch,
+    numbers_of_a_late_batch_used_again,
     epoch_bump_forgotten,
     doubt_taken_for_a_gap,
     retry_numbered_anew,

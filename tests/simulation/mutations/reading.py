@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioproducer.reader import aborted
+from aioproducer.reader import aborted, reader
 from aioproducer.reader.partition import PartitionState
 from tests.simulation.mutations.patch import Mutation, Patch
 
@@ -23,4 +23,20 @@ def record_read_twice(patch: Patch) -> None:
     patch(PartitionState, "advance", mutant)
 
 
-MUTATIONS: tuple[Mutation, ...] = (aborted_records_read, record_read_twice)
+def nothing_read_from_beyond_the_end(patch: Patch) -> None:
+    """A Reader that starts behind the end of the log takes it for read."""
+
+    def mutant(_beyond: Any) -> Any:
+        async def found(*_: Any) -> set[Any]:
+            return set()
+
+        return found
+
+    patch(reader, "find_beyond", mutant)
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    aborted_records_read,
+    record_read_twice,
+    nothing_read_from_beyond_the_end,
+)

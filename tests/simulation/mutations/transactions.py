@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from aioproducer.core.transaction_api import TransactionApi
 from aioproducer.transactions.manager import TransactionManager
+from aioproducer.transactions.states import TransactionState as State
 from aioproducer.transactions.transaction import Transaction
 from tests.simulation.mutations.patch import Mutation, Patch
 
@@ -94,10 +96,38 @@ def lost_number_forgotten(patch: Patch) -> None:
     patch(TransactionManager, "numbers_lost", mutant)
 
 
+def fenced_producer_goes_on(patch: Patch) -> None:
+    """A fenced producer takes its transactional id back."""
+
+    def fails(fail: Any) -> Any:
+        def failed(self: TransactionManager, error: Any) -> None:
+            if self.state in (State.IN_TRANSACTION, State.COMMITTING):
+                self.handle = replace(self.handle, producer_id=-1, epoch=-1)
+                self._require_abort(error)
+            else:
+                fail(self, error)
+
+        return failed
+
+    def steps(next_step: Any) -> Any:
+        def step(self: TransactionManager, settled: bool) -> Any:
+            if self.state is State.ABORTING and settled and self.handle.producer_id < 0:
+                self._complete()
+            return next_step(self, settled)
+
+        return step
+
+    patch(TransactionManager, "fail", fails)
+    patch(TransactionManager, "_next_step", steps)
+
+
 MUTATIONS: tuple[Mutation, ...] = (
     partition_not_added,
     commit_before_flush,
     offsets_outside_of_the_transaction,
     failed_record_committed,
     abort_commits,
+    commit_not_awaited,
+    lost_number_forgotten,
+    fenced_producer_goes_on,
 )

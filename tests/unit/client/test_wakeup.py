@@ -259,3 +259,16 @@ async def test_a_loop_that_is_held_after_a_wake_loses_the_time() -> None:
     began = clock.now
     clock.now += 900.0
     assert await waiting < began + 1.0
+
+
+@pytest.mark.parametrize("due", [True, False])
+async def test_a_loop_that_is_held_while_a_turn_is_due_loses_the_time(due: bool) -> None:
+    clock = Clock()
+    wakeup = Wakeup(clock)
+    if not due:
+        wakeup.wake()
+    turn = start(wakeup, clock() if due else None)
+    await asyncio.sleep(0)  # it gives the loop a turn
+    began = wakeup.clock()  # a record is sent here, and waits for the turn
+    clock.now += 60.0
+    assert await turn - began < 1.0

@@ -90,9 +90,8 @@ class Cluster:
         topic = Topic(name, UUID(int=self.random.getrandbits(128), version=4), settings, internal)
         topic.altered = set(config)
         self.topics[name] = topic
-        for number, brokers in enumerate(assigned):
-            where = TopicPartition(name, number)
-            topic.partitions.append(Partition(where, brokers, topic.config))
+        for brokers in assigned:
+            self._add_partition(topic, brokers)
         self.add_partitions(topic, partitions, replicas)
         return topic
 
@@ -103,15 +102,22 @@ class Cluster:
             partition.elect(NO_LEADER)
 
     def add_partitions(self, topic: Topic, partitions: int, replicas: int) -> None:
-        """Let ``topic`` have so many partitions. Leaders go round."""
+        """Let ``topic`` have so many partitions. Leaders go round.
+
+        Replicas are on brokers that are down if there are too few others. Source:
+        ``StripedReplicaPlacer``.
+        """
         alive = sorted(self.registered)
-        for number in range(len(topic.partitions), partitions):
-            begin = self._next_replica
+        down = [each for each in self.brokers if each not in self.registered]
+        for _ in range(len(topic.partitions), partitions):
+            begin = self._next_replica % len(alive)
             self._next_replica += 1
-            chosen = [alive[(begin + step) % len(alive)] for step in range(replicas)]
-            topic.partitions.append(
-                Partition(TopicPartition(topic.name, number), chosen, topic.config)
-            )
+            self._add_partition(topic, [*alive[begin:], *alive[:begin], *down][:replicas])
+
+    def _add_partition(self, topic: Topic, replicas: Sequence[int]) -> None:
+        where = TopicPartition(topic.name, len(topic.partitions))
+        isr = self.registered.intersection(replicas)
+        topic.partitions.append(Partition(where, replicas, isr, topic.config))
 
     def topic_by_id(self, topic_id: UUID | None) -> Topic | None:
         """The topic with this id."""

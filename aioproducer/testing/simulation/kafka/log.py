@@ -55,11 +55,11 @@ class PartitionLog:
         self._epochs.append((epoch, self.end_offset))
 
     def truncate(self, offset: int) -> None:
-        """Drop what stands at ``offset`` and later."""
+        """Drop the batches that hold ``offset`` or later ones: no log has a part of a batch."""
         while self.batches and self.batches[-1].next_offset > offset:
-            self.batches.pop()
-        self.end_offset = min(self.end_offset, offset)
-        while self._epochs and self._epochs[-1][1] >= offset:
+            self.end_offset = self.batches.pop().base_offset
+        self.start_offset = min(self.start_offset, self.end_offset)
+        while self._epochs and self._epochs[-1][1] >= self.end_offset:
             self._epochs.pop()
 
     def delete_before(self, offset: int) -> None:

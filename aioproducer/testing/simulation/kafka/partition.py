@@ -40,16 +40,23 @@ class Leadership(NamedTuple):
 
 
 class Partition:
-    """One partition. ``config`` is the topic's, read at each use, since it may be altered."""
+    """One partition, with its first ``isr``.
+
+    ``config`` is the topic's, read at each use, since it may be altered.
+    """
 
     def __init__(
-        self, where: TopicPartition, replicas: Collection[int], config: Mapping[str, str]
+        self,
+        where: TopicPartition,
+        replicas: Collection[int],
+        isr: Collection[int],
+        config: Mapping[str, str],
     ) -> None:
         self.where = where
         self.config = config
         self.replicas = tuple(replicas)
-        self.isr = set(replicas)
-        self.leader = self.replicas[0]
+        self.isr = set(isr)
+        self.leader = next(each for each in self.replicas if each in self.isr)
         self.leader_epoch = 0
         self.log = PartitionLog()
         self.producers = ProducerStates()

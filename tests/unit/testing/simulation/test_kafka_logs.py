@@ -117,6 +117,19 @@ def test_truncation_drops_whole_batches_and_later_epochs() -> None:
     assert log.end_of_epoch(3) == EpochEnd()
 
 
+def test_truncation_within_a_batch_drops_it_and_leaves_no_gap() -> None:
+    log = log_of(data(2), data(4))
+    log.truncate(3)
+    assert (log.end_offset, len(log.batches)) == (2, 1)
+
+
+def test_truncation_before_the_start_moves_the_start() -> None:
+    log = log_of(data(2), data(4))
+    log.delete_before(3)
+    log.truncate(1)
+    assert (log.start_offset, log.end_offset, log.batches) == (2, 2, [])
+
+
 def test_deleted_records_are_gone_within_their_batch_too() -> None:
     log = log_of(data(2), data(3))
     log.delete_before(3)

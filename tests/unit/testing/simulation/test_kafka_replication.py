@@ -202,6 +202,16 @@ def test_truncation_begins_an_epoch() -> None:
     assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 1)
 
 
+def test_lost_records_are_lost_by_whole_batches() -> None:
+    chat = held()
+    line = model_line(chat)
+    chat.produce(0, producer=(5, 0))
+    chat.produce(1, 4, producer=(5, 0))
+    line.model.truncate(chat.topic, 0, 3, line.now)
+    assert sequences(chat) == [0]
+    assert line.model.high_watermark(chat.topic, 0) == 1
+
+
 def test_deleted_records_take_the_producer_state_with_them_only_when_it_expires() -> None:
     chat = held()
     line = model_line(chat)
@@ -221,6 +231,24 @@ def test_a_topic_made_anew_is_empty_and_has_another_id() -> None:
     assert topic.id != chat.topic_id
     assert topic.config["max.message.bytes"] == "500"
     assert sequences(chat) == []
+
+
+def test_a_topic_made_anew_has_replicas_on_brokers_that_are_down() -> None:
+    chat = held(config={"min.insync.replicas": "2"})
+    line = model_line(chat)
+    for follower in chat.followers:
+        line.model.crash(follower, line.now)
+    line.wait(DETECTED)
+    line.model.recreate_topic(chat.topic, line.now)
+    partition = line.model.cluster.partition(chat.topic, 0)
+    assert partition is not None
+    assert sorted(partition.replicas) == sorted(line.brokers)
+    assert (partition.leader, partition.isr) == (chat.leader, {chat.leader})
+    led_anew(chat)
+    assert code(chat, 0) == ErrorCode.not_enough_replicas
+    line.model.restart(chat.followers[0], line.now)
+    line.wait(1.0)
+    assert code(chat, 0) == ErrorCode.none
 
 
 def test_a_topic_made_anew_is_replicated_while_records_of_the_old_one_are_under_way() -> None:

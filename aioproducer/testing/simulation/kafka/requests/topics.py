@@ -27,15 +27,15 @@ def create_topics(call: Call) -> Fields:
 def _created(call: Call, asked: Any) -> Fields:
     options = call.cluster.options
     partitions, replicas = int(asked.num_partitions), int(asked.replication_factor)
-    if asked.assignments:
-        partitions = len(asked.assignments)
-        replicas = len(asked.assignments[0].broker_ids)
+    assigned = [list(each.broker_ids) for each in asked.assignments]
+    if assigned:
+        partitions, replicas = len(assigned), len(assigned[0])
     partitions = options.default_partitions if partitions == _BY_DEFAULT else partitions
     if replicas == _BY_DEFAULT:
         replicas = min(options.default_replicas, len(call.cluster.brokers))
     config = {each.name: each.value for each in asked.configs}
     name = str(asked.name)
-    code = call.injected or _refused(call, name, partitions, replicas, config)
+    code = call.injected or _refused(call, name, partitions, replicas, config, assigned)
     row: dict[str, Any] = {
         "name": name,
         "topic_id": None,
@@ -47,14 +47,18 @@ def _created(call: Call, asked: Any) -> Fields:
     if code:
         return row
     if not call.body.validate_only:
-        assigned = [list(each.broker_ids) for each in asked.assignments]
         topic = call.cluster.create_topic(name, partitions, replicas, config, assigned=assigned)
         row["topic_id"] = topic.id
     return row | {"num_partitions": partitions, "replication_factor": replicas}
 
 
 def _refused(
-    call: Call, name: str, partitions: int, replicas: int, config: dict[str, str]
+    call: Call,
+    name: str,
+    partitions: int,
+    replicas: int,
+    config: dict[str, str],
+    assigned: list[list[int]],
 ) -> ErrorCode:
     if not _NAME.fullmatch(name):
         return ErrorCode.invalid_topic_exception
@@ -62,8 +66,10 @@ def _refused(
         return ErrorCode.topic_already_exists
     if partitions <= 0:
         return ErrorCode.invalid_partitions
-    if not 0 < replicas <= len(call.cluster.registered):
+    if not 0 < replicas <= len(call.cluster.brokers):
         return ErrorCode.invalid_replication_factor
+    if any(call.cluster.registered.isdisjoint(brokers) for brokers in assigned):
+        return ErrorCode.invalid_replica_assignment
     if not config.keys() <= TOPIC_DEFAULTS.keys():
         return ErrorCode.invalid_config
     return ErrorCode.none

@@ -1,0 +1,58 @@
+"""Faults of the hook for failed records."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from aioproducer.core.failure_worker import FailureWorker
+from tests.simulation.mutations.patch import Mutation, Patch
+
+
+def flush_waits_for_its_own_hook(patch: Patch) -> None:
+    """flush() in on_failed waits until on_failed has returned."""
+
+    def mutant(_join: Any) -> Any:
+        async def joined(self: FailureWorker) -> None:
+            until = self.queue.added
+            if not self._closed and until > self._handled:
+                future = asyncio.get_running_loop().create_future()
+                self._joined.append((until, future))
+                await future
+
+        return joined
+
+    patch(FailureWorker, "join", mutant)
+
+
+def close_waits_for_its_own_hook(patch: Patch) -> None:
+    """close() in on_failed waits until on_failed has returned."""
+    patch(FailureWorker, "closing", lambda _: lambda self: None)
+
+
+def failed_record_not_kept(patch: Patch) -> None:
+    """Of several records that fail at once, on_failed gets one."""
+
+    def mutant(run: Any) -> Any:
+        async def ran(self: FailureWorker) -> None:
+            self._handler = _First(self._handler)
+            await run(self)
+
+        return ran
+
+    patch(FailureWorker, "_run", mutant)
+
+
+class _First:
+    def __init__(self, handler: Any) -> None:
+        self._handler = handler
+
+    async def handle(self, records: Any) -> None:
+        await self._handler.handle(records[:1])
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    flush_waits_for_its_own_hook,
+    close_waits_for_its_own_hook,
+    failed_record_not_kept,
+)

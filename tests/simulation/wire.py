@@ -1,0 +1,68 @@
+"""A connection of a life: what went over it and when, and the firewall on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from aioproducer.testing.simulation.kafka.batch import only_batch
+from aioproducer.testing.simulation.kafka.messages import header_of, read_request
+from aioproducer.testing.simulation.loop import SimulatedLoop
+from aioproducer.testing.simulation.network import Connection
+
+PRODUCE: Final = 0
+_SIZE_BYTES: Final = 4
+
+
+class Wire:
+    """Follows ``connection``; ``trace`` gets the bytes of both ways, and a label with the moment.
+
+    ``firewall``: seconds without use after which the network forgets the connection; 0: never.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        number: int,
+        loop: SimulatedLoop,
+        trace: Callable[[bytes], object],
+        firewall: float,
+    ) -> None:
+        self._connection = connection
+        self._loop = loop
+        self._trace = trace
+        self._firewall = firewall or float("inf")
+        self._used_at = loop.time()
+        self._written = bytearray()
+        """The bytes that the client has written, whether they have left or not."""
+        connection.requests.on_write = self._write
+        connection.requests.on_put = lambda data: self._pass(f"to {number}", data)
+        connection.responses.on_put = lambda data: self._pass(f"from {number}", data)
+
+    def _write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._loop.time() - self._used_at > self._firewall:
+            self._connection.stall()
+        self._written += data
+
+    def _pass(self, way: str, data: bytes) -> None:
+        self._used_at = self._loop.time()
+        self._trace(f"{way} {self._used_at!r} {self._loop.steps} ".encode())
+        self._trace(data)
+
+    def values(self) -> Iterator[bytes | None]:
+        """The values of all records that the client has written."""
+        for frame in self._frames():
+            if header_of(frame)[0] == PRODUCE:
+                request = read_request(frame)
+                for topic in request.body.topic_data:
+                    for partition in topic.partition_data:
+                        batch = only_batch(partition.records, request.version)
+                        yield from (record.value for record in batch.records(None))
+
+    def _frames(self) -> Iterator[bytes]:
+        begin = 0
+        while begin < len(self._written):
+            size = int.from_bytes(self._written[begin : begin + _SIZE_BYTES], "big")
+            begin += _SIZE_BYTES
+            yield bytes(self._written[begin : begin + size])
+            begin += size
