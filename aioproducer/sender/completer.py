@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
@@ -84,6 +85,7 @@ class BatchCompleter:
             may_retry=batch.attempts < self._retries and now < batch.deadline,
             first_in_line=not dropped_soon and self._batches.is_first_in_line(batch),
             uncertain=batch.uncertain,
+            later_was_delivered=self._batches.later_was_delivered(batch),
             later_may_tell=batch.uncertain and self._batches.later_may_tell(batch),
             records=batch.count,
             may_be_numbered_anew=self._transactions is None,
@@ -109,13 +111,14 @@ class BatchCompleter:
         """Settle the batches that were set aside before a ``delivered`` one.
 
         They are in the log, too, at unknown offsets, for no broker writes a number after a gap. But
-        one that forgot the producer does. It leaves no room for them, and then they fail.
+        one that forgot the producer does. It leaves no room for them, and then they fail. A broker
+        that names no offset knows the batch as a duplicate, so it forgot nothing.
         """
         partition = delivered.topic_partition
         if partition not in self._aside:
             return
         self._aside.discard(partition)
-        room = base_offset - delivered.partition.log_end
+        room = inf if base_offset < 0 else base_offset - delivered.partition.log_end
         for batch in self._batches.aside(partition):
             room -= batch.count
             if room >= 0:
