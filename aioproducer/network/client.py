@@ -146,7 +146,9 @@ class NetworkClient:
     def least_loaded(self, nodes: Iterable[Peer], now: float) -> Peer | None:
         """The node for a request that any broker can answer: idle before busy, connected first.
 
-        None: all are in backoff, throttled or full. Ties are broken at random.
+        A silent broker holds up no request: behind the others are those that take long to connect,
+        and those to which the last attempt failed. None: all are in backoff, throttled or full.
+        Ties are broken at random.
         """
         candidates = [
             (rank, self.random.random(), node)
@@ -157,14 +159,18 @@ class NetworkClient:
 
     def _rank(self, node: NodeId, now: float) -> int | None:
         state = self._nodes.get(node)
+        connecting = self.settings.max_in_flight
+        unconnected, doubtful = connecting + 1, connecting + 2
         if state is None:
-            return self.settings.max_in_flight + 1
+            return unconnected
         if state.connection is None or self._timeouts.is_left(state.connection, now):
-            return None if state.not_before > now else self.settings.max_in_flight + 1
+            if state.not_before > now:
+                return None
+            return doubtful if state.setup_failures else unconnected
         if self.can_send(node, now):
             return len(state.connection.in_flight)
         if state.connection.state is ConnectionState.CONNECTING:
-            return self.settings.max_in_flight
+            return doubtful if self._timeouts.is_slow(state.connection, now) else connecting
         return None
 
     def connections(self) -> list[ConnectionView]:
@@ -223,6 +229,7 @@ class NetworkClient:
             random=self.random,
         )
         state.tries(connection, now)
+        self._timeouts.connection_tried(now)
         self.owner.start(self._run(state, connection), name=f"aioproducer-connection-{node.id}")
 
     def send(self, node: NodeId, request: Request) -> None:
@@ -263,11 +270,14 @@ class NetworkClient:
         return completed
 
     def poll(self, now: float) -> float | None:
-        """End the connections that are overdue or idle; the moment to look again, if any."""
+        """End the connections that are overdue or idle; the moment to look again, if any.
+
+        Look for another broker then: one that is being connected to may take long.
+        """
         return self._timeouts.poll(self._connections(), now)
 
     def next_timeout(self) -> float | None:
-        """The moment from which :meth:`poll` may end a connection, if any."""
+        """The moment at which :meth:`poll` is due, if any."""
         return self._timeouts.next()
 
     def received(self) -> int:
