@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from itertools import islice
-from math import inf
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.accumulator import PendingRecord, ProducerBatch, RecordAccumulator
@@ -111,17 +110,16 @@ class BatchCompleter:
         """Settle the batches that were set aside before a ``delivered`` one.
 
         They are in the log, too, at unknown offsets, for no broker writes a number after a gap. But
-        one that forgot the producer does. It leaves no room for them, and then they fail. A broker
-        that names no offset knows the batch as a duplicate, so it forgot nothing.
+        one that forgot the producer does. It leaves no room for them, and then they fail.
         """
         partition = delivered.topic_partition
         if partition not in self._aside:
             return
         self._aside.discard(partition)
-        room = inf if base_offset < 0 else base_offset - delivered.partition.log_end
+        room = base_offset - delivered.partition.log_end
         for batch in self._batches.aside(partition):
             room -= batch.count
-            if room >= 0:
+            if room >= 0 or base_offset < 0:  # a duplicate: its broker forgot nothing
                 self.deliver(batch, Deliver(-1, -1), now)
             else:
                 self._fail_doubtful(batch, now)
