@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from kio.static.protocol import ResponsePayload
 
 from aioproducer.errors import ProtocolError
+from aioproducer.network.frames import UsualResponse
 
 
 @dataclass(slots=True)
@@ -24,6 +26,8 @@ class InFlightRequest:
     deadline: float
     label: str
     """Its name in messages, such as ``Produce v13``."""
+    read_usual: Callable[[bytes], UsualResponse | None] | None = None
+    """See :class:`~aioproducer.network.frames.EncodedPayload`."""
 
 
 class InFlightRequests:
