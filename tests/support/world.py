@@ -153,6 +153,7 @@ class World:
             self.settings,
             options.random(),
             self.wake,
+            self.wakeup.stir,
             options.make_future,
             lambda _topic: options.expansion,
             options.partitioner,
@@ -319,7 +320,8 @@ class World:
             self.completer,
             self.expiry,
             self.refresher,
-            (self.requester, AdHocRequests(self.client, self.metadata), self.batch_sender),
+            (self.requester, AdHocRequests(self.client, self.metadata)),
+            self.batch_sender,
             self.metrics,
             self.wakeup,
         )
