@@ -92,11 +92,16 @@ class NetworkClient:
     def in_flight(self, node: NodeId) -> int:
         """The number of requests that wait for a response of ``node``."""
         state = self._nodes.get(node)
-        return 0 if state is None else state.in_flight
+        connection = None if state is None else state.connection
+        return 0 if connection is None else connection.in_flight.count
 
     def total_in_flight(self) -> int:
-        """The number of requests that wait for a response."""
-        return sum([state.in_flight for state in list(self._nodes.values())])
+        """The number of requests that wait for a response; any thread may ask."""
+        total = 0
+        for state in list(self._nodes.values()):
+            if (connection := state.connection) is not None:
+                total += connection.in_flight.count
+        return total
 
     def reaches(self, nodes: Iterable[Peer]) -> bool:
         """True if a connection to any of ``nodes`` is ready."""
@@ -120,7 +125,7 @@ class NetworkClient:
             connection is not None
             and connection.usable
             and connection.throttled_until <= now
-            and len(connection.in_flight) < self.settings.max_in_flight
+            and connection.in_flight.count < self.settings.max_in_flight
             and (real := now + self.clock.lost) - connection.last_used < self.settings.max_idle
             and real < connection.login_due
         )

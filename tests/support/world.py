@@ -114,6 +114,10 @@ class World:
         self.wakes += 1
         self.wakeup.wake()
 
+    def stir(self) -> None:
+        self.wakes += 1
+        self.wakeup.stir()
+
     def _changed(self) -> None:
         self.changes += 1
 
@@ -153,7 +157,7 @@ class World:
             self.settings,
             options.random(),
             self.wake,
-            self.wakeup.stir,
+            self.stir,
             options.make_future,
             lambda _topic: options.expansion,
             options.partitioner,
